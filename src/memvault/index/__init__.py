@@ -1,26 +1,25 @@
-"""What recall asks, derived from the files and never trusted over them.
+"""The search index of a vault, derived from its files and never authoritative over them.
 
-``protocol`` is what recall may ask of any index. The rest is the local engine:
-Whoosh for words, flat vectors, and SQLite for the manifest, which says what is
-indexed and in which state of its file. Vectors have two sides: the quick one is
-made with the index, the deep one follows behind and is kept by what was embedded
-(``quick_side``, ``deep_side``; ``nearest`` brings them together).
+``protocol`` defines the view: what recall asks of an index. ``local`` implements it with Whoosh for
+terms, flat files of vectors, and SQLite for the manifest, which records what is indexed and in
+which state of its file. There are two kinds of vectors: static vectors are computed with the index,
+transformer vectors in the background; the latter are stored by the content that was embedded, so
+that they outlive the index (``local.static_vectors``, ``local.transformer_vectors``;
+``local.nearest`` combines them).
 
-A look: ``vault.scan`` lists the folder without opening a file, and
-``diff.compare`` compares size, times and inode with the manifest. A file edited
-less than a second before it was last looked at is doubtful: a second edit could
-hide behind the same times, so its bytes are compared. With the same bytes a
-memory keeps its uid, terms and vectors.
+Refresh: a scan lists the folder without opening a file, and ``local.refresh`` compares size, times
+and inode with the manifest. A file edited less than a second before the previous scan is doubtful:
+a second edit could have left the same times, so its bytes are compared. If the bytes are the same,
+a memory keeps its uid, terms and vectors.
 
-A commit: keyword index, manifest, the states of the keyword index's files in
-the manifest; then vectors, whose card names theirs. An index whose files are
-not as the manifest says is made anew; of vectors with wrong checksums only those
-of that side are. No memory is touched.
+Commit: first the keyword index, then the manifest, which includes the states of the keyword index's
+files, then the vectors, whose card names their files. An index whose files differ from the manifest
+is rebuilt; if vectors have wrong checksums, only the vectors of that kind are rebuilt. No memory is
+changed.
 
-``local`` is asked, ``writer`` writes under the lock, ``index_files`` opens and
-locks. Where another process holds the lock, or nothing can be written,
-``overlay`` reads the changed files, which are searched beside the last good
-index. If they are many and another process is at them, a look waits for it as
-long as the caller's ``Patience`` says, asleep on the lock; then the view leaves
-out those that were changed first, and counts them.
+If another process holds the index's lock, or nothing can be written, the changed files are read
+into an overlay, which is searched together with the last valid index. If many files have changed
+and another process is indexing them, a refresh waits on the lock for as long as the caller's
+``WaitPolicy`` allows; afterwards the snapshot leaves out the memories that were changed first, and
+counts them.
 """

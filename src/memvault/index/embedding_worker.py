@@ -1,9 +1,8 @@
 """Compute transformer vectors in the background: ``python -P -m memvault.index.embedding_worker``.
 
-It gives way to everything else, says nothing, and ends after ten minutes, when
-nothing is left to do, when the vault's settings change, when vault or index
-is deleted, which it never makes again, and when somebody does the same in the
-foreground.
+The process has the lowest priority and prints nothing. It ends after ten minutes, when no work is
+left, when the vault's settings change, when the vault or the index is deleted, which it never
+recreates, and when another process computes the same vectors in the foreground.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from memvault.store.memory_store import MemoryStore
 
 _LIFE = 600.0
 _BEYOND = 60
-"""Seconds after its life in which a batch may come to its end; then the system kills it."""
+"""Seconds after ``_LIFE`` within which the last batch must finish, before the system kills it."""
 _MEMORY = 4 << 30
-"""Bytes of memory of its own at most."""
+"""The maximum size of the process's data segment, in bytes."""
 
 
 def main(root: Path, folder: Path) -> None:
-    """Embed what a vault lacks; ``folder`` is that of its deep vectors."""
+    """Compute the missing vectors of a vault; ``folder`` is that of its transformer vectors."""
     began = time.monotonic()
     _give_way()
     lock = FileLock(folder / embedding_lock.BACKGROUND_LOCK, makes_folder=False)
@@ -66,7 +65,7 @@ def main(root: Path, folder: Path) -> None:
 
 
 def _give_way() -> None:
-    """Let go of what was inherited, go behind all others, and have an end in any case."""
+    """Close inherited files, lower the priority, and limit run time and memory."""
     if os.name != "posix":
         return
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))

@@ -1,7 +1,7 @@
-"""Which index a vault has: the one on this machine, or one in an engine that its user allowed.
+"""Open the index of a vault: the local one, or one in an engine that the user allowed.
 
-A vault's settings may come from anyone, so an engine that they name is not asked, and gets
-nothing, before somebody at this machine has sent the vault there: ``memvault index push``.
+A vault's settings may come from anyone. An engine that they name is therefore not contacted, and
+receives nothing, until a user of this machine has sent the vault there: ``memvault index push``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 KIND = "engine"
 _TOKEN_GRANT = Path("/"), "token", ""
-"""The decision about the token, which belongs to no vault."""
+"""The key of the grant for the engine token, which belongs to no vault."""
 
 
 def open_index(
     store: MemoryStore, place: IndexFolder, progress: Callable[[str, int, int], None]
 ) -> LocalIndex:
-    """Return the index of a vault; where its engine cannot be used, the local one says why."""
+    """Return the index of a vault; if its engine cannot be used, a local one with a note."""
     shared = store.settings.shared
     if shared.engine == "local":
         return LocalIndex(store, place, progress)
@@ -49,10 +49,10 @@ def open_index(
 
 
 def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) -> MemoryStore:
-    """Return the memories of a vault that another machine sent.
+    """Return the memory store of a vault that another machine sent.
 
     Raises:
-        Refused: they are in an engine that cannot be asked.
+        Refused: the memories are in an engine that cannot be contacted.
     """
     if why_unavailable(root, settings.shared):
         raise Refused(
@@ -70,12 +70,12 @@ def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) 
 
 
 def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
-    """Return the engine that settings name; nothing is opened before it is needed.
+    """Return a client of the engine in the settings; it connects when it is first used.
 
-    Who sends a vault ``makes`` what is missing there.
+    With ``makes``, as for sending a vault, missing parts of the engine are created.
 
     Raises:
-        UsageError: the token cannot be one.
+        UsageError: the value of the token is invalid.
     """
     from memvault.index.milvus.client import TOKEN, EngineAddress, EngineClient
 
@@ -90,7 +90,7 @@ def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
 
 
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
-    """Say why the engine that the settings name is not asked; empty where it is."""
+    """Return why the engine in the settings cannot be used; empty if it can."""
     from importlib.util import find_spec
 
     if find_spec("pymilvus") is None:
@@ -101,7 +101,7 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
 
 
 def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
-    """Return what this user allowed for the vault and its engine; nothing where they did not."""
+    """Return the user's grant for the vault and its engine, or an empty mapping."""
     from memvault.settings import grants
 
     try:
@@ -111,29 +111,29 @@ def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
 
 
 def grant(root: Path, shared: EngineSettings, holder: str) -> None:
-    """Allow the engine of a vault; errors as for ``grants.grant``."""
+    """Allow the engine of a vault; errors as for ``grants.add``."""
     from memvault.settings import grants
 
     grants.add(root, KIND, _named(shared), {"holder": holder})
 
 
 def revoke(root: Path, shared: EngineSettings) -> None:
-    """Take that back; errors as for ``grants.revoke``."""
+    """Revoke the grant for the engine of a vault; errors as for ``grants.revoke``."""
     from memvault.settings import grants
 
     grants.revoke(root, KIND, _named(shared))
 
 
 def allow_token(uri: str, is_typed: bool) -> None:
-    """Allow the environment's token, if there is one, to be sent to an engine's address.
+    """Allow sending the token of the environment, if there is one, to an engine's address.
 
-    The first address may come from a vault's settings, any further one only from a person
-    who typed it (``is_typed``): a vault whose settings were changed must not get the token of
-    another engine.
+    The first address may come from a vault's settings, any further one only from a person who typed
+    it (``is_typed``): a vault whose settings were changed must not receive the token of another
+    engine.
 
     Raises:
-        Refused: the token was allowed for another address, and nobody typed this one.
-        StorageError: the decision cannot be kept.
+        Refused: the token was allowed for another address, and this one was not typed.
+        StorageError: the decision cannot be stored.
     """
     from memvault.index.milvus.client import TOKEN
     from memvault.settings import grants
@@ -150,7 +150,7 @@ def allow_token(uri: str, is_typed: bool) -> None:
 
 
 def _token_addresses() -> list[str]:
-    """Return the addresses that the environment's token may be sent to."""
+    """Return the addresses to which the token of the environment may be sent."""
     from memvault.settings import grants
 
     try:

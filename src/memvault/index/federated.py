@@ -1,8 +1,8 @@
-"""Several vaults' indexes as one, so that one recall ranks all that they hold together.
+"""Combine the indexes of several vaults, so that one recall ranks their memories together.
 
-A memory's key here tells its vault: the key that it has there, times the number of
-vaults, and the vault's place. How rare a word is, is counted over all of them, so that a
-score means the same wherever a memory lies.
+A memory's key encodes its vault: it is the key within the vault, multiplied by the number of
+vaults, plus the position of the vault. The rarity of words is computed over all vaults, so that
+scores are comparable between them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Value = TypeVar("Value")
 
 
 class VaultView:
-    """A view of one vault, in which memories have the keys that they have among all."""
+    """A view of one vault that uses the federated keys of memories."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class VaultView:
         return record._replace(key=self._shared(record.key))
 
     def _asked(self, ask: Callable[[], Value]) -> Value:
-        """Return what the view says; what it cannot read is remembered, to be made anew."""
+        """Call a method of the view, and record corruption for a later ``discard``."""
         try:
             return ask()
         except IndexCorrupted as error:
@@ -78,42 +78,42 @@ class VaultView:
             raise
 
     def among(self, keys: Set[int] | None) -> Set[int] | None:
-        """Return this vault's keys among some, as it knows them; None for all."""
+        """Return the local keys of those keys that belong to this vault; None stands for all."""
         if keys is None:
             return None
         return {self._own(key) for key in keys if self._owns(key)}
 
     def placed(self, keys: Mapping[int, Value]) -> dict[int, Value]:
-        """Return what is said of this vault's keys, as it knows them."""
+        """Return the entries for this vault's memories, by local key."""
         return {self._own(key): value for key, value in keys.items() if self._owns(key)}
 
     @property
     def sent(self) -> str:
-        """When another machine sent what it shows."""
+        """When another machine sent the content."""
         return self.seen.sent
 
     @property
     def missing(self) -> int:
-        """How many memories are left out."""
+        """The number of memories left out."""
         return self.seen.missing
 
-    def part(self, key: int) -> View:  # noqa: ARG002 - it has no other
-        """Return the view of the vault that a memory lies in: this one."""
+    def part(self, key: int) -> View:  # noqa: ARG002 - this view has one part
+        """Return the view of the vault that contains a memory: this one."""
         return self
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the best memories for words, best first."""
+        """Return the best memories for a query's words, best first."""
         own = query._replace(allowed_keys=self.among(query.allowed_keys))
         found = self._asked(lambda: self.seen.keyword(own))
         hits = [hit._replace(key=self._shared(hit.key)) for hit in found.hits]
         return found._replace(hits=hits)
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages that a query is read in."""
+        """Return the languages in which a query is analysed."""
         return self._asked(self.seen.languages)
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a text, and those of ``also``."""
+        """Return the memories nearest to a query's text, and those of ``include_keys``."""
         also = frozenset(self.among(query.include_keys) or ())
         own = query._replace(allowed_keys=self.among(query.allowed_keys), include_keys=also)
         found = self._asked(lambda: self.seen.nearest(own))
@@ -122,13 +122,13 @@ class VaultView:
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compare memories with a query."""
+        """Compute features of memories for a query."""
         own = self.placed(places)
         found = self._asked(lambda: self.seen.sentence_features(asked, own))
         return {self._shared(key): value for key, value in found.items()}
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return how alike memories are by one passage each, each to each."""
+        """Return the matrix of similarities of memories, by one passage each."""
         return self._asked(lambda: self.seen.similarity_matrix(self.placed(passages)))
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
@@ -136,34 +136,34 @@ class VaultView:
         return self._asked(lambda: self.seen.passages(self._own(key), places))
 
     def with_vectors(self) -> VaultView:
-        """Return the same view, in which vectors can be searched too."""
+        """Return the same view with vector search enabled."""
 
         def complete() -> View:
             try:
                 return self.seen.with_vectors()
-            except MemvaultError as error:  # it cannot be asked any more; the others can
+            except MemvaultError as error:  # the other vaults can still answer
                 raise LostIndex(error) from error
 
         return self._with(self._asked(complete))
 
     def at(self, moment: datetime) -> VaultView:
-        """Return the view as it would have been at a moment."""
+        """Return the view of the vault as of a moment."""
         return self._with(self._asked(lambda: self.index.at(self.seen, moment)))
 
     def discard(self) -> None:
-        """Have what the view could not read made anew."""
+        """Rebuild at the next refresh what the view could not read."""
         for error in self.damage:
             self.index.discard(error, self.seen)
 
     def numbered(self, place: int, parts: int) -> VaultView:
-        """Return the same as one of another number of parts."""
+        """Return the same view for another position and number of vaults."""
         return VaultView(self.name, self.index, self.seen, place, parts, self.damage)
 
     def _with(self, seen: View) -> VaultView:
         return VaultView(self.name, self.index, seen, self._place, self._parts, self.damage)
 
     def record(self, key: int) -> MemoryRecord | None:
-        """Return what is known of a memory but its text."""
+        """Return what the index knows about a memory, except its text."""
         found = self._asked(lambda: self.seen.record(self._own(key)))
         return None if found is None else self._told(found)
 
@@ -172,31 +172,31 @@ class VaultView:
         return iter(self._asked(lambda: [self._told(record) for record in self.seen.records()]))
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return every memory that a name may mean."""
+        """Return the memories that a name may refer to."""
         return [self._told(entry) for entry in self._asked(lambda: self.seen.find_by_name(name))]
 
     def is_earlier(self, key: int) -> bool:
-        """Say whether a memory's text is that of the view's moment."""
+        """Return whether the view shows an earlier text of a memory, which has changed since."""
         return self.seen.is_earlier(self._own(key))
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
-        """Return every memory that supersedes one of some names, or anything."""
+        """Return the memories that supersede one of the names, or anything if None."""
         return [self._told(entry) for entry in self._asked(lambda: self.seen.superseding(names))]
 
     def text(self, key: int) -> Memory | None:
-        """Read a memory; errors as for a view."""
+        """Read a memory; errors as for ``View.text``."""
         return self._asked(lambda: self.seen.text(self._own(key)))
 
 
 class VaultMember(NamedTuple):
-    """A vault among others: its name, and what opens its index."""
+    """A vault to search: its name, and a function that opens its index."""
 
     name: str
     opened: Callable[[], Index]
 
 
 class FederatedView:
-    """A view of several vaults. A name means something in each of them apart: see ``part``."""
+    """A view of several vaults. Names are unique only within each of them, see ``part``."""
 
     name = ""
     sent = ""
@@ -205,16 +205,16 @@ class FederatedView:
         self.parts = parts
 
     def part(self, key: int) -> View:
-        """Return the view of the vault that a memory lies in."""
+        """Return the view of the vault that contains a memory."""
         return self.parts[key % len(self.parts)]
 
     @property
     def missing(self) -> int:
-        """How many memories are left out."""
+        """The number of memories left out."""
         return sum(part.missing for part in self.parts)
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the best memories for words, each scored as if all lay in one vault."""
+        """Return the best memories for a query's words, scored as if they were in one vault."""
         answers = [part.keyword(query._replace(explain=True)) for part in self.parts]
         rarity = _rarity_of_all(answers)
         hits = [
@@ -228,17 +228,20 @@ class FederatedView:
         )
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages that a query is read in: those of any vault."""
+        """Return the languages in which a query is analysed: those of all vaults."""
         return tuple(dict.fromkeys(chain(*(part.languages() for part in self.parts))))
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a text; deep vectors count where each vault's do."""
+        """Return the memories nearest to a query's text.
+
+        Transformer vectors are used only if every vault uses them.
+        """
         answers = [part.nearest(query) for part in self.parts]
         share = min(
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
         hits: list[VectorHit] = [hit for answer in answers for hit in answer.hits]
-        if not share:  # in one of them deep vectors do not count
+        if not share:  # at least one vault does not use transformer vectors
             hits = [
                 hit._replace(transformer_cosine=None, similarity=hit.static_similarity)
                 for hit in hits
@@ -255,14 +258,14 @@ class FederatedView:
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compare memories with a query."""
+        """Compute features of memories for a query."""
         found: dict[int, SentenceFeatures] = {}
         for part in self.parts:
             found |= part.sentence_features(asked, places)
         return found
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return how alike memories are; those of two vaults are taken for different things."""
+        """Return the matrix of similarities; memories of different vaults count as unrelated."""
         keys = list(passages)
         table = [[0.0] * len(keys) for _ in keys]
         for place, part in enumerate(self.parts):
@@ -280,11 +283,11 @@ class FederatedView:
         return self.part(key).passages(key, places)
 
     def with_vectors(self) -> FederatedView:
-        """Return the same view, in which vectors can be searched too."""
+        """Return the same view with vector search enabled."""
         return FederatedView([part.with_vectors() for part in self.parts])
 
     def record(self, key: int) -> MemoryRecord | None:
-        """Return what is known of a memory but its text."""
+        """Return what the index knows about a memory, except its text."""
         return self.part(key).record(key)
 
     def records(self) -> Iterator[MemoryRecord]:
@@ -292,24 +295,24 @@ class FederatedView:
         return chain(*(part.records() for part in self.parts))
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return every memory that a name may mean in any of the vaults."""
+        """Return the memories that a name may refer to in any of the vaults."""
         return list(chain(*(part.find_by_name(name) for part in self.parts)))
 
     def is_earlier(self, key: int) -> bool:
-        """Say whether a memory's text is that of the view's moment."""
+        """Return whether the view shows an earlier text of a memory, which has changed since."""
         return self.part(key).is_earlier(key)
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
-        """Return every memory that supersedes one of some names, or anything, in its own vault."""
+        """Return the memories that supersede one of the names, or anything, in their own vault."""
         return list(chain(*(part.superseding(names) for part in self.parts)))
 
     def text(self, key: int) -> Memory | None:
-        """Read a memory; errors as for a view."""
+        """Read a memory; errors as for ``View.text``."""
         return self.part(key).text(key)
 
 
 class FederatedIndex:
-    """The indexes of several vaults as one; one that cannot be asked costs a note."""
+    """The combined index of several vaults; an unavailable vault is reported as a note."""
 
     def __init__(self, members: Iterable[VaultMember]) -> None:
         self._members = list(members)
@@ -327,10 +330,10 @@ class FederatedIndex:
         return found
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> FederatedView:
-        """Look at each vault's folder.
+        """Refresh the index of each vault.
 
         Raises:
-            MemvaultError: none of them can be looked at; what the first says.
+            MemvaultError: no vault can be read; the error is that of the first.
         """
         seen: list[tuple[str, Index, View]] = []
         for name, index in self._indexes:
@@ -346,7 +349,7 @@ class FederatedIndex:
         return FederatedView(self._open)
 
     def at(self, view: View, moment: datetime) -> FederatedView:
-        """Return a view as it would have been at a moment; errors as for a look."""
+        """Return a view of the vaults as of a moment; errors as for ``refresh``."""
         assert isinstance(view, FederatedView)
         seen: list[VaultView] = []
         for part in view.parts:
@@ -360,18 +363,18 @@ class FederatedIndex:
         return FederatedView(self._open)
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well a cross-encoder finds that texts fit; errors as for an index."""
+        """Return how well texts fit a query by a cross-encoder; errors as for an index."""
         return self._open[0].index.rerank_scores(query, texts)
 
     def discard(self, error: IndexCorrupted, view: View | None) -> None:  # noqa: ARG002
-        """Have what a view could not read made anew, in the vault that it is of."""
-        if view is not None:  # a look discards by itself
+        """Rebuild at the next refresh what a view could not read, in the vault concerned."""
+        if view is not None:  # a refresh discards by itself
             assert isinstance(view, FederatedView)
             for part in view.parts:
                 part.discard()
 
     def notes(self) -> list[str]:
-        """Say which vault was not asked, and what a person should know of the indexes."""
+        """Return notes about vaults that were not searched, and those of the indexes."""
         failed = [
             f"the vault {name} was not asked: {error.message}"
             for name, error in self._failed.items()
@@ -382,10 +385,10 @@ class FederatedIndex:
 
 
 def _looked(index: Index, vectors: bool, patience: WaitPolicy) -> View:
-    """Look at a vault's folder, and again where its index turns out to be damaged or replaced.
+    """Refresh an index, and retry once if it turns out to be corrupted or was replaced.
 
     Raises:
-        MemvaultError: it cannot be looked at.
+        MemvaultError: the vault cannot be read.
     """
     try:
         return index.refresh(vectors, patience)
@@ -399,7 +402,7 @@ def _looked(index: Index, vectors: bool, patience: WaitPolicy) -> View:
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
-    """Return each word's idf over all memories, of its idf in each vault."""
+    """Return each word's idf over all memories, computed from its idf in each vault."""
     total = sum(answer.document_count for answer in answers)
     words = dict.fromkeys(chain(*(answer.idf for answer in answers)))
     return {
@@ -411,7 +414,7 @@ def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
 
 
 def _document_frequency(answer: KeywordAnswer, word: str) -> float:
-    """Return how many documents of a vault hold a word: idf = ln((total + 1) / (holding + .5))."""
+    """Return how many documents contain a word, by inverting idf = ln((total + 1) / (n + .5))."""
     if word not in answer.idf:
         return 0.0
     return max(0.0, (answer.document_count + 1.0) / math.exp(answer.idf[word]) - 0.5)
@@ -420,7 +423,7 @@ def _document_frequency(answer: KeywordAnswer, word: str) -> float:
 def _rescale(
     hit: KeywordHit, before: Mapping[str, float], now: Mapping[str, float], explain: bool
 ) -> KeywordHit:
-    """Return a hit with what each word gives it by its rarity among all memories."""
+    """Return a hit whose term scores are rescaled from one vault's idf to that of all memories."""
     terms = {
         word: gain * now[word] / before[word] if before.get(word) else gain
         for word, gain in hit.terms.items()

@@ -1,9 +1,9 @@
-"""Where a vault's index lies: in a folder of the user's own, never in the vault.
+"""Locate a vault's index: in a private folder of the user, never in the vault.
 
-Whoosh reads pickles, SQLite trusts its pages, and a vault may come from anyone.
-So an index is only ever read from a folder that this user made and nobody else
-can write in: below the user's cache folder, or where that cannot be written,
-as in a sandbox, below the temporary folder. Each vault has one, by its real path.
+Whoosh reads pickles, SQLite trusts its pages, and a vault may come from anyone. An index is
+therefore only read from a folder that this user created and that no other user can write to: below
+the user's cache folder, or, if that is not writable, as in a sandbox, below the temporary folder.
+Each vault has its own folder, named after its real path.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from memvault.vault import paths
 
 _INDEXES = "indexes"
 _VAULT = "vault"
-"""Holds the real path of the vault that an index is of; its time is when that was last used."""
+"""A file with the real path of the indexed vault; its modification time is that of the last use."""
 _LOCK = "lock"
 DEEP = "deep"
-"""Holds vectors by content, which outlive the index."""
+"""The folder of transformer vectors, which are stored by content and outlive the index."""
 KEPT = (_VAULT, _LOCK, DEEP)
-"""What lies in an index's folder beside the index itself."""
+"""Entries of an index's folder that are not part of the index itself."""
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 
 
 class IndexFolder(NamedTuple):
-    """Where the index lies, or None for in memory, and what a person should know of that."""
+    """The folder of an index, or None for an index in memory, and a note for the user."""
 
     folder: Path | None
     note: str = ""
 
 
 def prepare_folder(root: Path) -> IndexFolder:
-    """Return where the index of a vault lies; the folder is there, private and can be written."""
+    """Return the folder of a vault's index, created, private and writable."""
     note = ""
     for base in _bases():
         try:
@@ -61,7 +61,7 @@ def prepare_folder(root: Path) -> IndexFolder:
             note = note or f"the index is not kept in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             said = error.message if isinstance(error, StorageError) else error.strerror
-            if os.environ.get("MEMVAULT_CACHE"):  # in a sandbox the usual folder is away unasked
+            if os.environ.get("MEMVAULT_CACHE"):  # else it may be a sandbox: no note
                 note = note or f"the index is not kept in MEMVAULT_CACHE: {said}"
     nowhere = (
         "the index can be kept nowhere, so each call makes one in memory; "
@@ -71,7 +71,7 @@ def prepare_folder(root: Path) -> IndexFolder:
 
 
 def find_folder(root: Path) -> Path | None:
-    """Return the folder of a vault's index if there is one that is this user's alone."""
+    """Return the folder of a vault's index if it exists and only this user can write to it."""
     for base in _bases():
         folder = base / folder_name(Path(os.path.realpath(root)))
         with contextlib.suppress(OSError):
@@ -81,19 +81,19 @@ def find_folder(root: Path) -> Path | None:
 
 
 def forget_older(root: Path) -> None:
-    """Delete an index that an earlier version left in the vault; it is never read."""
+    """Delete an index that an earlier version left in the vault; such an index is never read."""
     private = root / ".memvault"
     if not private.is_symlink() and os.path.lexists(private / "index"):
         from memvault.files import walk
 
-        walk.remove(private / "index")  # which refuses a link
+        walk.remove(private / "index")  # refuses a symbolic link
 
 
 def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
-    """Delete the indexes of vaults that are gone and were not used for some days; return them."""
+    """Delete the indexes of missing vaults not used for ``days`` days, and return their folders."""
     gone = []
     for folder in indexes.iterdir():
-        with contextlib.suppress(OSError, MemvaultError):  # such as for what is no index
+        with contextlib.suppress(OSError, MemvaultError):  # for example, not an index
             root = os.fsdecode(read(folder / _VAULT, SETTING))
             old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
             named = folder.name == folder_name(Path(root))
@@ -106,30 +106,30 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
 
 
 def folder_name(root: Path) -> str:
-    """Return what the folder of a vault's index is called; ``root`` is a real path."""
+    """Return the name of the folder of a vault's index; ``root`` must be a real path."""
     digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
     return f"{paths.slug(root.name, 40)}-{digest}"
 
 
 def _bases() -> Iterator[Path]:
-    """Name the folders that indexes may lie in, the best first."""
+    """Yield the folders that may contain indexes, in order of preference."""
     cache = user_folder("cache")
     if cache is not None:
         yield cache / _INDEXES
     import tempfile
 
     user = os.geteuid() if os.name == "posix" else os.environ.get("USERNAME", "user")
-    with contextlib.suppress(OSError):  # there is no temporary folder either
+    with contextlib.suppress(OSError):  # no temporary folder
         temporary = Path(tempfile.gettempdir())
-        if temporary != Path.cwd():  # which Python takes where it finds no other
+        if temporary != Path.cwd():  # Python's fallback if there is no other
             yield temporary / f"memvault-{user}"
 
 
 def _ready(base: Path, root: Path) -> Path:
-    """Return the folder of a vault's index, made where it is missing.
+    """Return the folder of a vault's index, and create it if it is missing.
 
     Raises:
-        OSError: it cannot be written, is not this user's alone, or lies in a vault.
+        OSError: it is not writable, is not private to this user, or is inside a vault.
     """
     above = enclosing_vault(base)
     if above is not None:
@@ -144,7 +144,7 @@ def _ready(base: Path, root: Path) -> Path:
         atomic.write(stamp, os.fsencode(root), durable=False)
         age = 0.0
     lock = folder / _LOCK
-    if not lock.is_dir():  # that is moved away when it is taken
+    if not lock.is_dir():  # a directory is moved away when the lock is acquired
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         os.close(os.open(lock, flags, 0o600))
     if not 0 <= age < _DAY:

@@ -1,8 +1,8 @@
-"""What recall may ask of an index, whichever it is and wherever it lies.
+"""The interface of an index, independent of its implementation and location.
 
-An index is looked at once a call; the look gives a ``View``. Memories have keys,
-which mean something only within one view. What an index is made of, and how it
-is kept in step with the folder, is its own affair.
+An index is refreshed once per call; the refresh returns a ``View``. Memories have keys, which are
+valid only within one view. How an index is stored and kept up to date with the folder is up to the
+implementation.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from memvault.model import Memory, Passage, aliases_of
 
 
 class IndexCorrupted(Exception):
-    """The index on disk cannot be used; it is made anew, never repaired."""
+    """The index on disk cannot be used; it is rebuilt, never repaired."""
 
 
 class VectorsCorrupted(IndexCorrupted):
-    """Only an embedder's vectors cannot be used; they are looked at again, and made anew alone."""
+    """The vectors of one embedder cannot be used; only they are reread, and rebuilt."""
 
 
 def given_up(error: Exception) -> MemvaultError:
-    """Return what a user is told where making it anew did not help."""
+    """Return the error for the user if rebuilding a corrupted index did not help."""
     return MemvaultError(
         f"The index was damaged again while it was being read: {error}",
         "memvault reindex makes it anew",
@@ -34,7 +34,7 @@ def given_up(error: Exception) -> MemvaultError:
 
 
 class LostIndex(IndexCorrupted):
-    """What a view reads from went away meanwhile; ``reason`` is what the next look says of it."""
+    """The source of a view became unavailable; the next refresh reports the ``reason``."""
 
     def __init__(self, reason: MemvaultError) -> None:
         super().__init__(reason.message)
@@ -42,15 +42,15 @@ class LostIndex(IndexCorrupted):
 
 
 class StaleView(Exception):
-    """What a view says is no longer so: look again."""
+    """A view no longer agrees with the files and must be refreshed."""
 
 
 class WaitPolicy(NamedTuple):
-    """How long to wait for another process that is indexing, and what is good enough then.
+    """How long to wait while another process writes the index, and what is acceptable afterwards.
 
-    ``behind`` is how long while it has much to do, ``unreadable`` while it has
-    committed nothing that can be read, as for a moment within each commit.
-    ``partly`` says whether a view of what is readable will do after that time.
+    ``indexing`` is the time in seconds to wait while the other process has much to index,
+    ``unreadable`` the time while no readable commit exists, as is the case for a moment during each
+    commit. ``allow_partial`` is whether a view of what is readable is acceptable after that time.
     """
 
     indexing: float
@@ -59,17 +59,17 @@ class WaitPolicy(NamedTuple):
 
 
 COMPLETE = WaitPolicy(60.0, 60.0, False)
-"""For what would be wrong unless every memory is seen."""
+"""For tasks whose result would be wrong unless all memories are visible."""
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
-"""For answers, which say what they did not see."""
+"""For answers, which state how many memories were not visible."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
-"""For what is rather left out than waited for."""
+"""For tasks that are skipped rather than delayed."""
 
 
 class MemoryRecord(NamedTuple):
-    """All that is known of a memory but its text.
+    """Everything the index knows about a memory, except its text.
 
-    ``size`` is its file's, in bytes; ``language`` the one as which it is indexed.
+    ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     """
 
     key: int
@@ -88,23 +88,24 @@ class MemoryRecord(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Its other names."""
+        """Other names given in its header."""
         return aliases_of(self.metadata)
 
     @classmethod
     def from_memory(cls, key: int, size: int, memory: Memory, language: str) -> MemoryRecord:
-        """Make the record of a memory just read."""
+        """Create the record of a memory that was just read."""
         own = ("key", "size", "language")
         shared = {name: getattr(memory, name) for name in cls._fields if name not in own}
         return cls(key=key, size=size, language=language, **shared)
 
 
 class KeywordQuery(NamedTuple):
-    """The words of a query, and what is wanted of their answer.
+    """A keyword search: the words of a query and the limits of the answer.
 
-    A word is a group of stems of which a memory may hold any; a whole is a word as it is
-    spelled. ``among`` are the keys of the memories that may be found, None for all;
-    ``limit`` is how many are wanted at most. With ``explain`` a hit says what each term gave.
+    ``term_groups`` has a group of stems per word, of which a memory may contain any;
+    ``exact_terms`` are unstemmed words. ``allowed_keys`` are the keys of the memories that may be
+    found, None for all; ``limit`` is the maximum number of hits. With ``explain`` a hit includes
+    the score of each term.
     """
 
     term_groups: Sequence[tuple[str, ...]]
@@ -115,9 +116,9 @@ class KeywordQuery(NamedTuple):
 
 
 class KeywordHit(NamedTuple):
-    """A memory found by its words: its BM25F score and what each query term gave to it.
+    """A memory found by keywords: its BM25F score and the contribution of each query term.
 
-    ``blocks`` are the numbers of its best parts.
+    ``blocks`` are the numbers of its best blocks.
     """
 
     key: int
@@ -127,9 +128,10 @@ class KeywordHit(NamedTuple):
 
 
 class KeywordAnswer(NamedTuple):
-    """The hits, best first, and how rare each word is among all memories (its idf).
+    """The hits of a keyword search, best first, and the idf of each word among all memories.
 
-    A word goes by its first stem. ``total`` counts the documents that ``rarity`` is of.
+    In ``idf`` a word is identified by its first stem. ``document_count`` is the number of documents
+    from which it was computed.
     """
 
     hits: Sequence[KeywordHit] = ()
@@ -138,13 +140,13 @@ class KeywordAnswer(NamedTuple):
 
 
 DISTINCTIVE_BIT = 1
-"""The bit of a term's number (``Closeness.terms``) that is set for a number or a negation."""
+"""The bit of a term id (``SentenceFeatures.term_ids``) that is set for numbers and negations."""
 
 
 class SentenceQuery(NamedTuple):
-    """What sentences are compared with: a query's text, its words, and how rare each is.
+    """A query to compare with sentences: its text, its words, and the rarity of each word.
 
-    A word is a group of stems of which a memory may hold any.
+    A word is a group of stems, of which a memory may contain any.
     """
 
     text: str
@@ -153,16 +155,16 @@ class SentenceQuery(NamedTuple):
 
 
 class SentenceFeatures(NamedTuple):
-    """What a memory's sentences hold of a query, in 0..1.
+    """Sentence-level features of a memory for a query, in 0..1.
 
-    ``covered`` is the share of the query's words, weighted by their rarity, that
-    the memory holds; ``together`` the share in one stretch of a sentence or two;
-    ``order`` the share of the query's neighbouring words that are neighbours
-    somewhere, None where it has no two; ``title`` the share in title and tags.
-    ``words`` says how near one stretch's words are to the query's, ``title_words``
-    how near title and tags are, None where nothing could tell. ``terms`` are
-    numbers of all terms. ``numbers`` is the share of the query's words with a digit
-    in them that the memory holds, None where it has none.
+    ``coverage`` is the share of the query's words, weighted by their rarity, that the memory
+    contains; ``proximity`` the share within one stretch of a sentence or two; ``adjacency`` the
+    share of the query's pairs of adjacent words that are adjacent somewhere in the memory, None if
+    the query has no two words; ``title_coverage`` the share in title and tags. ``soft_match`` is
+    how similar the words of the best stretch are to the query's, ``title_soft_match`` how similar
+    title and tags are, None if there was no data to compute them. ``term_ids`` are the ids of all
+    terms. ``number_coverage`` is the share of the query's words with a digit that the memory
+    contains, None if there are none.
     """
 
     coverage: float
@@ -176,11 +178,11 @@ class SentenceFeatures(NamedTuple):
 
 
 class VectorQuery(NamedTuple):
-    """The text of a query and its language, and what is wanted of the answer.
+    """A vector search: the text of a query, its language and the limits of the answer.
 
-    Wanted are the ``limit`` memories that are nearest by the quick embedder, and by the
-    deep one where that counts, and those of ``also`` however far they are. ``among`` are
-    the keys of the memories that may be found, None for all.
+    The answer contains the ``limit`` memories that are nearest by static vectors, the same number
+    by transformer vectors if those are used, and the memories of ``include_keys`` at any distance.
+    ``allowed_keys`` are the keys of the memories that may be found, None for all.
     """
 
     text: str
@@ -191,12 +193,12 @@ class VectorQuery(NamedTuple):
 
 
 class VectorHit(NamedTuple):
-    """A memory's nearest passage: which one, its cosine to the query, and what that means.
+    """A memory's nearest passage: its number, its cosine to the query, and its similarity.
 
-    ``cosine`` is the quick embedder's, ``deep`` the deep one's where that
-    counts, guessed from ``cosine`` for a memory that waits for its deep vectors.
-    ``similarity`` is in 0..1 and means the same for every embedder; ``quick`` is what it
-    would be without deep vectors.
+    ``static_cosine`` is the cosine of the static vectors, ``transformer_cosine`` that of the
+    transformer vectors if those are used, estimated from ``static_cosine`` for a memory whose
+    transformer vectors are not computed yet. ``similarity`` is in 0..1 and comparable between
+    embedders; ``static_similarity`` is its value without transformer vectors.
     """
 
     key: int
@@ -208,17 +210,18 @@ class VectorHit(NamedTuple):
 
 
 class MatchLocation(NamedTuple):
-    """Where in a memory to look: blocks with the best words, and the nearest passage."""
+    """Where in a memory to look for matches: the best keyword blocks, and the nearest passage."""
 
     blocks: tuple[int, ...] = ()
     passage: int | None = None
 
 
 class VectorAnswer(NamedTuple):
-    """The hits, nearest first; how many memories wait for a vector; whether any has one.
+    """The hits of a vector search, nearest first, and how many memories have no vectors yet.
 
-    ``deep_share`` says how much more the deep embedder knows than the table, 1 for
-    as much as the built-in model; 0 where its vectors do not count.
+    ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
+    transformer model discriminates than the static vectors, relative to the built-in transformer
+    model, which has 1; it is 0 if its vectors are not used.
     """
 
     hits: Sequence[VectorHit] = ()
@@ -228,108 +231,109 @@ class VectorAnswer(NamedTuple):
 
 
 class View(Protocol):
-    """The memories as one look at the folder found them.
+    """The memories of a vault as of one refresh.
 
-    Any method may raise ``DamagedIndex``, which ``Index.discard`` is to be told.
+    Any method may raise ``IndexCorrupted``, which the caller has to pass to ``Index.discard``.
     """
 
     @property
     def name(self) -> str:
-        """The vault's name, where several are asked."""
+        """The vault's name, if several vaults are searched."""
 
     @property
     def sent(self) -> str:
-        """When another machine sent what the view shows; empty where the files are at hand."""
+        """When another machine sent the content; empty if the files are on this machine."""
 
     def part(self, key: int) -> View:
-        """Return the view of the vault that a memory lies in: names mean something within one."""
+        """Return the view of the vault that contains a memory, within which names are unique."""
 
     @property
     def missing(self) -> int:
-        """How many memories it leaves out because another process is still indexing them."""
+        """The number of memories left out because another process is still indexing them."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages that a query is read in, that of most memories first."""
+        """Return the languages in which a query is analysed, most frequent first."""
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a query's text, and those of ``also``.
+        """Return the memories nearest to a query's text, and those of ``include_keys``.
 
         Raises:
-            EmbedderError: the built-in table cannot be loaded.
+            EmbedderError: the static embedding table cannot be loaded.
         """
 
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compare memories with a query, each by its best places; what is gone is left out."""
+        """Compute features of memories at their best places; missing memories are left out."""
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return how alike memories are by one passage each, in 0..1, each to each.
+        """Return the matrix of similarities in 0..1 of memories, by one passage each.
 
-        It is asked after ``nearest``. Empty where not all of them have vectors.
+        It may be called only after ``nearest``. It is empty unless all of the memories have
+        vectors.
         """
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
     def with_vectors(self) -> View:
-        """Return the same view, in which vectors can be searched too."""
+        """Return the same view with vector search enabled."""
 
     def record(self, key: int) -> MemoryRecord | None:
-        """Return what is known of a memory but its text."""
+        """Return what the index knows about a memory, except its text."""
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return every memory whose path, memId or its beginning, title or alias a name may be."""
+        """Return the memories whose path, title, alias, memId or its beginning may match a name."""
 
     def is_earlier(self, key: int) -> bool:
-        """Say whether a memory's text is that of the view's moment, and another by now."""
+        """Return whether the view shows an earlier text of a memory, which has changed since."""
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
-        """Return every memory whose header supersedes one of some names, or anything.
+        """Return the memories whose headers supersede one of the names, or anything if None.
 
-        Names are as ``vault.replaced.names_of`` gives them.
+        Names are in the form that ``vault.file_names.name_keys`` returns.
         """
 
     def text(self, key: int) -> Memory | None:
-        """Read a memory; None where it cannot be read.
+        """Read a memory; return None if it cannot be read.
 
         Raises:
-            Stale: the file has gone or changed since the look.
+            StaleView: the file was deleted or changed since the refresh.
         """
 
 
 class Index(Protocol):
-    """A vault's index."""
+    """The index of a vault."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
-        """Look at the folder, bring the index up to date, and return a view of it.
+        """Scan the folder, bring the index up to date, and return a view of it.
 
         Raises:
-            TimedOut: another process is indexing, for longer than ``patience`` lasts.
+            TimedOut: another process is indexing, for longer than ``patience`` allows.
             VaultUnreadable: the vault's folder cannot be listed.
         """
 
     def at(self, view: View, moment: datetime) -> View:
-        """Return a view as it would have been at a moment, as far as that is known."""
+        """Return a view of the vault as of a moment, as far as its history is known."""
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well a cross-encoder finds that each text fits a query, in 0..1.
+        """Return how well each text fits a query by a cross-encoder, in 0..1.
 
         Raises:
             EmbedderError: there is no cross-encoder on this machine.
         """
 
     def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Have what a view could not read made anew at the next look.
+        """Rebuild at the next refresh what a view could not read.
 
-        Of what it lost (``LostIndex``) the next look says so, or has another index answer.
+        After a ``LostIndex`` the next refresh reports the reason, or uses another index.
         """
 
     def notes(self) -> list[str]:
-        """Say what a person should know of the index."""
+        """Return notes for the user about the state of the index."""

@@ -1,7 +1,7 @@
-"""How close memories are to a query, sentence by sentence.
+"""Compute sentence-level features of memories for a query.
 
-All candidates are measured on what the index keeps of them (``sentences``): no
-file is read, and nothing is analysed again.
+All candidates are compared using the blocks stored in the index (``text.indexed_text``): no file is
+read, and no text is analysed again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 _MOST_WANTED = 64
-"""Tokens of a query that count: those that weigh most. A page of text has hundreds."""
+"""The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
 
 
 class SubwordFrequencies(NamedTuple):
-    """In how many memories each token occurs, and of how many they were counted."""
+    """The number of memories that contain each subword, and the number of memories counted."""
 
     holding: npt.NDArray[np.uint32]
     memories: int
@@ -39,12 +39,12 @@ def soft_matches(
     table: StaticEmbedder,
     frequency: SubwordFrequencies | None,
 ) -> list[tuple[float | None, float | None]]:
-    """Return how near the words of the best stretch, and of the head, are to the query's, in 0..1.
+    """Return the soft match of the best stretch, and of the head, for each memory, in 0..1.
 
-    It is the mean over the query's tokens of the cosine to the nearest token of
-    a stretch, weighted by the lengths of their rows and by their rarity among
-    the memories: late interaction (Khattab and Zaharia 2020) with static tokens.
-    What has no tokens yet gets None.
+    It is the mean, over the query's subwords, of the cosine to the nearest subword of a stretch,
+    weighted by the length of their rows in the embedding table and by their rarity among the
+    memories: late interaction (Khattab and Zaharia 2020) with static vectors. A memory without
+    stored subwords gets None.
     """
     import numpy as np
 
@@ -88,7 +88,7 @@ def soft_matches(
 
 
 def _greatest(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
-    """Return each memory's greatest of what its stretches have, along the last axis."""
+    """Return the maximum of each memory's stretches, along the last axis."""
     import numpy as np
 
     found = np.zeros((*each.shape[:-1], count), dtype=np.float32)
@@ -97,10 +97,9 @@ def _greatest(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix
 
 
 class _Terms(NamedTuple):
-    """The query's words by the codes that they may have in memories, and how rare each is.
+    """The query's words by the term ids that they may have in memories, and their rarities.
 
-    ``pairs`` are what its neighbouring words weigh together, ``numbers`` which of
-    them have a digit.
+    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words that contain a digit.
     """
 
     words: Mapping[int, int]
@@ -115,9 +114,9 @@ def compute(
     table: StaticEmbedder | None,
     frequency: SubwordFrequencies | None,
 ) -> list[SentenceFeatures]:
-    """Measure memories, each given by some of its blocks; one answer each.
+    """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    Without a ``table``, or tokens, nobody knows how near words are.
+    Without a ``table``, or stored subwords, soft matches are None.
     """
     words: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -141,7 +140,7 @@ def compute(
 def _measured(
     terms: _Terms, blocks: Sequence[EncodedBlock], near: tuple[float | None, float | None]
 ) -> SentenceFeatures:
-    """Compare one memory's blocks with the query's terms."""
+    """Compute the features of one memory's blocks for the query's terms."""
     words, weights = terms.words, terms.weights
     head: set[int] = set()
     every: set[int] = set()
@@ -180,7 +179,7 @@ def _weight(held: set[int], weights: Sequence[float]) -> float:
 
 
 def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
-    """Yield the codes of the head, and of each stretch."""
+    """Yield the term ids of the head, and of each stretch."""
     start = 0
     for count in block.counts:
         yield block.codes[start : start + count]
@@ -188,7 +187,7 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
 
 
 def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
-    """Return which of the query's words are followed by the next one of the query."""
+    """Return the words of the query that are followed by the query's next word."""
     found = set()
     last = -2
     for value in codes:

@@ -1,7 +1,7 @@
-"""Recall: from a question to the memories that answer it.
+"""Recall: find the memories that answer a question.
 
-The stages, in ``engine``: look, parse, retrieve, compare, rank, rerank, judge
-what is current, read and present. Each takes plain values and returns plain
-values. What is compared is what the index keeps of a memory's sentences; only
-what is shown is read.
+The stages, run by ``engine``: refresh the index, parse the query, retrieve candidates, compute
+their features, rank, rerank, check validity, read the files and present them. Each stage takes
+plain values and returns plain values. Features are computed from the sentence data stored in the
+index; only files of memories that are shown are read.
 """

@@ -1,4 +1,4 @@
-"""The plain values that the stages of a recall hand on."""
+"""Plain values passed between the stages of a recall."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from memvault.recall.filters import Filters
 
 Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.08
-"""The chances from which a memory is a strong or a fair answer."""
+"""The minimum match probabilities of a strong and of a fair answer."""
 
 
 class RecallRequest(NamedTuple):
-    """What to look for. ``mode`` is hybrid, keyword, vector or tag.
+    """The parameters of a recall. ``mode`` is hybrid, keyword, vector or tag.
 
-    With ``rerank`` a cross-encoder orders the best again; without ``diverse``
-    what repeats a better answer, or was replaced, keeps its score and place.
-    ``threshold`` is the least chance, and ``strict`` leaves out what is weak.
-    ``only_current`` leaves out what was replaced, has ended or has not begun;
-    ``as_of`` asks what was so at a moment, ``lines`` for what tells most in a line.
-    ``patience`` is for another process that is indexing, where it is not the call's.
+    With ``rerank`` a cross-encoder reorders the best results. Without ``diverse`` a memory that
+    repeats a better result, or was superseded, keeps its score and rank. ``threshold`` is the
+    minimum match probability, and ``strict`` leaves out weak results. ``only_current`` leaves out
+    memories that are superseded, expired or not yet valid; ``as_of`` searches the vault as of a
+    moment; ``lines`` adds to each result a line that starts at its most relevant sentence.
+    ``patience`` overrides, for this request, how long to wait for another process that is indexing.
     """
 
     query: str
@@ -41,12 +41,12 @@ class RecallRequest(NamedTuple):
 
     @property
     def uses_vectors(self) -> bool:
-        """Whether vectors are asked."""
+        """Whether the search uses vectors."""
         return self.mode in ("hybrid", "vector")
 
 
 class ScoredMemory(NamedTuple):
-    """A memory's key in the view, its score, and the parts that add up to it."""
+    """A memory's key in the view, its score, and the parts that add up to the score."""
 
     key: int
     score: float
@@ -54,12 +54,12 @@ class ScoredMemory(NamedTuple):
 
 
 class Validity(NamedTuple):
-    """What is to be said of a memory that is not current; nothing of one that is.
+    """Why a memory is not current; every field is empty for a current memory.
 
-    ``replaced_by`` is the memory that stands in its place by now. ``expired``
-    and ``not_yet`` are what its header says of when it ended, or begins.
-    ``newer`` is the memId of a newer one about the same thing: what it says may
-    be so no longer, but nobody has said that.
+    ``replaced_by`` is the memory that supersedes it now, the last of the chain. ``expired_on`` and
+    ``starts_on`` are the values of its header for when it ended, or begins. ``newer`` is the memId
+    of a newer memory about the same subject: it may make this one obsolete, but no header states
+    that.
     """
 
     replaced_by: MemoryRecord | None = None
@@ -69,11 +69,11 @@ class Validity(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the memory says what is so."""
+        """Whether the memory is valid and not superseded."""
         return self.replaced_by is None and not self.expired_on and not self.starts_on
 
     def marks(self) -> dict[str, Any]:
-        """Return what a result says of it."""
+        """Return the keys that a result shows for this validity, without empty ones."""
         said = {
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
             "expired": self.expired_on,
@@ -87,16 +87,15 @@ CURRENT = Validity()
 
 
 class RecallResult(NamedTuple):
-    """A memory that was found, read from its file after it was found.
+    """A memory that was found, as read from its file after the search.
 
-    ``score`` ranks within one answer. ``chance`` (that the memory answers the
-    query), ``similarity`` (calibrated) and ``coverage`` (the share of the query's
-    words that the memory holds) mean the same in every answer. ``why`` holds the
-    weighted ``parts`` that add up to ``score``, and what they were made of.
-    ``is_earlier`` says that the memory is as it was at the moment asked for, and
-    another by now. ``line`` is the snippet from the sentence on that tells most,
-    where it was asked for. ``vault`` names the memory's vault where several were asked;
-    ``sent`` says when another machine sent it, where the files are there.
+    ``score`` orders the results of one answer. ``probability`` (that the memory answers the query),
+    ``similarity`` (calibrated) and ``coverage`` (the share of the query's words that the memory
+    has) are comparable between answers. ``why`` holds the weighted ``parts`` that add up to
+    ``score``, and the raw values behind them. ``is_earlier`` is true if the memory is shown as of
+    the requested moment and its text has changed since. ``line`` is the snippet from its most
+    relevant sentence on, if requested. ``vault`` names the memory's vault if several were searched;
+    ``sent`` is when another machine sent the memory, if its file is on that machine.
     """
 
     memory: Memory
@@ -116,31 +115,31 @@ class RecallResult(NamedTuple):
 
     @property
     def in_title(self) -> bool:
-        """Say whether a word of the query stands in the title."""
+        """Whether the title contains a word of the query."""
         return self.title_coverage > 0
 
     @property
     def strength(self) -> Strength:
-        """How well the memory fits the query, in a word."""
+        """The strength of the match as a category of its probability."""
         if self.probability >= STRONG:
             return "strong"
         return "fair" if self.probability >= FAIR else "weak"
 
 
 class RecallAnswer(NamedTuple):
-    """What was found, best first, and what the caller should be told besides."""
+    """The results, best first, and notes for the caller."""
 
     found: list[RecallResult]
     notes: list[str]
 
     @property
     def best(self) -> Strength | Literal["none"]:
-        """How strong the strongest of what was found is."""
+        """The strength of the strongest result."""
         order: tuple[Strength, ...] = ("strong", "fair", "weak")
         held = {entry.strength for entry in self.found}
         return next((strength for strength in order if strength in held), "none")
 
 
 def memory_reference(memory: Memory | MemoryRecord) -> dict[str, Any]:
-    """Return how a result names a memory."""
+    """Return the keys by which a result identifies a memory."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}

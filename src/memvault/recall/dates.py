@@ -1,7 +1,7 @@
-"""Date words in a question: "last week", "in May 2023", "on 7 July 2023" as a span of days.
+"""Parse dates in a question: "last week", "in May 2023", "on 7 July 2023" to a span of days.
 
-English words, ISO dates and weeks; days are UTC, as memories' dates are. What is
-not read here ``worded_dates`` may read, with a library that takes long to load.
+Reads English words, ISO dates and ISO weeks; days are in UTC, as the dates of memories are. Other
+languages are left to ``foreign_dates``, which uses a library that takes long to load.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ _PARTS = (
     (r"mid|middle|mitte|mediados|mi|milieu|met[àa]|meados|midden", 10, 20),
     (r"late|end|ende|finales|fines|fin|fine|fim|eind", 21, 0),
 )
-"""Words before a month, with the first and the last day that they mean; counted from its end."""
+"""Words before a month, with the first and last day that they mean, counted from 1.
+
+A negative first day counts back from the end of the month; a last day of 0 is its last day."""
 _SPAN_HINT = re.compile("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
 def narrow(text: str, words: str, span: DateRange) -> DateRange:
-    """Return the part of a span that a text means by what it says before the span's words.
+    """Return the part of a month or year that the words before it in a text select.
 
-    A span that is neither a month nor a year stays as it is.
+    A span that is neither a month nor a year is returned unchanged.
     """
     before = text[: text.find(words)] if words in text else ""
-    inside = f"{words.rpartition(' ')[0]} "  # where a pattern has taken the word for its own
+    inside = f"{words.rpartition(' ')[0]} "  # where a pattern matched the word itself
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
@@ -81,7 +83,7 @@ def _days(month: DateRange, first: int, last: int) -> DateRange:
 
 
 def _months(year: DateRange, first: int, last: int) -> DateRange:
-    """Return a part of a year: of its first days, some; else a third of its months."""
+    """Return a part of a year: two weeks at either end, or some of its months."""
     if last == 7:
         return DateRange(year.first, year.first + timedelta(days=13))
     if first < 0:
@@ -92,12 +94,12 @@ def _months(year: DateRange, first: int, last: int) -> DateRange:
 
 
 def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
-    """Return the days that a memory is of: its own first, then when it was made and changed."""
+    """Return the days of a memory: the declared ones, its creation and its last change."""
     return [*declared_dates(entry), *(_day(text) for text in (entry.created, entry.modified))]
 
 
 def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
-    """Return the days in a memory's name and in its header's ``date``."""
+    """Return the days in a memory's file name and in the ``date`` of its header."""
     said = entry.metadata.get("date")
     found = [
         dates_in_path(entry.path),
@@ -107,10 +109,10 @@ def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
 
 
 def effective_date(entry: MemoryRecord | Memory) -> str:
-    """Return the day that a memory is of, or when it was changed, for comparing as text.
+    """Return a memory's declared date, or its modification time, as text that can be compared.
 
-    Where only the file's own time says so it is the day: files that were copied
-    together are not one newer than the other.
+    If only the file system provides the time, it is cut to the day: of files that were copied
+    together none counts as newer than the others.
     """
     days = declared_dates(entry)
     if days:
@@ -120,19 +122,19 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
 
 
 def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:
-    """Say how near a memory's days are to a span, in 0..1."""
+    """Return how near a memory's days are to a span, in 0..1."""
     return max(span_proximity(span, days) for days in memory_days(entry))
 
 
 def is_note_of(entry: MemoryRecord | Memory, span: DateRange) -> bool:
-    """Say whether a memory is the daily, weekly or monthly note of just these days."""
+    """Return whether a memory is the daily, weekly or monthly note of exactly these days."""
     return note_days(entry.path) == span
 
 
 def note_first(
     scored: Sequence[ScoredMemory], records: Mapping[int, MemoryRecord], span: DateRange
 ) -> list[ScoredMemory]:
-    """Put the note of the days that were asked for before what else was found."""
+    """Move the note of the requested days before all other results."""
     best = max((entry.score for entry in scored), default=0.0)
     notes, others = [], []
     for entry in scored:
@@ -146,9 +148,9 @@ def note_first(
 
 
 def span_proximity(found: DateRange, other: DateRange) -> float:
-    """Say how near days are to a span: 1 where they meet, 0.5 beside it.
+    """Return how near two spans are: 1 if they overlap, 0.5 if they are adjacent.
 
-    It halves again with each of the span's lengths (at least 3 days) further off.
+    The value halves again with each length of ``found`` (at least 3 days) between them.
     """
     gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
     length = max(3, (found.last - found.first).days + 1)
@@ -166,7 +168,7 @@ def _day(text: str) -> DateRange:
 _EVENTS = frozenset(
     "happen did do done go went wrong busi note on up about around work turn".split()
 )
-"""Words that ask for anything at all."""
+"""Stems of words that restrict a question to no subject."""
 _MONTHS = (
     "january february march april may june july august september october november december".split()
 )
@@ -204,7 +206,7 @@ _RELATIVE = (
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
 _HINT = re.compile("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
-"""What every text with a date has; the patterns take some milliseconds to compile."""
+"""A pattern that every text with a date matches; compiling the full patterns takes milliseconds."""
 _VERBS = ("may", "march")
 _LED = re.compile(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
@@ -222,16 +224,16 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
 class DateMention(NamedTuple):
-    """The days that a text speaks of, and the words that it says it with."""
+    """A span of days mentioned in a text, and the words that mention it."""
 
     span: DateRange
     words: str
 
 
 def find_date(text: str, today: date) -> DateMention | None:
-    """Return the days that a text speaks of; None where it names none, or an end of them only.
+    """Return the days that a text mentions, or None if it mentions none or only an end of a span.
 
-    "Since" or "after" a day means until today.
+    "Since" or "after" a day means from that day until today.
     """
     if not _HINT.search(text):
         return None
@@ -244,30 +246,28 @@ def find_date(text: str, today: date) -> DateMention | None:
             days = None if _is_verb(match) else _absolute(match.groupdict(), today)
             if days:
                 return _bounded(days, match, today)
-        text = pattern.sub(" | ", text)  # what is left of the 31st of June is not June
+        text = pattern.sub(" | ", text)  # so that "31st of June" is not read as June
     found = relative.search(text)
     if found is None:
         return None
     try:
         return _bounded(_relative(found.groupdict(), today), found, today)
-    except (OverflowError, ValueError):  # before the first or after the last of all days
+    except (OverflowError, ValueError):  # outside the range of ``date``
         return None
 
 
 def _is_between(line: str) -> bool:
-    """Say whether a line names a beginning and an end."""
+    """Return whether a line has both a start ("between", "from") and an end ("and", "to")."""
     start = _FROM.search(line)
     return start is not None and _TO.search(line, start.end()) is not None
 
 
 def _narrowed(text: str, words: str, span: DateRange) -> DateRange:
-    # moved  # its patterns take a while to compile
-
     return narrow(text, words, span)
 
 
 def _between(line: str, today: date) -> DateMention | None:
-    """Return the days from the one that a line names first to the one that it names last."""
+    """Return the days from the first date of a line to its last one."""
     start = _FROM.search(line)
     middle = _TO.search(line, start.end()) if start is not None else None
     if start is None or middle is None:
@@ -287,7 +287,7 @@ def _between(line: str, today: date) -> DateMention | None:
 
 
 def _bounded(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
-    """Take the word before the days into account: until, before, since."""
+    """Apply the word before a date: "until" and "before" discard it, "since" extends it."""
     before = match.string[: match.start()]
     if _BOUND.search(before):
         return None
@@ -304,10 +304,10 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def _is_verb(match: re.Match[str]) -> bool:
-    """Say whether "may" or "march", written small and without a year, is no month.
+    """Return whether a lowercase "may" or "march" without a year is a verb instead of a month.
 
-    It is one after a word such as "in" or "on", and where the sentence ends.
-    The first word of a sentence is always written large.
+    It is a month after a word such as "in" or "on", and at the end of a sentence. The case of the
+    first word of a text is ignored, because it is always capitalized.
     """
     parts = match.groupdict()
     month = parts.get("month") or ""
@@ -332,23 +332,27 @@ def _absolute(parts: dict[str, str | None], today: date) -> DateRange | None:
             first = 3 * numbers["quarter"] - 2
             return DateRange(date(year, first, 1), _month_end(year, first + 2))
         if month is None:
-            if year > today.year:  # rather a size: nothing is remembered from then
+            if year > today.year:  # in the future: more likely a quantity
                 return None
             return DateRange(date(year, 1, 1), date(year, 12, 31))
         if day is None:
             return DateRange(date(year, month, 1), _month_end(year, month))
         return DateRange(date(year, month, day), date(year, month, day))
-    except ValueError:  # the 31st of June
+    except ValueError:  # such as the 31st of June
         return None
 
 
 def _last_year(month: int, day: int, today: date) -> int:
-    """Return the year when there last was such a day; ``ValueError`` where there never is."""
+    """Return the latest year in which a day of a month is not in the future.
+
+    Raises:
+        ValueError: no such day exists in the last nine years.
+    """
     for year in range(today.year, max(0, today.year - 9), -1):
         try:
             if date(year, month, day) <= today:
                 return year
-        except ValueError:  # no leap year
+        except ValueError:  # not a leap year
             continue
     raise ValueError(f"no year has a day {day} of month {month}")
 
@@ -381,7 +385,7 @@ def _relative(parts: dict[str, str | None], today: date) -> DateRange:
 
 
 def _calendar(unit: str, this: bool, today: date) -> DateRange:
-    """Return this or the last calendar week, month or year."""
+    """Return the current (``this``) or the previous calendar week, month or year."""
     if unit == "day":
         return DateRange(today - timedelta(days=not this), today)
     if unit == "week":
@@ -403,8 +407,8 @@ def _number(text: str | None) -> int:
 class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
-    ``stress`` is how many times their usual weight they count. ``mostly`` says
-    that the query asks for little else.
+    ``weight`` multiplies the usual ranking weight of dates. ``dominates`` is true if the query asks
+    for little else.
     """
 
     span: DateRange
@@ -415,10 +419,10 @@ class DateConstraint(NamedTuple):
 def date_constraint(
     text: str, analyser: Analyser, ranking: RankingSettings, now: datetime
 ) -> DateConstraint | None:
-    """Return the days that a query asks for, unless the settings say that they do not count.
+    """Return the days that a query asks for, or None if the settings give dates no weight.
 
-    A query that says little else is answered by them more than by its words,
-    which are looked for all the same.
+    A query that contains little else is ranked by date more than by its other words, which are
+    still searched.
     """
     if not ranking.date:
         return None
@@ -430,7 +434,7 @@ def date_constraint(
     naming = len(analyser.sequence(found.words))
     share = naming / (naming + len(telling))
     mostly = share >= 0.5
-    # With the usual weight the days then count as much as they make up of the query.
+    # Divided by the default weight, dates count as much as their share of the query's words.
     stress = share / RankingSettings().date if mostly else 1.0
     return DateConstraint(found.span, stress, mostly)
 
@@ -441,9 +445,9 @@ def _elsewhere(text: str, today: date) -> DateMention | None:
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:
-    """Return the moment that a date, a time, an age or words mean; None where they mean none.
+    """Return the moment that a date, a time, an age or words mean; None if they mean none.
 
-    Of a day, a week or more it is the first moment, or with ``end`` the last.
+    For a day, a week or a longer span it is the first moment, or with ``end`` the last.
     """
     told = text.strip()
     days = parse_date_range(told) or _phrase(told, clock.now().date())
@@ -453,10 +457,10 @@ def parse_moment(text: str, end: bool) -> datetime | None:
 
 
 def _phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text means which is nothing but a date in words."""
+    """Return the days that a text means if it consists of nothing but a date in words."""
     if clock.parse_age(text) is not None:
         return None
-    found = None if text.lower().endswith("ago") else find_date(text, today)  # those days are vague
+    found = None if text.lower().endswith("ago") else find_date(text, today)  # they are vague
     if found is not None and set(text.replace(found.words, " ").lower().split()) <= _LEADING:
         return found.span
     return foreign_dates.parse_phrase(text, today)

@@ -1,4 +1,4 @@
-"""Recall: look, parse, retrieve, compare the best, rank, rerank, read what is shown."""
+"""Run the stages of a recall: refresh, parse, retrieve, compare, rank, rerank, read results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from memvault.store.memory_store import MemoryStore
 
 
 class Reader:
-    """Reads hits' files, each once; one that does not hold the query's phrases is no hit."""
+    """A cache of the files of results; a memory without the query's quoted phrases is rejected."""
 
     def __init__(self, view: View, query: Query, last: bool) -> None:
         self.view = view
@@ -53,22 +53,22 @@ class Reader:
         self._read: dict[int, Memory | None] = {}
 
     def read(self, key: int) -> Memory | None:
-        """Return a hit's memory; None where it cannot be read or does not fit.
+        """Return a result's memory, or None if it cannot be read or does not match.
 
         Raises:
-            Stale: the file has changed since the look, and there is time to look again.
+            StaleView: the file has changed since the refresh, and another attempt is left.
         """
         if key not in self._read:
             self._read[key] = self._fitting(key)
         return self._read[key]
 
     def analyser(self, key: int) -> Analyser:
-        """Return the analyser of the language as which a memory is indexed."""
+        """Return the analyser of the language in which a memory is indexed."""
         record = self.view.record(key)
         return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
 
     def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
-        """Return the first hits that can be read and fit, in their order."""
+        """Return the first ``count`` memories that can be read and match, in the given order."""
         read = ((key, self.read(key)) for key in keys)
         return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
 
@@ -88,18 +88,17 @@ Result = TypeVar("Result")
 
 _TRIES = 3
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
-"""For what is said besides an answer: of what can be read without waiting for others."""
+"""For additions to an answer: use what is indexed, without waiting for other processes."""
 _COMPARED_BY_AGE = 10
-"""How many of the first are looked at for a newer one about the same thing."""
+"""How many of the best results are checked for a newer memory about the same subject."""
 
 
 class RecallEngine:
-    """Recall over one vault, for one call: it looks at the folder once.
+    """Recall over one vault during one call: the folder is scanned once.
 
-    It looks again only where a file turns out to have changed since, where
-    ``look_again`` asks for it, where a look that left something out decides
-    nothing, and once where a memId is not found. ``patience`` is for another
-    process that is indexing.
+    It is scanned again only if a file has changed since, after ``invalidate``, if a partial view is
+    not acceptable for the task, and once if a memId is not found. ``patience`` is how long to wait
+    for another process that is indexing.
     """
 
     def __init__(self, store: MemoryStore, index: Index, patience: WaitPolicy) -> None:
@@ -114,23 +113,24 @@ class RecallEngine:
         """Find memories.
 
         Raises:
-            EmbedderError: vectors alone were asked for, and there are none to ask;
-                or a cross-encoder was, and it cannot be loaded.
+            EmbedderError: the mode is vector and there are no vectors, or reranking was requested
+                and the cross-encoder cannot be loaded.
         """
         answered = self._hybrid if request.mode == "hybrid" else self._single
         return self._retry_stale(lambda last: answered(request, last))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
-        """Return the records of all memories that pass, newest change first."""
+        """Return the records of all memories that pass the filters, last modified first."""
         test = filters.predicate()
         records = self._retry_stale(lambda _: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
     def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
-        """Say of memories what was replaced, has ended or has not begun.
+        """Return the validity of each memory: superseded, expired, not yet valid or current.
 
-        Nobody waits for another process to know it: it is left out, with a note.
+        This never waits for another process: if the index cannot be read in time, all memories
+        count as current, and ``notes`` explains why.
         """
         if not entries:
             return []
@@ -150,28 +150,28 @@ class RecallEngine:
             return [CURRENT for _ in entries]
 
     def origin(self, record: MemoryRecord) -> tuple[str, str]:
-        """Return the vault that a listed memory lies in, and when another machine sent that.
+        """Return a listed memory's vault, and when another machine sent that vault.
 
-        The vault is named where several are asked.
+        The vault's name is empty unless several vaults are searched.
         """
         part = self._retry_stale(lambda _: self._look(False).part(record.key))
         return part.name, part.sent
 
     @property
     def sent(self) -> str:
-        """When another machine sent what is seen here; empty where the files are at hand."""
+        """When another machine sent the vault's content; empty if the files are on this machine."""
         return self._look(False).sent
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages that a query is read in, that of most memories first."""
+        """Return the languages in which a query is analysed, most frequent first."""
         return self._retry_stale(lambda _: self._look(False).languages())
 
     def resolve(self, name: str) -> Memory:
-        """Return the one memory that a memId, path or title names. A path needs no look.
+        """Return the one memory with a given memId, path or title. A path needs no index.
 
         Raises:
-            NotFound: there is none.
-            Ambiguous: there are several; ``candidates`` are in its details.
+            NotFound: no memory has this name.
+            Ambiguous: several memories have it; they are listed in its details as ``candidates``.
         """
         self._store.complete_interrupted_move()
         memory = self._store.read_listed(resolve.cleaned(name))
@@ -182,7 +182,7 @@ class RecallEngine:
         )
 
     def try_resolve(self, name: str) -> Memory | None:
-        """Return the memory that a name names, or None where it is rather words to look for."""
+        """Return the memory with a given name, or None if the text is rather a query."""
         try:
             memory = self.resolve(name)
         except Ambiguous:
@@ -195,11 +195,11 @@ class RecallEngine:
         return memory if resolve.is_name_of(name, memory) else None
 
     def invalidate(self) -> None:
-        """Forget what the folder held: whoever has taken a lock must see what others wrote."""
+        """Discard the view, so that changes made before a lock was acquired become visible."""
         self._seen = None
 
     def notes(self) -> list[str]:
-        """Say what the last look at the folder left out, and what could not be marked."""
+        """Return what the last refresh left out of the view, and whether validity is unknown."""
         missing = self._seen.missing if self._seen is not None else 0
         left = f"{missing} memories are not indexed yet; another process is indexing them"
         return [left] * bool(missing) + [self._unjudged] * bool(self._unjudged)
@@ -214,14 +214,14 @@ class RecallEngine:
         return self._seen
 
     def _asked_of(self, request: RecallRequest) -> View:
-        """Return the view that a request is about: of now, or of a moment."""
+        """Return the view to search for a request: the current one, or that of a moment."""
         view = self._look(request.uses_vectors, request.patience)
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
     def _retry_stale(self, action: Callable[[bool], Result]) -> Result:
-        """Do something with a view, and again with a fresh one where it is stale or damaged.
+        """Run an action on a view, and retry with a fresh one if the view is stale or corrupted.
 
-        ``action`` is told whether this is the last time.
+        ``action`` receives whether this is the last attempt.
         """
         for left in reversed(range(_TRIES)):
             try:
@@ -249,7 +249,7 @@ class RecallEngine:
         found = self._records_named(name)
         if not found:
             if not self._missed and not last and resolve.is_made_id(resolve.cleaned(name)):
-                self._missed = True  # a look may pass by a file that is moved meanwhile
+                self._missed = True  # a scan may miss a file that is moved at the same time
                 raise StaleView
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
@@ -265,12 +265,12 @@ class RecallEngine:
             if last:
                 raise
             raise StaleView from error
-        if memory.etag != found[0].etag and not last:  # by now another memory may lie there
+        if memory.etag != found[0].etag and not last:  # another memory may have this path now
             raise StaleView
         return memory
 
     def _single(self, request: RecallRequest, last: bool) -> RecallAnswer:
-        """Answer by one signal alone: what was retrieved is the order."""
+        """Answer by a single signal, in the order in which it was retrieved."""
         view = self._asked_of(request)
         query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
@@ -279,7 +279,7 @@ class RecallEngine:
         return self._presented(request, compared, scored, {}, Reader(view, query, last))
 
     def _hybrid(self, request: RecallRequest, last: bool) -> RecallAnswer:
-        """Answer by words and meaning together, weighed with what the best memories say."""
+        """Answer by keywords and vectors, ranked with the features of the best candidates."""
         from memvault.recall.dates import date_constraint
 
         now = request.as_of or clock.now()
@@ -294,7 +294,7 @@ class RecallEngine:
         retrieved = retrieve(view, query, request, days.span if days and days.dominates else None)
         compared = Compared(view, query, retrieved, days)
         reader = Reader(view, query, last)
-        few = retrieved  # what comes first is the same whatever the limit
+        few = retrieved  # the best results do not depend on the limit
         if request.limit > CANDIDATES:
             few = retrieved.candidates(bool(query.phrases))
         pool = few.pool()
@@ -323,7 +323,7 @@ class RecallEngine:
         newer: Mapping[int, int],
         reader: Reader,
     ) -> RecallAnswer:
-        """Read as many of the best as are asked for, and cut out what fits of each."""
+        """Read as many of the best memories as requested, and cut a snippet from each."""
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
         compared.order(scored, newer)
@@ -344,7 +344,7 @@ class RecallEngine:
                 break
             chance = compared.chance(placed.scored.key)
             if placed.stands_for is not None:
-                # who asks in the words of what was replaced means what is so
+                # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, compared.chance(placed.stands_for))
             if chance < request.threshold or (request.strict and chance < FAIR):
                 continue
@@ -375,7 +375,7 @@ class RecallEngine:
     def _reranked(
         self, request: RecallRequest, compared: Compared, scored: list[ScoredMemory], reader: Reader
     ) -> list[ScoredMemory]:
-        """Let a cross-encoder judge the best by their titles and the passages that are shown."""
+        """Rescore the best memories with a cross-encoder, by title and shown passage."""
         best = reader.first((entry.key for entry in scored), judged_count(request.limit))
         texts = []
         for key, memory in best.items():

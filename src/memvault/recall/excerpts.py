@@ -1,4 +1,4 @@
-"""Parts of one memory: what stands below a heading, and what stands around words."""
+"""Excerpts of one memory: the section of a heading, or the passages around given words."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from memvault.recall.query import parse
 from memvault.vault.markdown import headings, lines
 
 _SIDE = 2
-"""Lines that are shown on each side of a passage, where they are not long."""
+"""Lines shown on each side of a passage, unless they are long."""
 _LONG_LINE = 200
 _MOST = 3
 _MOST_NAMED = 20
 
 
 def section(body: str, wanted: str) -> Passage:
-    """Return the section of a heading, with the headings below it; the first that fits is meant.
+    """Return the first section whose heading matches, including its subsections.
 
-    A path such as ``Setup/Linux`` means a heading below another. Case and marks do not matter.
+    A path such as ``Setup/Linux`` selects a heading below another one. Case and heading marks are
+    ignored.
 
     Raises:
-        UsageError: no heading is named.
-        NotFound: there is none of that name.
+        UsageError: no heading is given.
+        NotFound: no section has this heading.
     """
     names = [_plain(name) for name in wanted.split("/")]
     if not all(names):
@@ -45,11 +46,11 @@ def section(body: str, wanted: str) -> Passage:
 
 
 def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
-    """Return the passages with most of some words, in their order, with a line or two around.
+    """Return the passages with the most of the given words, in document order, with context lines.
 
     Raises:
         UsageError: there are no words.
-        NotFound: no passage has any of them.
+        NotFound: no passage contains any of them.
     """
     analyser = query_analyser(languages)
     query = parse(words, analyser)
@@ -78,7 +79,7 @@ def _plain(name: str) -> str:
 
 
 def _is_below(path: Sequence[str], names: Sequence[str]) -> bool:
-    """Say whether a path ends with the last of some names and passes the others in their order."""
+    """Return whether a path ends with the last name and contains the others before it, in order."""
     passed = iter(path[:-1])
     return path[-1] == names[-1] and all(name in passed for name in names[:-1])
 
@@ -93,7 +94,7 @@ def _instead(wanted: str, known: Sequence[str]) -> str:
 
 
 def _wider(body: str, passage: Passage) -> Passage:
-    """Return a passage with the lines next to it, within its section."""
+    """Return a passage extended by the lines next to it, within its section."""
     start, end = passage.start, passage.end
     within = {begin for begin, *_ in headings(body)}
     rows = [(row.start(), row.end()) for row in lines(body) if row[0].strip()]
@@ -112,7 +113,7 @@ def _wider(body: str, passage: Passage) -> Passage:
 
 
 def _joined(passages: Sequence[Passage]) -> list[Passage]:
-    """Return passages as one where they touch."""
+    """Merge passages that touch or overlap."""
     out: list[Passage] = []
     for passage in passages:
         if out and passage.start <= out[-1].end:

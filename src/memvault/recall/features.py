@@ -1,4 +1,4 @@
-"""Candidates compared with the query: by words, by vectors, and sentence by sentence."""
+"""Ranking features of candidates: keyword and vector scores, and sentence-level features."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from memvault.recall.dates import DateConstraint
 
 _AHEAD = 50
-"""How many of the hits that are still to come are compared with the next one."""
+"""How many of the next results are compared in one batch with the requested one."""
 _OF_THESE_DAYS = 0.4
-"""The least chance of a memory of just the days that a query asks for."""
+"""The minimum match probability of a memory of exactly the days that a query asks for."""
 _OTHER_NUMBER = 0.5
-"""The greatest chance of a memory that lacks a number of the query's."""
+"""The maximum match probability of a memory that lacks a number in the query."""
 _SATURATED = 2.2
-"""What one term can give at most to a BM25F score, times its rarity: k1 + 1."""
+"""The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
 
 
 class Compared:
-    """What one recall knows of the memories that it found; sentences are compared when asked.
+    """The features of the memories that one recall found; sentence features are computed on demand.
 
-    ``days`` are those that the query asks for.
+    ``days`` are the days that the query asks for.
     """
 
     def __init__(
@@ -61,25 +61,25 @@ class Compared:
 
     @cached_property
     def fit(self) -> RankingWeights:
-        """The weights for the signals that there are."""
+        """The ranking weights for the available signals."""
         if not self.retrieved.has_vectors:
             return fits()["words"]
         return interpolate(fits()["quick"], fits()["deep"], self.retrieved.deep_share)
 
     def candidates(self, keys: Iterable[int]) -> list[FeatureRow]:
-        """Return what is known of some memories; those that are gone are left out."""
+        """Compute the ranking features of the given memories, one row each; skip missing ones."""
         wanted = list(dict.fromkeys(keys))
         self._compare(wanted)
         found = (self._candidate(key) for key in wanted)
         return [entry for entry in found if entry is not None]
 
     def closeness(self, key: int) -> SentenceFeatures | None:
-        """Return what a memory's sentences hold of the query; None where it is gone."""
+        """Return a memory's sentence features for the query, or None if it is missing."""
         self._compare([key])
         return self._closeness.get(key)
 
     def chance(self, key: int) -> float:
-        """Return the chance that a memory answers the query; 0 where it is gone."""
+        """Return the probability that a memory answers the query; 0 if the memory is missing."""
         self._compare([key])
         entry = self._candidate(key)
         if entry is None:
@@ -96,7 +96,7 @@ class Compared:
         return max(found, _OF_THESE_DAYS) if is_of else found
 
     def newer(self, key: int) -> str:
-        """Return the memId of a newer memory about the same thing; empty where none was found."""
+        """Return the memId of a newer memory about the same subject, or an empty string."""
         record = self._records.get(self._newer.get(key, 0))
         return record.mem_id if record is not None else ""
 
@@ -105,10 +105,9 @@ class Compared:
         return self.view.passages(key, self.retrieved.places(key))
 
     def order(self, scored: Sequence[ScoredMemory], newer: Mapping[int, int]) -> None:
-        """Be told what the order is, and with it which memories will be asked for.
+        """Set the order of the results, from which the next ones to compare are prefetched.
 
-        ``newer`` names by the key of an older memory that of a newer one about the
-        same thing.
+        ``newer`` maps the key of an older memory to that of a newer one about the same subject.
         """
         self._newer = newer
         self._scores = {entry.key: entry.score for entry in scored}

@@ -1,10 +1,9 @@
-"""Which memories may be found at all: by type, tags, dates, and safe expressions.
+"""Filters on memories: by type, tags, dates and safe expressions.
 
-An expression such as ``area == 'main' and 'db' in tags and created < '2026-01-01'``
-is parsed with Python's grammar and compiled to a closure; nothing of it is ever
-run as Python. A name stands for the front matter's value, and a comparison with
-a value that is not there is false. ``created`` and ``modified`` compare with
-dates and times; a date means the whole day, as 2026-01 means the whole month.
+An expression such as ``area == 'main' and 'db' in tags and created < '2026-01-01'`` is parsed with
+Python's grammar and compiled to a closure; it is never executed as Python. A name refers to a value
+in the front matter, and a comparison with a missing value is false. ``created`` and ``modified``
+are compared as dates and times; a date means the whole day, as 2026-01 means the whole month.
 """
 
 from __future__ import annotations
@@ -35,17 +34,18 @@ _FOREIGN = {
     "learning": "gotcha insight knowledge lesson til",
     "procedure": "how-to howto playbook recipe runbook workflow",
 }
-"""What other programs call the types, in the singular."""
+"""Names that other programs use for the memory types, in the singular."""
 _MODES = ("hybrid", "keyword", "vector", "tag")
 _MOST = 2
 _MOST_TAGS = 10
-"""Tags that the nearest ones are looked for: each is compared with every tag of the vault."""
+"""The maximum number of unknown tags to suggest alternatives for: each is compared with every tag
+of the vault."""
 
 
 def unknown_value_notes(
     records: Sequence[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
 ) -> list[str]:
-    """Say of each type and tag that filters name whether it is one that no memory has."""
+    """Return a note for each type and tag in the filters that no memory has."""
     known = list(dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records]))
     notes = []
     kind = filters.memory_type
@@ -94,7 +94,11 @@ def _near_types(kind: str, known: list[str]) -> list[str]:
 
 
 def _near(name: str, known: list[str]) -> list[str]:
-    """Return the nearest names: misspelt, in the other number, or with it as one of their words."""
+    """Return the nearest names.
+
+    These are similar ones, else those that have the name, without a plural "s", as one of their
+    words, else the single most similar one.
+    """
     word = normalize_title(name)
     plain = {normalize_title(entry): entry for entry in known}
     found = get_close_matches(word, list(plain), n=_MOST, cutoff=0.7)
@@ -132,9 +136,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 
 class Filters(NamedTuple):
-    """What a memory must be to be found; empty fields ask for nothing.
+    """Conditions that a memory must satisfy to be found; an empty field is no condition.
 
-    ``passes`` is a test of the program's own besides.
+    ``passes`` is an additional predicate of the calling code.
     """
 
     memory_type: str = ""
@@ -145,7 +149,7 @@ class Filters(NamedTuple):
     passes: Callable[[MemoryRecord], bool] | None = None
 
     def predicate(self) -> Callable[[MemoryRecord], bool] | None:
-        """Return a predicate on records, or None where everything passes.
+        """Return a predicate on records, or None if every memory passes.
 
         Raises:
             UsageError: the expression is not allowed.
@@ -171,12 +175,12 @@ class Filters(NamedTuple):
 
 
 def normal_tag(tag: str) -> str:
-    """Return a tag as it is compared with those of memories."""
+    """Return a tag in the form in which tags are compared."""
     return tag.casefold().strip("#/")
 
 
 def tagged(record: MemoryRecord) -> set[str]:
-    """Return the tags by which a memory is found, in lower case: its own, and their parents."""
+    """Return the tags by which a memory is found, in lower case: its own and their parents."""
     found = set()
     for tag in record.tags:
         name = tag.casefold()
@@ -195,7 +199,7 @@ def _kebab(name: str) -> str:
 
 
 def values_of(record: MemoryRecord) -> dict[str, Any]:
-    """Return what an expression's names stand for in a memory."""
+    """Return the values of the names in an expression for one memory."""
     return {
         **record.metadata,
         "id": record.mem_id,
@@ -213,10 +217,10 @@ def values_of(record: MemoryRecord) -> dict[str, Any]:
 
 
 def compile_expression(text: str) -> Callable[[Values], bool]:
-    """Turn an expression into a predicate on a memory's values.
+    """Compile an expression to a predicate on a memory's values.
 
     Raises:
-        UsageError: it does not parse, or holds anything that is not allowed.
+        UsageError: the expression cannot be parsed, or contains anything that is not allowed.
     """
     if len(text) > _MAX_LENGTH:
         raise UsageError("The filter is longer than 2,000 characters", "shorten it")
@@ -259,7 +263,7 @@ def _compile(node: ast.expr) -> Test:
 
 
 def _safe(test: Test) -> Test:
-    """Make a test, or one side of and, or, not, false where its values do not go together."""
+    """Wrap a test, or an operand of and, or, not, so that mismatched types make it false."""
 
     def safe(values: Values) -> Any:
         try:
@@ -295,7 +299,7 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
 
 
 def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
-    """Compile what stands on both sides of a comparison; times are compared as times."""
+    """Compile both sides of a comparison; ``created`` and ``modified`` are compared as times."""
     match left, right:
         case (ast.Name(id="created" | "modified") as name, ast.Constant(value=str() as text)):
             return _times(name, text)
@@ -312,9 +316,10 @@ def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
 
 
 def _moment(text: str) -> tuple[str, int | None]:
-    """Return a moment as memories spell it, and how many characters of theirs to compare.
+    """Return a moment in the format of records, and how many characters of theirs to compare.
 
-    A text that is no time is a ``UsageError``.
+    Raises:
+        UsageError: the text is not a time.
     """
     plain = text.strip()
     rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""

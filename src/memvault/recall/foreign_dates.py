@@ -1,9 +1,8 @@
-"""Dates in other languages than English, and phrases that are nothing but a date.
+"""Parse dates in languages other than English, and phrases that are nothing but a date.
 
-dateparser says what they mean. It takes 0.13 s to load, so a question is given
-to it only where a word says that there may be a date, and only the words around
-that one: given whole sentences it takes "we" for Wednesday. Nothing that is
-still to come is meant by a question.
+This uses dateparser, which takes 0.13 s to load. It is therefore called only if a word indicates
+that there may be a date, and only with the words around it: given whole sentences it takes "we" for
+Wednesday. Dates in the future are ignored, since a question about memories does not mean them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from memvault.vault.file_names import DateRange, parse_date_range
 
 
 def _words(**said: str) -> dict[str, frozenset[str]]:
-    """Return each language's words as a set."""
+    """Return the words of each language as a set."""
     return {language: frozenset(words.split()) for language, words in said.items()}
 
 
@@ -41,7 +40,7 @@ _MONTHS = _words(
     pt="janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro",
     nl="januari februari maart april mei juni juli augustus september oktober november december",
 )
-"""Months, which count beside a number or after a word such as those of ``_LED``."""
+"""Month names, which count only next to a number or after a word such as those of ``_LED``."""
 _LED = _words(
     de="im seit anfang ende mitte",
     fr="en depuis au debut fin mi",
@@ -66,23 +65,23 @@ _UNITS = _words(
     pt="dia dias semana semanas mes meses ano anos",
     nl="dag dagen week weken maand maanden jaar",
 )
-"""Words that make a date with one of ``_MODIFIERS`` near them."""
+"""Words that form a date together with one of ``_MODIFIERS`` near them."""
 _SINCE = frozenset("seit depuis desde sinds dal".split())
 _NO_FRENCH = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
-"""Words beside which "hier" is here and not yesterday."""
+"""Words that indicate that "hier" is the German "here" and not the French "yesterday"."""
 _JOINED = re.compile(
     r"昨天|前天|今天|上周|上星期|上个月|上個月|本周|这周|這週|本月|昨日|一昨日|今日|先週|今週|先月|今月|去年|今年"
     r"|(?:(?:19|20)\d\d年)?\d{1,2}月(?:\d{1,2}日)?|(?:19|20)\d\d年"
 )
 _BETWEEN_TWO = re.compile(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
-"""What names a beginning and an end, which are no one span."""
+"""Words that introduce a start and an end, which dateparser cannot return as one span."""
 _WORD = re.compile(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
 _BETWEEN = re.compile(r"[ .,]{1,2}|['’]")
 _AROUND = 4
-"""How many words on each side of one that speaks of a date may belong to it."""
+"""How many words on each side of a date word may belong to the date."""
 _SHORT_YEAR = re.compile(r"\b\d\d\b", re.ASCII)
 _LETTERS = re.compile(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
-"""What a date in words has; numbers alone are read as ISO has them, or not at all."""
+"""What a date in words contains; numbers alone are read only in ISO format."""
 _LONGEST_PHRASE = 60
 _LANGUAGES = tuple(
     "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()
@@ -90,13 +89,13 @@ _LANGUAGES = tuple(
 
 
 def parse_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a text means which is nothing but a date, in one of many languages."""
+    """Return the days that a text means if it is nothing but a date, in one of many languages."""
     has_word = _LETTERS.search(text) is not None
     return _read(text, _LANGUAGES, today) if has_word and len(text) <= _LONGEST_PHRASE else None
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
-    """Return the days that a question speaks of in another language, and the words for them."""
+    """Return the days that a question mentions in another language, and the words for them."""
     for phrase, languages, since in _phrases(text):
         days = _read(phrase, languages, today)
         if days is not None:
@@ -106,7 +105,7 @@ def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
 
 
 def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
-    """Yield what may be a date: the words, in which languages, and whether it is since then."""
+    """Yield possible dates: the phrase, its languages, and whether it extends until today."""
     if _BETWEEN_TWO.search(text):
         return
     if not text.isascii():
@@ -125,7 +124,7 @@ def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
 
 
 def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
-    """Yield stretches of words around a place, the longest first."""
+    """Yield ranges of word positions around a position, the longest first."""
     around = 0 if alone else _AROUND
     first, last = max(0, place - around), min(count - 1, place + around)
     spans = [(a, b) for a in range(first, place + 1) for b in range(place, last + 1)]
@@ -133,16 +132,16 @@ def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
 
 
 def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
-    """Say whether nothing but blanks, points and commas stands between words."""
+    """Return whether words are separated by nothing but spaces, periods, commas and apostrophes."""
     return all(
         _BETWEEN.fullmatch(text[one.end() : other.start()]) for one, other in pairwise(words)
     )
 
 
 def _may_be(words: list[str], first: int, last: int, place: int, language: str) -> bool:
-    """Say whether the words around one that speaks of a date may be that date."""
+    """Return whether the words around a date word may be a date."""
     word, inside = words[place], words[first : last + 1]
-    ends = words[last]  # no "and" that leads on
+    ends = words[last]  # a trailing "and" belongs to the next clause
     if not (ends in _spoken() or ends in _MODIFIERS[language] or ends.isdigit()):
         return False
     if word in _DAYS[language]:
@@ -155,7 +154,7 @@ def _may_be(words: list[str], first: int, last: int, place: int, language: str) 
 
 @cache
 def _spoken() -> dict[str, list[str]]:
-    """Return the languages in which a word speaks of a date."""
+    """Return the languages of each date word."""
     found: dict[str, list[str]] = {}
     for table in (_DAYS, _MONTHS, _UNITS):
         for language, words in table.items():
@@ -165,16 +164,16 @@ def _spoken() -> dict[str, list[str]]:
 
 
 def _read(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
-    """Return the day, week, month or year that a phrase means to dateparser."""
+    """Return the day, week, month or year as which dateparser reads a phrase."""
     try:
         found = _parser(languages, today).get_date_data(phrase)
-    except (ValueError, OverflowError, TypeError, AttributeError):  # it trips over odd numbers
+    except (ValueError, OverflowError, TypeError, AttributeError):  # odd numbers
         return None
     if found.date_obj is None:
         return None
     day: date = found.date_obj.date()
     if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
-        return None  # the 32nd of May, or May of a year 32
+        return None  # such as "32 May", read as May of the year 32
     if found.period == "week":
         monday = day - timedelta(days=day.weekday())
         return DateRange(monday, monday + timedelta(days=6))

@@ -1,4 +1,4 @@
-"""A memory in one line, and how much of an answer a budget of tokens holds."""
+"""One-line summaries of memories, and how many of them fit a budget of tokens."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from memvault.recall.query import Query
 from memvault.secrets import detector
 
 _LINE = 22
-"""Tokens of a line, as the built-in tokenizer counts; quotes and a comma come to it."""
+"""Tokens per line as the built-in tokenizer counts them; quotes and a comma add to that."""
 _OF_A_NAME = 3.5
-"""Characters of a memId that count as a token: the built-in tokenizer takes random ones, and each
-hyphen, for more than those of language models do."""
+"""Characters of a memId that count as one token: the built-in tokenizer splits random ones, and
+hyphens, into more tokens than those of language models do."""
 _TITLE, _LEAST = 10, 4
-"""Tokens of a title at most, and of what follows it at least, where the rest is long."""
+"""The maximum number of tokens of a title, and the minimum of the text after it, if both are
+long."""
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]")
 
 
 def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
-    """Return a snippet from the sentence on that holds most of the query's words."""
+    """Return a snippet from the sentence that contains most of the query's words to the end."""
     wanted = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     best, most = 0, 0
@@ -36,10 +37,10 @@ def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
 
 
 def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = "") -> str:
-    """Return a memory in a line: its title, what it says, its memId and what marks it.
+    """Return a memory as one line: its title, its text, its memId and its marks.
 
-    Who reads so many memories at once asked for none of them: secrets are masked, unless the
-    memory allows them. Errors as for ``tokens.count``.
+    Secrets are masked unless the memory allows them, because a list of lines shows memories that
+    were not requested individually. Errors as for ``static.count_tokens``.
     """
     named = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([named, *marks])
@@ -54,10 +55,10 @@ def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = 
 
 
 def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
-    """Share a budget out among what each of the best takes, whole and in a line.
+    """Distribute a budget of tokens over results, given the cost of each as a whole and as a line.
 
-    Returns how many of the first are told whole, and how many are told at all: as many as
-    fit in lines, and one at least.
+    Returns how many of the first results are shown whole, and how many are shown at all: as many as
+    fit as lines, and at least one.
     """
     shown, used = 0, 0
     for cost in brief:
@@ -74,7 +75,7 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text's beginning of about so many tokens, cut between words where there are some."""
+    """Return the first ``most`` tokens of a text, cut between words if possible."""
     text = text.strip()
     if static.count_tokens(text) <= most:
         return text

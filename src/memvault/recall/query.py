@@ -1,8 +1,8 @@
-"""A question's text to what the indexes are asked: terms, phrases, and nothing else.
+"""Parse a query's text to the terms and phrases that are searched in the index.
 
-There is no query syntax to get wrong: quotes around words ask for that phrase,
-everything else is words. A long question that only quotes something in passing
-asks for its words.
+There is no query syntax that could be invalid: quotation marks ask for an exact phrase, everything
+else is a list of words. In a long query that contains a short quotation the quotation marks are
+ignored.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _LONGEST = 4_000
 _MOST_PHRASES = 20
 _MOST_HINTS = 100
 _PASSING = 3
-"""How many times as many words as its phrases a query must have for them to be only words."""
+"""How many times as long as its phrases a query must be for the phrases to count as plain words."""
 
 
 class Query(NamedTuple):
-    """The words to look for, and phrases that must be in the text as they are.
+    """The words to search for, and phrases that the text must contain literally.
 
-    A word is a group of stems, one for each way in which a memory may have it; it
-    goes by the first. ``ideographs`` help to find memories, and are no words.
-    ``language`` is that of the text, as far as a vault's languages tell.
+    A word is a group of stems, one for each form that a memory may contain; its name is the first.
+    ``ideographs`` are additional search terms and do not count as words. ``language`` is the
+    language of the text, chosen among those of the vault.
     """
 
     text: str
@@ -39,11 +39,11 @@ class Query(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Say whether there is nothing in it to look for."""
+        """Whether there is nothing to search for."""
         return not self.words and not self.wholes
 
     def hint(self) -> re.Pattern[str]:
-        """Return a pattern that finds beginnings of the query's words, and some that are not."""
+        """Return a pattern that matches beginnings of the query's words, and some others."""
         terms = (*chain.from_iterable(self.words), *self.wholes)
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
         distinct = islice(dict.fromkeys(stems), _MOST_HINTS)
@@ -51,15 +51,15 @@ class Query(NamedTuple):
 
     @property
     def search_groups(self) -> list[tuple[str, ...]]:
-        """Return the groups of stems that the index is searched for."""
+        """The groups of stems to search for in the index."""
         return [*self.words, *((one,) for one in self.ideographs if (one,) not in self.words)]
 
     def term_names(self) -> dict[str, str]:
-        """Return by each stem that a memory may have the word that it is of."""
+        """Return a mapping from each stem to the name of its word."""
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:
-        """Say whether a text holds every phrase, spelling and spaces folded."""
+        """Return whether a text contains every phrase, ignoring accents, case and white space."""
         if not self.phrases:
             return True
         folded = normal(text)
@@ -67,7 +67,7 @@ class Query(NamedTuple):
 
 
 def parse(text: str, analyser: QueryAnalyser) -> Query:
-    """Read a query."""
+    """Parse a query."""
     shown = plain(text)
     words, wholes = analyser.query(shown)
     quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(shown)]
@@ -80,7 +80,7 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
 
 
 def plain(text: str) -> str:
-    """Return what counts of a query: of one longer than a page only the beginning."""
+    """Return a query without surrounding white space, cut to the maximum length."""
     return text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
 
 

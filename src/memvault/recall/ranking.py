@@ -1,7 +1,7 @@
-"""The last word on the order: every candidate's parts, weighed and added up.
+"""Rank candidates: compute the weighted parts of each score and add them up.
 
-A score is a sum of named parts, so that it can be explained. What they count
-depends on the query (``weights``).
+A score is a sum of named parts, so that it can be explained. The weights of the parts depend on the
+query (``weights_for``).
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
 _LEAST_COVERED, _MOST_COVERED = 0.2, 0.9
 _NOTHING = (0.0,) * 4
 _SHORT, _LONG = 150, 3_000
-"""Bytes of memories that are short, and long."""
+"""File sizes in bytes at which memories count as short, and as long."""
 
 
 class RankingWeights(NamedTuple):
-    """Weights of the parts at each corner, and of what makes a chance; ``bias`` is its constant."""
+    """Weights of the parts of a score and of the features of a match probability.
+
+    ``parts`` has a weight for each of the four corners; ``bias`` is the constant term of the
+    probability's logit.
+    """
 
     parts: Mapping[str, tuple[float, ...]]
     chance: Mapping[str, float]
@@ -43,7 +47,11 @@ class RankingWeights(NamedTuple):
 
 @cache
 def fits() -> Mapping[str, RankingWeights]:
-    """Return the fits: ``quick`` without vectors of a transformer, ``deep`` with those."""
+    """Return the fitted weights by name.
+
+    ``words`` is the fit without vectors, ``quick`` that with static vectors, and ``deep`` that with
+    transformer vectors.
+    """
     fitted = json.loads(FITTED.read_text("utf-8"))["fits"]
     return {
         name: RankingWeights(
@@ -56,7 +64,7 @@ def fits() -> Mapping[str, RankingWeights]:
 
 
 def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> RankingWeights:
-    """Return the fit for an embedder that lies between two, ``share`` of the way in 0..1."""
+    """Return the weights for an embedder between two others, ``share`` of the way in 0..1."""
     if share in (0.0, 1.0):
         return deep if share else quick
     return RankingWeights(
@@ -78,10 +86,10 @@ def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> Ra
 
 
 def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Say how near a query is to each of the four corners; the sum is 1.
+    """Return how near a query is to each of the four corners; the shares add up to 1.
 
-    ``covered`` is the share of its words that the best candidate holds,
-    ``sizes`` are the candidates' files' in bytes.
+    ``covered`` is the share of the query's words that the best candidate contains, ``sizes`` are
+    the file sizes of the candidates in bytes.
     """
     known = _within((covered - _LEAST_COVERED) / (_MOST_COVERED - _LEAST_COVERED))
     mean = sum(math.log(max(size, 1)) for size in sizes) / max(len(sizes), 1)
@@ -95,7 +103,7 @@ def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
 
 
 def weights_for(fit: RankingWeights, place: Sequence[float]) -> dict[str, float]:
-    """Return each part's weight for a query that is at some place between the corners."""
+    """Return each part's weight for a query at the given position between the corners."""
     return {
         part: sum(share * weight for share, weight in zip(place, values, strict=True))
         for part, values in fit.parts.items()
@@ -107,36 +115,40 @@ def _within(value: float) -> float:
 
 
 _BEHIND = 4.0
-"""What a score of 0 beside one of 1 takes from the logit."""
+"""How much a score of 0, compared with a best score of 1, subtracts from the logit."""
 
 
 def evidence(candidate: FeatureRow, words: int) -> dict[str, float]:
-    """Return what says of a memory that it answers a query of so many words."""
+    """Return the features that determine the match probability for a query of ``words`` words."""
     found = {name: values[0] for name, values in columns([candidate]).items()}
     few = 1.0 / max(words, 1)
     return {**found, "few": few, "covered_few": few * found["covered"]}
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
-    """Return the chance that a memory answers, in 0..1; its score is ``behind`` the best."""
+    """Return the probability in 0..1 that a memory answers a query.
+
+    ``behind`` is the difference between the best score and the memory's score.
+    """
     logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
     return 0.5 + 0.5 * math.tanh((logit - _BEHIND * behind) / 2)
 
 
 _WEIGHT = 0.8
-"""What the cross-encoder counts; the score before it counts the rest."""
+"""The weight of the cross-encoder's score; the previous score has the rest."""
 _LEAST, _MOST = 20, 50
 
 
 def judged_count(limit: int) -> int:
-    """Return how many memories are judged: as many as are asked for, within bounds."""
+    """Return how many memories the cross-encoder scores: as many as requested, within bounds."""
     return min(max(limit, _LEAST), _MOST)
 
 
 def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[ScoredMemory]:
-    """Order the judged memories anew; the others follow as they were, never above them.
+    """Reorder the memories that a cross-encoder scored; the others follow in their order.
 
-    ``judged`` says by key how well a memory fits the query, in 0..1.
+    ``judged`` maps keys to how well a memory fits the query, in 0..1. No other memory gets a higher
+    score than one of these.
     """
     best = [_judged(entry, judged[entry.key]) for entry in scored if entry.key in judged]
     best.sort(key=lambda entry: -entry.score)
@@ -153,7 +165,7 @@ def _judged(entry: ScoredMemory, score: float) -> ScoredMemory:
 
 
 def _below(entry: ScoredMemory, last: float) -> ScoredMemory:
-    """Score what was not judged as if it did not fit, and no better than the last that was."""
+    """Score a memory that was not judged as if it did not fit, at most as high as ``last``."""
     score = min((1 - _WEIGHT) * entry.score, last)
     share = score / entry.score if entry.score else 0.0
     parts = {name: share * part for name, part in entry.parts.items()}
@@ -161,41 +173,41 @@ def _below(entry: ScoredMemory, last: float) -> ScoredMemory:
 
 
 _RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
-"""Parts that are scaled over the candidates, and by how much these must differ to count fully."""
+"""Parts that are scaled over the candidates, and the range of values that yields the full scale."""
 _HALF_LIFE = 90.0
-"""Days after which a memory's recency is worth half."""
+"""Days after which the recency of a memory is halved."""
 _SAME = 0.9
-"""The share of their terms that two memories have in common where one says nothing new."""
+"""The share of common terms from which one of two memories counts as a duplicate."""
 _MANY, _SOME = 256, 16
-"""From how many terms on two memories are told apart by some of them, and by how many."""
+"""The number of terms from which memories are first compared by a sample, and the sample's size."""
 _EQUAL = 0.9
-"""The share of the best score from which the newest of those that say the same stands for all."""
+"""The minimum score, as a share of the best, from which the newest duplicate represents all of
+them."""
 _ALIKE, _COMPARABLE = 0.27, 0.55
-"""How alike two memories about one thing are, and what share of the older's score is enough.
+"""The minimum similarity of two memories about the same subject, and the minimum score of the newer
+one as a share of the older one's.
 
-With less of either, the newer of two things that only share a subject came first.
-"""
+With smaller values the newer one came first even where two memories only share a field."""
 _HELD, _AS_MUCH = 0.55, 0.9
-"""The share of a query's words that names a memory, and what part of it another must hold.
+"""The share of a query's words that identifies a memory, and the fraction of it that another memory
+must contain as well to replace it.
 
-"The budget for 2025" is not answered by that for 2026, however much newer it is.
-"""
+For example, "the budget for 2025" is not answered by the budget for 2026, however much newer."""
 _ABOVE = 1e-6
 _LACKS_NUMBER = 0.4
-"""What a score loses without the numbers that a query names and another memory holds.
+"""The share of a score lost without a number of the query that another candidate contains.
 
-Vectors take "kiwi88" for "kiwi8", and one ticket for the next.
-"""
+Vectors confuse "kiwi88" with "kiwi8", and one ticket number with the next."""
 _REPEATED = 0.5
-"""What a score is worth that repeats a better one."""
+"""The factor on the score of a memory that repeats a better one."""
 
 
 class FeatureRow(NamedTuple):
-    """A memory that may be an answer, and what is known of it.
+    """The ranking features of a candidate.
 
-    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the
-    greatest that the query's words could give. ``cosine`` and ``deep`` are None
-    where there are no vectors.
+    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
+    the query's words could yield. ``cosine`` (static vectors) and ``deep`` (transformer vectors)
+    are None if there are no such vectors.
     """
 
     key: int
@@ -208,7 +220,7 @@ class FeatureRow(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A candidate with its score in 0..1 and the parts that add up to it."""
+    """A candidate with its score in 0..1 and the parts that add up to the score."""
 
     candidate: FeatureRow
     score: float
@@ -216,15 +228,15 @@ class Ranked(NamedTuple):
 
     @property
     def whole(self) -> float:
-        """What the score would be if nothing better said the same."""
+        """The score without the deduction for repeating a better candidate."""
         return self.score - self.parts.get("repeats", 0.0)
 
 
 def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
-    """Return every part in 0..1, a value a candidate; those that nobody has are left out.
+    """Return the values in 0..1 of each part, one per candidate, without parts that have none.
 
-    ``vector``, ``deep`` and ``words`` count between the least and the most that
-    any candidate has; with ``_own`` after its name a part counts as it is.
+    ``vector``, ``deep`` and ``words`` are scaled between the minimum and maximum of the candidates;
+    parts whose names end in ``_own`` are not scaled.
     """
     near: dict[str, list[float | None]] = {
         "vector": [entry.cosine for entry in candidates],
@@ -255,7 +267,7 @@ def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
 
 
 def _known(values: Sequence[float | None]) -> bool:
-    """Say whether anybody has a value: what nobody has is no reason to lose."""
+    """Return whether any candidate has a value; a part without values must not lower scores."""
     return any(value is not None for value in values)
 
 
@@ -266,7 +278,7 @@ def rank(
     now: datetime,
     days: DateConstraint | None,
 ) -> list[Ranked]:
-    """Order candidates, best first; ties by key."""
+    """Rank candidates, best first; ties are ordered by key."""
     if not candidates:
         return []
     values = columns(candidates)
@@ -301,10 +313,10 @@ def rank(
 def prefer_newer(
     ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
 ) -> tuple[list[Ranked], dict[int, int]]:
-    """Put a newer memory above an older one that is about the same thing.
+    """Move a newer memory above an older one about the same subject.
 
-    ``likeness`` says how alike the first are, each to each. Returns the order, and
-    by the key of each older one that of the newest.
+    ``likeness`` is the matrix of similarities of the first candidates. Returns the new ranking, and
+    a mapping from the key of each older memory to that of its newest replacement.
     """
     days = [effective_date(entry.candidate.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
@@ -334,13 +346,13 @@ def prefer_newer(
 
 
 def _is_meant(old: Ranked, new: Ranked) -> bool:
-    """Say whether the query's words name the older of two, and not the newer."""
+    """Return whether the query's words identify the older of two memories and not the newer one."""
     held = old.candidate.closeness.coverage
     return held >= _HELD and new.candidate.closeness.coverage < _AS_MUCH * held
 
 
 def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
-    """Say whether each of two is the most alike to the other."""
+    """Return whether two memories are each other's most similar ones."""
     like = likeness[one][other]
     return all(
         like >= max(value for place, value in enumerate(likeness[own]) if place != own)
@@ -351,10 +363,10 @@ def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
 def append_unscored(
     ranked: Sequence[Ranked], fused: Sequence[tuple[int, float]], regular: Container[int]
 ) -> list[ScoredMemory]:
-    """Score the memories that were not compared by their fused score, best first.
+    """Add the memories that were not compared, with their fused score, and sort all, best first.
 
-    None of them comes above one of the ``regular`` candidates, which were compared
-    because their fused score was better.
+    None of them gets a higher score than any of the ``regular`` candidates, which were compared
+    because their fused score was higher.
     """
     whole = [entry.whole for entry in ranked if entry.candidate.key in regular]
     most = min(whole, default=1.0)
@@ -378,7 +390,7 @@ def _recency(memory: MemoryRecord, now: datetime) -> float:
 
 
 def _importance(memory: MemoryRecord) -> float:
-    """Return how important a memory says that it is; one that says nothing is in the middle."""
+    """Return the importance in a memory's header, or 0.5 if there is none."""
     value = memory.metadata.get("importance")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         return 0.5
@@ -386,9 +398,10 @@ def _importance(memory: MemoryRecord) -> float:
 
 
 def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
-    """Put what repeats a better candidate further down.
+    """Move candidates that repeat a better one down.
 
-    Of near equals that hold as much of the query the newest stays.
+    Of duplicates with nearly equal scores that contain as much of the query, the newest keeps its
+    score.
     """
     groups: list[list[Ranked]] = []
     for entry in ranked:
@@ -419,18 +432,18 @@ def _newest(entry: Ranked) -> tuple[str, float, int]:
 
 
 def _held(entry: Ranked) -> float:
-    """Return how much of the query's words, and of their order, a memory holds."""
+    """Return how much of the query's words, and of their order, a memory contains."""
     closeness = entry.candidate.closeness
     return closeness.proximity + (closeness.adjacency or 0.0)
 
 
 def _alike(one: Ranked, other: Ranked) -> bool:
-    """Say whether two memories share nearly all terms; a number or a "not" makes a difference."""
+    """Return whether two memories share nearly all terms and all numbers and negations."""
     first, second = one.candidate.closeness.term_ids, other.candidate.closeness.term_ids
     small, large = sorted((len(first), len(second)))
     if small < _SAME * large or not small:
         return False
-    if small > _MANY:  # most are told apart by a part of their terms
+    if small > _MANY:  # a sample of terms rules out most pairs
         some = [term for term in islice(first, _SOME) if term in second]
         if 2 * len(some) < _SOME:
             return False

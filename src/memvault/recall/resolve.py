@@ -1,4 +1,4 @@
-"""What a name means: the one place that decides which memory somebody has named."""
+"""Resolve names to memories: the single place that decides which memory a name refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
 
 class Nameable(Protocol):
-    """Whatever has a memory's names."""
+    """An object with the names of a memory."""
 
     @property
     def path(self) -> str:
@@ -29,23 +29,22 @@ class Nameable(Protocol):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names that its header gives it."""
+        """Other names given in its header."""
 
 
 Entry = TypeVar("Entry", bound=Nameable)
 
 
 def cleaned(name: str) -> str:
-    """Return a name as it is compared."""
+    """Return a name in the form in which names are compared."""
     return name.strip().removeprefix("./")
 
 
 def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return what a name means among some entries: one, none, or several that it fits equally.
+    """Return the entries that a name refers to: one, none, or several that match equally well.
 
-    It is a path, a memId, an exact title, a title in any case and any form of
-    Unicode, such an alias, or the beginning of a memId; the first of these that fits
-    decides.
+    A name is a path, a memId, an exact title, a title that ignores case and Unicode form, an alias
+    compared the same way, or the beginning of a memId; the first of these that matches decides.
     """
     wanted = cleaned(name)
     if not wanted:
@@ -65,10 +64,10 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Return what a header or a wikilink means by a name: one, none, or several.
+    """Return the entries that a header or a wikilink refers to: one, none, or several.
 
-    It is a path, with or without ``.md``, a memId, a title in any case, a
-    file's name or an alias; the first of these that fits decides.
+    The target is a path, with or without ``.md``, a memId, a title in any case, a file name or an
+    alias; the first of these that matches decides.
     """
     key = name_key(cleaned(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
@@ -84,15 +83,15 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def is_made_id(name: str) -> bool:
-    """Say whether a name looks like a whole memId of memvault's own making."""
+    """Return whether a name looks like a complete memId that memvault generated."""
     return _MADE_ID.fullmatch(name) is not None
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
-    """Say whether a text is meant as a memory's name, not as words to look for.
+    """Return whether a text is meant as a memory's name rather than as a query.
 
-    The beginning of a memId counts only where it holds the whole slug, so that
-    a short word does not pass for a name.
+    The beginning of a memId counts only if it contains the whole slug, so that a short word is not
+    taken for a name.
     """
     wanted = cleaned(name)
     slug = entry.mem_id.rpartition("-")[0]

@@ -1,4 +1,4 @@
-"""Retrieval: what the index finds by words, vectors, tags and dates, before it is weighed."""
+"""Retrieve candidates from the index by keywords, vectors, tags and dates, before ranking."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from memvault.vault.file_names import DateRange
 
 KEYWORD_WEIGHT = 0.6
 _LEAST_SPREAD = 0.2
-"""Cosines that differ by less say little: 0.01 must not count as all that there is."""
+"""The minimum range for scaling cosines: smaller differences mean little, so that a difference of
+0.01 must not become the full scale."""
 
 
 def fuse(
     shares: Mapping[int, float], cosines: Mapping[int, float], weight: float = KEYWORD_WEIGHT
 ) -> list[tuple[int, float]]:
-    """Order what words or vectors found by a score in 0..1, best first; ties by key.
+    """Order keyword and vector hits by a combined score in 0..1, best first; ties by key.
 
-    ``shares`` are keyword scores in 0..1; ``weight`` is their share of the sum.
+    ``shares`` are keyword scores in 0..1; ``weight`` is their weight in the sum.
     """
     near = dict(zip(cosines, scaled(cosines.values()), strict=True))
     fused = [
@@ -45,9 +46,10 @@ def fuse(
 
 
 def scaled(values: Iterable[float | None], least_spread: float = _LEAST_SPREAD) -> list[float]:
-    """Scale values between their least and most to 0..1; None is 0.
+    """Scale values to 0..1, relative to their maximum; None becomes 0.
 
-    The best is always 1; where all lie close together, none falls far behind.
+    The best is always 1. If all values lie within ``least_spread``, they are scaled by that instead
+    of their range, so that none falls far behind.
     """
     every = list(values)
     known = [value for value in every if value is not None]
@@ -57,23 +59,23 @@ def scaled(values: Iterable[float | None], least_spread: float = _LEAST_SPREAD) 
 
 
 CANDIDATES = 200
-"""How many hits by words and by vectors are kept, whatever the limit."""
+"""The minimum number of keyword hits, and of vector hits, that are retrieved for any limit."""
 _FUSED, _OWN = 40, 20
-"""How many are compared sentence by sentence: of both signals together, and of each alone."""
+"""How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
 _LEAST_ANSWER = 3
-"""How many memories are found however little they have to do with the query."""
+"""How many memories are returned even if they are hardly similar to the query."""
 _LEAST_SIMILARITY = 0.1
 _DATED = 20
-"""How many memories of the days asked for are candidates."""
+"""How many memories of the requested days become candidates."""
 _NEAR = 0.25
 
 
 class CandidateSet(NamedTuple):
-    """Hits by key, best first, of each kind that was asked for.
+    """Hits by key, best first, for each signal that was requested.
 
-    ``rarity`` is each term's idf. ``order`` is that of a mode with one signal
-    only. ``deep_share`` is what the deep vectors count. ``dated`` are keys of
-    memories of the days that the query names.
+    ``rarity`` is the idf of each term. ``order`` is the ranking in a mode with a single signal.
+    ``deep_share`` is the weight of the transformer vectors. ``dated`` are the keys of memories of
+    the days that the query names.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -87,42 +89,42 @@ class CandidateSet(NamedTuple):
 
     @property
     def shares(self) -> dict[int, float]:
-        """Each keyword score as a share of the best."""
+        """The keyword scores, each divided by the best."""
         best = max((hit.score for hit in self.keyword.values()), default=0.0) or 1.0
         return {key: hit.score / best for key, hit in self.keyword.items()}
 
     @property
     def cosines(self) -> dict[int, float]:
-        """Each vector hit's cosine, nearest first."""
+        """The cosine of the static vectors of each vector hit, nearest first."""
         ranked = sorted(self.vector.items(), key=lambda item: -item[1].static_cosine)
         return {key: hit.static_cosine for key, hit in ranked}
 
     @property
     def passages(self) -> dict[int, int]:
-        """Each vector hit's nearest passage."""
+        """The nearest passage of each vector hit."""
         return {key: hit.passage for key, hit in self.vector.items()}
 
     def similarity(self, key: int) -> float:
-        """Return a memory's similarity to the query, 0 where no passage of it is near."""
+        """Return a memory's similarity to the query, or 0 if it is no vector hit."""
         hit = self.vector.get(key)
         return hit.similarity if hit else 0.0
 
     @property
     def fused(self) -> list[tuple[int, float]]:
-        """What words and vectors found together, best first, with a score in 0..1."""
+        """Keyword and vector hits together, best first, with a score in 0..1."""
         weight = KEYWORD_WEIGHT if self.has_vectors else 1.0
         return fuse(self.shares, self.near, weight)
 
     @property
     def near(self) -> dict[int, float]:
-        """How near each vector hit is, by the better vectors that there are."""
+        """The cosine of each vector hit, by the transformer vectors if available."""
         return {
             key: hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
             for key, hit in self.vector.items()
         }
 
     def pool(self) -> list[int]:
-        """Return which hits are worth comparing with the query sentence by sentence."""
+        """Return the keys of the hits to compare with the query sentence by sentence."""
         near = self.near
         fused = islice((key for key, _ in self.fused), _FUSED)
         words, quick = islice(self.keyword, _OWN), islice(self.cosines, _OWN)
@@ -133,12 +135,15 @@ class CandidateSet(NamedTuple):
         )
 
     def places(self, key: int) -> MatchLocation:
-        """Return where in a memory its best words are, and the passage that is nearest."""
+        """Return the best keyword blocks of a memory, and its nearest passage."""
         word, near = self.keyword.get(key), self.vector.get(key)
         return MatchLocation(word.blocks if word else (), near.passage if near else None)
 
     def candidates(self, phrases: bool) -> CandidateSet:
-        """Return what a smaller limit would have retrieved; a phrase may be in any keyword hit."""
+        """Return what a smaller limit would have retrieved.
+
+        With ``phrases`` all keyword hits are kept, because any of them may contain the phrase.
+        """
         most = None if phrases else CANDIDATES
         keyword = dict(islice(self.keyword.items(), most))
         nearest = set(islice(self.vector, CANDIDATES))
@@ -146,7 +151,7 @@ class CandidateSet(NamedTuple):
         return self._replace(keyword=keyword, vector=vector)
 
     def evidence(self, key: int) -> dict[str, object]:
-        """Return what words and vectors say of a memory before it is weighed."""
+        """Return the raw keyword and vector scores of a memory, before weighting."""
         word, near = self.keyword.get(key), self.vector.get(key)
         raw: dict[str, object] = {}
         if word is not None:
@@ -165,10 +170,10 @@ class CandidateSet(NamedTuple):
 def retrieve(
     view: View, query: Query, request: RecallRequest, days: DateRange | None
 ) -> CandidateSet:
-    """Ask the index for all that a request's mode needs, once each.
+    """Query the index for all signals that a request's mode needs, once each.
 
     Raises:
-        EmbedderError: vectors alone were asked for, and there are none to ask.
+        EmbedderError: the mode is vector, and there are no vectors.
     """
     among = _allowed(view, request.filters)
     limit = max(CANDIDATES, request.limit)
@@ -178,7 +183,7 @@ def retrieve(
         return _by_vector(view, query, among, limit, None)
     words = KeywordAnswer()
     if not query.is_empty:
-        most = sys.maxsize if query.phrases else limit  # any hit may be the one with the phrase
+        most = sys.maxsize if query.phrases else limit  # any hit may contain the phrase
         words = view.keyword(
             KeywordQuery(query.search_groups, query.wholes, among, most, request.explain)
         )
@@ -195,7 +200,7 @@ def retrieve(
 
 
 def _allowed(view: View, filters: Filters) -> Set[int] | None:
-    """Return the keys of what the filters let pass; None where that is everything."""
+    """Return the keys of the memories that pass the filters, or None if all of them do."""
     test = filters.predicate()
     if test is None:
         return None
@@ -205,10 +210,10 @@ def _allowed(view: View, filters: Filters) -> Set[int] | None:
 def _by_vector(
     view: View, query: Query, among: Set[int] | None, limit: int, also: frozenset[int] | None
 ) -> CandidateSet:
-    """Ask the vectors; alone where ``also`` is None.
+    """Search by vectors, as the only signal if ``also`` is None.
 
-    Beside the words a missing model costs a note, not the answer, and a memory
-    that only the vectors find must be a little like the query.
+    In a hybrid search a missing model adds a note instead of failing, and a memory that only
+    vectors find must have a minimum similarity to the query.
     """
     if not query.text:
         return CandidateSet()
@@ -248,9 +253,9 @@ def _is_example(view: View, key: int) -> bool:
 
 
 def _by_date(view: View, span: DateRange, among: Set[int] | None) -> list[int]:
-    """Return memories of a span of days or shortly beside it.
+    """Return the keys of memories of a span of days or close to it.
 
-    The note of these days comes first, then the nearest, of those the newest.
+    The note of exactly these days comes first, then the nearest; ties are ordered newest first.
     """
     found = []
     for record in view.records():
@@ -262,7 +267,7 @@ def _by_date(view: View, span: DateRange, among: Set[int] | None) -> list[int]:
 
 
 def _by_tag(view: View, query: str, among: Set[int] | None) -> list[ScoredMemory]:
-    """Rank memories by the share of the tags asked for that they carry, newest first."""
+    """Rank memories by the share of the requested tags that they have; ties newest first."""
     wanted = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
     wanted.discard("")
     found = []

@@ -1,4 +1,4 @@
-"""The few words of a memory that show why it was found."""
+"""Cut snippets: the few words of a memory that show why it was found."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from memvault.vault.markdown import mask_comments
 
 _FENCE = re.compile(r"[ \t>]*(?:```|~~~)")
 _DRAWN = re.compile(r"[\s|:+=*_-]*")
-"""A line of a table that parts its head from its rows, or a rule."""
+"""A blank line, a delimiter row of a table, or a horizontal rule."""
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
 _QUOTE = re.compile(r"\A(?:[ \t]*+>)++[ \t]?")
 _CELLS = re.compile(r"(?<!\\)\|")
 _SENTENCE = re.compile(
-    r"(?<=[.!?…])[\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])(?=\S)"  # "e.g. this" goes on
-    r"|\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)"  # who is speaking
+    r"(?<=[.!?…])[\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])(?=\S)"  # "e.g. this" continues
+    r"|\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)"  # a speaker's name
 )
 _SPACE = re.compile(r"\s+")
 
 
 class TextUnit(NamedTuple):
-    """What is shown of it, on one line, and whether it stands alone: all but a sentence does."""
+    """A piece of text on one line; ``is_alone`` is false only for sentences of a paragraph."""
 
     text: str
     is_alone: bool
 
 
 def units(text: str) -> list[TextUnit]:
-    """Return a text's units in their order."""
+    """Return the units of a text in document order."""
     found: list[TextUnit] = []
     block: list[str] = []
     last = ""
@@ -51,7 +51,7 @@ def units(text: str) -> list[TextUnit]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield lines with what they are; nothing of those that are blank or only drawn."""
+    """Yield lines with their kind; blank lines, rules and fences yield empty strings."""
     fenced = False
     for line in text.splitlines():
         bare = line if fenced else _QUOTE.sub("", line, count=1)
@@ -93,9 +93,9 @@ def _line(text: str) -> str:
 
 _LENGTH = 240
 _APART = " / "
-"""What stands between two that are no sentences of one text."""
+"""The separator between two units that are not sentences of one paragraph."""
 _Place = tuple[int, int, frozenset[str]]
-"""Where a word stands, and which of the wanted ones it is."""
+"""Start and end of a word, and the query's terms that it contains."""
 _WORDS = re.compile(r"\S+")
 _HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _MOST_PASSAGES = 8
@@ -103,7 +103,7 @@ _MOST_PLACES = 400
 
 
 class Snippet(NamedTuple):
-    """A passage, or a snippet of one on one line, and the headings above it."""
+    """A passage, or a one-line snippet of one, and the headings above it."""
 
     text: str
     heading: str
@@ -116,10 +116,10 @@ def make_snippet(
     analyser: Analyser,
     nearest: int | None,
 ) -> Snippet:
-    """Return about 240 characters from the sentence on that has the query's words, on one line.
+    """Return a snippet of about 240 characters, starting at the sentence with the query's words.
 
-    What is no sentence stands alone: an item of a list, a row of a table, a line of
-    code. Errors as for fitting.
+    Items of a list, rows of a table and lines of code are separate units. Errors as for
+    ``Analyser.terms``.
     """
     passage = best_passage(body, passages, query, analyser, nearest)
     return Snippet(_around(units(passage.text), _wanted(query), analyser), passage.heading)
@@ -132,10 +132,10 @@ def best_passage(
     analyser: Analyser,
     near: int | None,
 ) -> Snippet:
-    """Return the passage that fits a query best, whole; ``near`` is the nearest by vector.
+    """Return the whole text of the passage that fits a query best.
 
-    It is the one of some numbered ``passages`` with the most of the query's
-    terms; where none has any, the nearest by vector, else the first.
+    This is the one of the numbered ``passages`` with the most of the query's terms; if none has
+    any, the one with the number ``near``, which is the nearest by vector, else the first.
     """
     every = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
@@ -158,7 +158,7 @@ def _wanted(query: Query) -> frozenset[str]:
 def _likely(
     body: str, passages: list[Passage], query: Query, nearest: Passage | None
 ) -> list[Passage]:
-    """Return the passages worth a closer look: of many, those with most words' beginnings."""
+    """Preselect passages to analyse: of many, those with the most beginnings of words."""
     if len(passages) <= _MOST_PASSAGES:
         return passages
     hint = query.hint()
@@ -171,12 +171,12 @@ def _likely(
 
 
 def _told(body: str, passage: Passage) -> str:
-    """Return a passage's text without the headings, which are named apart."""
+    """Return a passage's text without its headings, which are returned separately."""
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
 def _around(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Analyser) -> str:
-    """Show the units, near to each other, that hold the most distinct wanted words."""
+    """Return the text of the adjacent units that contain the most distinct terms."""
     held = [_held(unit.text, wanted, analyser) for unit in units]
     first, last, most = 0, len(units), frozenset[str]()
     for start, _ in filter(itemgetter(1), enumerate(held)):
@@ -202,7 +202,7 @@ def _held(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[st
 
 
 def _joined(units: Sequence[TextUnit], last: int) -> str:
-    """Join units on one line; behind the last that has to be there only sentences go on."""
+    """Join units on one line; after the required ones, only sentences are appended."""
     text = ""
     goes_on = False
     before: TextUnit | None = None
@@ -224,7 +224,7 @@ def _cut(text: str) -> str:
 
 
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
-    """Cut the stretch with the most distinct wanted words out of a long sentence."""
+    """Cut the range with the most distinct terms out of a long sentence."""
     words = list(_WORDS.finditer(text))
     hits = [(*word.span(), _held(word[0], wanted, analyser)) for word in words]
     if any(word.end() - word.start() > _LENGTH for word in words):
@@ -246,7 +246,7 @@ def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
 
 
 def _densest(hits: Sequence[_Place]) -> tuple[int, int]:
-    """Return where the stretch begins and ends that holds the most distinct words."""
+    """Return the start and end of the range that contains the most distinct terms."""
     best, most = (0, 0), 0
     for first, (place, _, _) in enumerate(hits):
         inside: set[str] = set()
@@ -260,7 +260,7 @@ def _densest(hits: Sequence[_Place]) -> tuple[int, int]:
 
 
 def _inside(text: str, wanted: frozenset[str]) -> list[_Place]:
-    """Return where terms stand in a text that is not cut into words by spaces."""
+    """Return the places of terms in a text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
@@ -274,7 +274,7 @@ def _inside(text: str, wanted: frozenset[str]) -> list[_Place]:
 
 
 def coverage(text: str, query: Query, analyser: Analyser) -> float:
-    """Return the share of a query's words that a text holds, in 0..1."""
+    """Return the share of a query's words that a text contains, in 0..1."""
     if not query.words:
         return 0.0
     stems = analyser.terms(text).stems
@@ -282,7 +282,7 @@ def coverage(text: str, query: Query, analyser: Analyser) -> float:
 
 
 def beginning(body: str) -> str:
-    """Return a body's first words on one line."""
+    """Return the first words of a body on one line."""
     told = _HEADINGS.sub("", body[: _LENGTH * 4])
     found = units(told) or units(body[: _LENGTH * 4])
     return _joined(found, len(found))

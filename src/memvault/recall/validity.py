@@ -1,8 +1,8 @@
-"""What is so now, or was so at a moment: what was replaced, has ended, or has not begun.
+"""Check which memories are superseded, expired or not yet valid, now or at a moment.
 
-A memory is *current* unless another one that has begun supersedes it, its
-``valid_to`` is past, or its ``valid_from`` is still to come. What is not
-current stays: it is marked, and comes after what replaces it.
+A memory is *current* unless another one that is already valid supersedes it, its ``valid_to`` is
+past, or its ``valid_from`` is in the future. Memories that are not current are kept: they are
+marked, and ranked after what replaces them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from memvault.vault.file_names import (
 )
 
 _LOSS = 0.5
-"""What a score is worth of what is not current."""
+"""The factor on the score of a memory that is not current."""
 _SAYING = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
-"""Keys of a header that alone can say that its memory is not current."""
+"""Header keys that can by themselves make a memory not current."""
 _FEW = 20
-"""Memories of which each name is asked for; with more, all that supersedes anything is read."""
+"""The maximum number of memories whose names are queried; for more, every superseding memory is
+read."""
 _LONGEST_CHAIN = 50
 _MOST_CLAIMS = 50
-"""How many memories that say they replace another are looked at, the newest first."""
+"""How many memories that claim to supersede the same one are checked, newest first."""
 _PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
 
 class ValidatedMemory(NamedTuple):
-    """A hit with where it stands; ``stands_for`` is the key of what it replaces."""
+    """A result with its validity; ``stands_for`` is the key of the memory that it replaces."""
 
     scored: ScoredMemory
     standing: Validity
@@ -47,7 +48,10 @@ class ValidatedMemory(NamedTuple):
 
 
 class ValidityChecker:
-    """Says what is current at a moment, in one view."""
+    """Check whether memories are current, replaced, expired or not yet valid at a given time.
+
+    All lookups use one view.
+    """
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
@@ -57,23 +61,23 @@ class ValidityChecker:
         self._others: dict[str, ValidityChecker] = {}
 
     def at(self, key: int) -> Validity:
-        """Say where a hit stands, in the vault that it lies in; what is gone is as it was."""
+        """Return the validity of a result within its own vault; a missing memory is current."""
         record = self._view.record(key)
         if record is None:
             return CURRENT
         part = self._view.part(key)
-        if not part.name:  # not kept among the others: a cycle would keep the view's files open
+        if not part.name:  # not cached: the reference cycle would keep the view's files open
             return self.standing(record)
         if part.name not in self._others:
             self._others[part.name] = ValidityChecker(part, self._moment)
         return self._others[part.name].standing(record)
 
     def standing(self, entry: MemoryRecord | Memory) -> Validity:
-        """Say where a memory stands."""
+        """Return the validity of a memory."""
         return self.standings([entry])[0]
 
     def standings(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
-        """Say where memories stand, with one question to the index for all of them."""
+        """Return the validity of each memory, with a single query to the index for all of them."""
         names = None
         if len(entries) <= _FEW:
             names = list({name for entry in entries for name in _names(entry)})
@@ -92,13 +96,13 @@ class ValidityChecker:
         return found
 
     def ended(self, metadata: Mapping[str, Any]) -> str:
-        """Return what ``valid_to`` says where that is past, else an empty text."""
+        """Return the value of ``valid_to`` if it is past, else an empty string."""
         said = _said(metadata, "valid_to")
         end = _moment(said, True)
         return said if end is not None and end < self._moment else ""
 
     def begins(self, metadata: Mapping[str, Any]) -> str:
-        """Return what ``valid_from`` says where that is still to come, else an empty text."""
+        """Return the value of ``valid_from`` if it is in the future, else an empty string."""
         said = _said(metadata, "valid_from")
         start = _moment(said, False)
         return said if start is not None and start > self._moment else ""
@@ -106,7 +110,7 @@ class ValidityChecker:
     def _last(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
-        """Return what replaces a memory by now: the last of those that replace each other."""
+        """Return what replaces a memory now: the last one in the chain of replacements."""
         following = self._replacing(entry, claims)
         seen = {entry.path}
         last = None
@@ -126,7 +130,7 @@ class ValidityChecker:
     def _replacing(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
-        """Return the newest memory that replaces one directly."""
+        """Return the newest memory that directly replaces the given one."""
         said = {record.path: record for name in _names(entry) for record in claims.get(name, ())}
         newest = nlargest(_MOST_CLAIMS, said.values(), key=_age)
         found = [record for record in newest if self._replaces(record, entry)]
@@ -140,10 +144,10 @@ class ValidityChecker:
         return max(begun, key=_age, default=None)
 
     def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
-        """Say whether a memory's header means just this one.
+        """Return whether a memory's header supersedes exactly the given one.
 
-        A name that several have means those that are older than who says it. Of
-        two that replace each other the newer stands.
+        A name shared by several memories means those that are older than the one that contains it.
+        Of two memories that supersede each other the newer one wins.
         """
         if record.path == entry.path:
             return False
@@ -167,7 +171,7 @@ class ValidityChecker:
         return self._named[name]
 
     def annotate(self, scored: Iterable[ScoredMemory]) -> Iterator[ValidatedMemory]:
-        """Say of each hit where it stands, and leave it where it is."""
+        """Add the validity to each result, in unchanged order."""
         for entry in scored:
             yield ValidatedMemory(entry, self.at(entry.key))
 
@@ -178,17 +182,17 @@ class ValidityChecker:
         only_current: bool = False,
         fits: Callable[[int], bool] = lambda _: True,
     ) -> Iterator[ValidatedMemory]:
-        """Put what is not current behind what replaces it, and behind the first that is current.
+        """Move memories that are not current after their replacement and the first current one.
 
-        What replaces a hit answers in its place, found or not, if it is
-        ``allowed``. Each is looked at when its turn comes, so that the cost is
-        that of what is shown.
+        The replacement of a result is yielded in its place, even if it was not found itself,
+        provided that it is ``allowed``. Each result is checked when it is due, so that the cost
+        depends on the number of results that are shown.
         """
         return _Order(self, scored, allowed, only_current).placed(fits)
 
 
 class _Order:
-    """The hits still to come, best first, and those that wait for another one."""
+    """A queue of results, best first, some of which wait for the memory that replaces them."""
 
     def __init__(
         self,
@@ -210,13 +214,13 @@ class _Order:
             self._push(entry)
 
     def _push(self, entry: ScoredMemory, stands_for: int | None = None) -> None:
-        """Let a hit wait for its turn; whatever score it waited with before counts no more."""
+        """Queue a result; an earlier entry of the same memory becomes invalid."""
         self._own[entry.key] = entry
         self._count += 1
         heappush(self._heap, (-entry.score, self._count, entry, stands_for))
 
     def placed(self, fits: Callable[[int], bool]) -> Iterator[ValidatedMemory]:
-        """Yield every hit once; what is not current waits for the first that is and ``fits``."""
+        """Yield every result once; outdated ones follow the first current one that ``fits``."""
         waiting: list[ValidatedMemory] = []
         first: ScoredMemory | None = None
         for ready in self._settled():
@@ -224,7 +228,7 @@ class _Order:
                 waiting.append(ready)
                 continue
             if first is None and waiting and not fits(ready.scored.key):
-                first = ready.scored  # nothing that is so fits: what was so tells more
+                first = ready.scored  # no current memory fits: outdated ones are more relevant
                 yield from waiting
                 yield ready
                 continue
@@ -238,7 +242,7 @@ class _Order:
             yield from waiting
 
     def _settled(self) -> Iterator[ValidatedMemory]:
-        """Yield every hit once, each behind what replaces it."""
+        """Yield every result once, each after what replaces it."""
         while self._heap:
             _, _, entry, stands_for = heappop(self._heap)
             if entry.key in self._done or entry is not self._own[entry.key]:
@@ -253,7 +257,7 @@ class _Order:
                 self._push(_at_most(held, entry.score))
 
     def _moved(self, entry: ScoredMemory) -> bool:
-        """Look where a hit stands, and put it where it belongs if that is further down."""
+        """Check a result's validity, and requeue it if it belongs further down."""
         standing = self._judge.at(entry.key)
         self._known[entry.key] = standing
         if standing.is_current:
@@ -272,7 +276,7 @@ class _Order:
         self._own[entry.key] = less
         self._behind.setdefault(new.key, []).append(less)
         before = self._own.get(new.key, ScoredMemory(new.key, 0.0, {}))
-        # what was looked at and is not done has lost its share already, and so it counts here
+        # a checked memory that is still queued has lost its share already: compare reduced scores
         most = less.score if new.key in self._known else entry.score
         gain = max(0.0, most - before.score)
         parts = {**before.parts, "replaces": gain}
@@ -281,7 +285,7 @@ class _Order:
 
 
 def _at_most(entry: ScoredMemory, most: float) -> ScoredMemory:
-    """Return a hit with a score that is not above another's."""
+    """Return a result whose score is limited to ``most``."""
     if entry.score <= most:
         return entry
     cut = most - entry.score
@@ -304,7 +308,7 @@ def _said(metadata: Mapping[str, Any], key: str) -> str:
 
 
 def _moment(said: str, end: bool) -> datetime | None:
-    """Return the moment that a day, a month, a year or a time means: its first, or its last."""
+    """Return the first or last moment of a day, month, year or time."""
     part = _PART.fullmatch(said)
     try:
         if part is not None:

@@ -1,15 +1,15 @@
-"""What an embedder's cosines mean, found on the user's machine where nobody has measured it.
+"""Calibrate the cosines of an embedder on the user's machine if no calibration is known.
 
-The threshold of a forget must mean the same with any embedder, but 0.7 is near
-for one model and far for another. The built-in table's calibration was fitted
-to labelled pairs. Any other model embeds the anchors, pairs of short texts that
-come with the package, and gets the logistic map that lets anchors about the
-same thing reach ``_SAME`` on average, and the others ``_OTHER``.
+The similarity threshold for forgetting must mean the same with any embedder, but a cosine of 0.7 is
+near for one model and far for another. The calibration of the static vectors was fitted to labelled
+pairs. For any other model, the anchors are embedded, which are pairs of short texts in the package,
+and a logistic map is fitted that maps anchors about the same subject to ``_SAME`` on average, and
+the others to ``_OTHER``.
 
-Those are no chances of the anchors, which are easier to tell apart than real
-texts. They are the targets with which the built-in table's fit to the anchors
-is its fit to the labelled pairs. ``scripts/training/calibrate.py`` prints them; whoever
-changes an anchor or the table has to enter them anew, and raise ``VERSION``.
+These targets are not probabilities for the anchors, which are easier to distinguish than real
+texts. They are the values for which the fit of the static vectors to the anchors equals their fit
+to the labelled pairs. ``scripts/training/calibrate.py`` prints them; after a change of an anchor or
+of the static embedding table they must be entered again, and ``VERSION`` increased.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.float64]
 
 VERSION = 2
-"""Stored with the constants; others were found in another way and are found again."""
+"""Stored with the constants; constants of another version are recomputed."""
 ANCHORS = Path(__file__).resolve().parents[2] / "data" / "anchors.jsonl"
 _SAME, _OTHER = 0.6854, 0.0605
 _LEAST, _GREATEST = 1.0, 200.0
@@ -38,7 +38,7 @@ _STEPS = 30
 
 
 class AnchorPair(NamedTuple):
-    """Two texts, and whether they are about the same thing."""
+    """Two texts, and whether they are about the same subject."""
 
     a: str
     b: str
@@ -46,10 +46,10 @@ class AnchorPair(NamedTuple):
 
 
 def anchors() -> list[AnchorPair]:
-    """Read the anchors: rewordings, neighbours in one topic, and pairs with nothing in common.
+    """Read the anchors: paraphrases, pairs within one topic, and unrelated pairs.
 
     Raises:
-        EmbedderError: they are not there.
+        EmbedderError: the file is missing or invalid.
     """
     try:
         lines = ANCHORS.read_text("utf-8").splitlines()
@@ -62,7 +62,11 @@ def anchors() -> list[AnchorPair]:
 
 
 def calibrate(embedder: Embedder) -> Calibration:
-    """Find what an embedder's cosines mean by embedding the anchors; errors as for both."""
+    """Fit the calibration of an embedder by embedding the anchors.
+
+    Raises:
+        EmbedderError: the anchors cannot be read, or the embedder fails.
+    """
     import numpy as np
 
     pairs = anchors()
@@ -73,14 +77,14 @@ def calibrate(embedder: Embedder) -> Calibration:
 
 
 def separation(values: Numbers, same: npt.NDArray[np.bool_]) -> float:
-    """Return by how many standard deviations the cosines of alike and of other pairs differ."""
+    """Return the difference of the mean cosines of both kinds of pairs, in standard deviations."""
     alike, other = values[same], values[~same]
     spread = math.sqrt(float(alike.var() + other.var()) / 2)
     return float(alike.mean() - other.mean()) / max(spread, 1e-6)
 
 
 def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
-    """Return each pair's cosine, one side as a query: many models embed those differently."""
+    """Return each pair's cosine, embedding one text as a query, as many models distinguish."""
     import numpy as np
 
     queries = np.stack([embedder.embed_query(pair.a) for pair in pairs])
@@ -90,11 +94,11 @@ def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
 
 
 def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = None) -> Calibration:
-    """Fit the logistic map from cosines to target chances by Newton steps.
+    """Fit the logistic map from cosines to target probabilities by Newton steps.
 
-    The slope stays positive and finite. A model that cannot tell the pairs
-    apart gets the least slope, with which hardly a cosine reaches 0.6: better
-    that nothing is forgotten than anything.
+    The slope stays positive and finite. A model that cannot separate the pairs gets the minimum
+    slope, with which hardly any cosine reaches a similarity of 0.6: it is better to forget nothing
+    than to forget arbitrary memories.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""What an embedder is, and the models that all vaults of a process share."""
+"""The interface of embedders, and a cache of models shared by all vaults of a process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ Model = TypeVar("Model")
 
 
 class Calibration(NamedTuple):
-    """The logistic map from a cosine to the chance that two texts are about the same thing.
+    """The logistic map from a cosine to the probability that two texts are about the same subject.
 
-    ``separation`` says how well the embedder tells the anchors apart: by how many
-    standard deviations the mean cosines of those about the same thing and of the
-    others differ.
+    ``separation`` measures how well the embedder distinguishes the anchors: the difference between
+    the mean cosines of pairs about the same subject and of the others, in standard deviations.
     """
 
     slope: float
@@ -36,24 +35,24 @@ class Calibration(NamedTuple):
 
     @classmethod
     def of(cls, card: Mapping[str, Any]) -> Calibration:
-        """Read what an embedder's card says."""
+        """Read the calibration from an embedder's card."""
         return cls(*(float(card[name]) for name in cls._fields))
 
     def similarity(self, cosine: float) -> float:
-        """Return a similarity in 0..1 that means the same for every embedder."""
+        """Return a similarity in 0..1 that is comparable between embedders."""
         # Not 1 / (1 + exp(-x)), which overflows.
         return 0.5 + 0.5 * math.tanh(self.slope * (cosine - self.midpoint) / 2)
 
     def similarity_matrix(self, rows: Matrix) -> list[list[float]]:
-        """Return the similarity of each of some unit vectors to each."""
+        """Return the matrix of similarities between unit vectors."""
         return [[self.similarity(cosine) for cosine in near] for near in (rows @ rows.T).tolist()]
 
 
 class Embedder(Protocol):
-    """Text to unit vectors of ``dimension`` numbers.
+    """A model that maps text to unit vectors with ``dimension`` components.
 
-    ``name`` is the one that the settings use; ``version`` changes whenever the same
-    text would get another vector.
+    ``name`` is the name used in the settings; ``version`` changes whenever the same text would get
+    another vector.
     """
 
     name: str
@@ -62,17 +61,17 @@ class Embedder(Protocol):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What this embedder's cosines mean, if that was measured when it was made."""
+        """The calibration of this embedder, if it was determined when it was trained."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector a passage; shape (len(texts), dimension), float32."""
+        """Return one unit vector per passage; shape (len(texts), dimension), float32."""
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,), float32."""
 
 
 class ModelCache:
-    """Models by what identifies them, each loaded once and closed when nobody uses it any more."""
+    """A cache of models by key: each is loaded once and released with its last reference."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,9 +79,9 @@ class ModelCache:
         self._loading: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
-        """Return the model of a key; load it where nobody uses it. Errors as for ``load``.
+        """Return the model of a key, and load it if it is not in use. Errors as for ``load``.
 
-        Other threads that want the same model wait for it.
+        Other threads that request the same model wait until it is loaded.
         """
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
@@ -97,13 +96,13 @@ MODELS = ModelCache()
 
 
 def fingerprint_of(folder: Path) -> Hashable:
-    """Return what changes whenever a file of a model's folder does; none is read."""
+    """Return a value that changes with the state of any file of a folder; no file is read."""
     found = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return tuple((path, state_of(path)) for path in sorted(found))
 
 
 def normalize(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1 along the last axis; zeros stay."""
+    """Scale vectors to length 1 along the last axis; zero vectors are unchanged."""
     import numpy as np
 
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)

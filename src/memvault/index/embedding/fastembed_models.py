@@ -1,7 +1,8 @@
-"""A transformer that reads a query and a text together and says how well they fit.
+"""Load models with fastembed, and score texts with a cross-encoder.
 
-It sees what neither terms nor vectors see, at the price of a run of the model
-for each text, so only the best few of an answer are given to it.
+A cross-encoder is a transformer that reads a query and a text together and scores how well they
+fit. It captures what neither terms nor vectors do, but needs a run of the model per text, so only
+the best few results are scored.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from memvault.index.embedding.embedder import BUILTIN, MODELS
 from memvault.index.embedding.model_choice import folder_of, identity
 
 _MAX_TOKENS = 512
-"""Tokens of a text at most, also where the model takes more: attention grows with the square."""
+"""The maximum number of tokens of a text, even if the model accepts more: attention is
+quadratic."""
 _NEEDED = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _MODEL = "model.onnx"
 _BUILTIN_MODEL = "../deep/model.onnx"
 _LOCAL = "local/"
-"""How the names begin that folders get in fastembed's list, which no one else should see."""
+"""The prefix of the names given to model folders in fastembed's list, which are not shown to
+users."""
 
 
 class ModelKind(NamedTuple):
-    """A kind of model: what it is called, what ``model use`` needs for it, what works without."""
+    """A kind of model: its name, the option of ``model use`` for it, and what works without it."""
 
     noun: str
     option: str
@@ -51,7 +54,7 @@ CROSS_ENCODER = ModelKind(
 
 
 class LoadedModel(NamedTuple):
-    """fastembed's object, and a version that changes with the model's files."""
+    """A model object of fastembed, and a version that changes with the model's files."""
 
     model: Any
     version: str
@@ -60,9 +63,9 @@ class LoadedModel(NamedTuple):
 def load(
     kind: ModelKind, name: str, root: Path | None, download: bool, threads: int | None = None
 ) -> LoadedModel:
-    """Load a model that fastembed knows by name, or a folder's, which may be relative to ``root``.
+    """Load a model by its name in fastembed, or from a folder, which may be relative to ``root``.
 
-    One text is worked on by so many threads, as many as there are processors by default.
+    A text is processed by ``threads`` threads, by default one per processor.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
@@ -82,7 +85,7 @@ def load(
 
 
 def known_models(kind: ModelKind) -> list[dict[str, Any]]:
-    """List fastembed's models: name, dimension of a vector, size in GB, licence, description."""
+    """Return fastembed's models: name, dimension, size in GB, licence and description."""
     return [
         {
             "name": str(model["model"]),
@@ -98,7 +101,7 @@ def known_models(kind: ModelKind) -> list[dict[str, Any]]:
 
 @contextmanager
 def map_model_errors(kind: ModelKind, name: str) -> Iterator[None]:
-    """Turn whatever fastembed, the hub and ONNX Runtime raise into one ``EmbedderError``."""
+    """Map all errors of fastembed, the model hub and ONNX Runtime to ``EmbedderError``."""
     try:
         yield
     except EmbedderError:
@@ -160,7 +163,7 @@ def _from_folder(kind: ModelKind, folder: Path, model: str, threads: int | None)
 
 
 def _enter(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
-    """Enter a folder's model in fastembed's list, which it loads from."""
+    """Register a folder's model in fastembed's list, from which models are loaded."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
     options: dict[str, Any] = {}
@@ -173,7 +176,7 @@ def _enter(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
 
 
 def _pools_first_token(folder: Path) -> bool:
-    """Read sentence-transformers' pooling settings where they lie beside the model."""
+    """Read the pooling settings of sentence-transformers, if they are next to the model."""
     try:
         settings = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -182,7 +185,7 @@ def _pools_first_token(folder: Path) -> bool:
 
 
 def _fingerprint(folder: Path, model: str) -> str:
-    """Tell two models apart by size, beginning and end, without reading all of them."""
+    """Return a digest of the model's size, start and end, and tokenizer, instead of all bytes."""
     digest = hashlib.blake2b(digest_size=6)
     with open(folder / model, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -194,9 +197,9 @@ def _fingerprint(folder: Path, model: str) -> str:
 
 
 def _quietly(kind: ModelKind, name: str, threads: int | None, **options: Any) -> Any:
-    """Load a model without fastembed's log lines; its errors say the same."""
+    """Load a model without fastembed's log messages; its errors contain the same information."""
     make = _class(kind)
-    with contextlib.suppress(ImportError):  # fastembed's own way of logging, today
+    with contextlib.suppress(ImportError):  # the logging library that fastembed uses at present
         from loguru import logger
 
         logger.disable("fastembed")
@@ -219,20 +222,20 @@ class CrossEncoder:
     """A cross-encoder run by ONNX Runtime on the processor."""
 
     def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
-        """Load one of fastembed's cross-encoders, or a folder's; errors as for ``load``."""
+        """Load a cross-encoder by name from fastembed or a folder; errors as for ``load``."""
         self.name = name
         self._model, self.version = load(CROSS_ENCODER, name, root, download)
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Say of each text how well it fits the query, in 0..1: the sigmoid of the model's logit.
+        """Return how well each text fits the query, in 0..1: the sigmoid of the model's logit.
 
         Raises:
-            EmbedderError: the model fails, or does not give one number for a text.
+            EmbedderError: the model fails, or does not return one number per text.
         """
         with map_model_errors(CROSS_ENCODER, self.name):
             try:
                 logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
-            except (TypeError, IndexError) as error:  # fastembed takes a vector for a number
+            except (TypeError, IndexError) as error:  # fastembed expects one number
                 raise self._unfit() from error
         if not all(isinstance(logit, float) and not math.isnan(logit) for logit in logits):
             raise self._unfit()

@@ -1,8 +1,8 @@
-"""Which model may be loaded here: a vault may name one, its user says which folders are read.
+"""Choose the models to load: a vault may name one, but its user decides which folders are read.
 
-A model is a program: one of a thousand bytes can compute for ever, or take all
-memory. So a folder that a vault's settings name is opened only where this user
-allowed exactly those bytes, with ``memvault model use``.
+A model is a program: one of a thousand bytes can run forever, or use all memory. A folder named by
+a vault's settings is therefore opened only if this user allowed exactly its current bytes with
+``memvault model use``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _KIND = "model"
 
 
 class ModelChoice(NamedTuple):
-    """The model to use: where its name is looked up first, and what a person should know of it.
+    """The model to use, where to look up its name first, and a note for the user.
 
-    ``root`` is the vault that may stand for a folder's beginning; None for a
-    name that no vault has a say in.
+    ``root`` is the vault to which a folder may be relative; it is None for a name that does not
+    come from a vault.
     """
 
     name: str
@@ -43,9 +43,9 @@ class ModelFingerprint(NamedTuple):
 
 
 def folder_of(name: str, root: Path | None) -> Path | None:
-    """Return the folder that a model's name stands for, None for one of fastembed's or ours.
+    """Return the folder to which a model's name refers, or None for a built-in or fastembed model.
 
-    A folder may be named from the vault ``root``; where no vault has a say, by its whole path.
+    A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
     given = expand_home(name)
     if name == BUILTIN:
@@ -57,7 +57,7 @@ def folder_of(name: str, root: Path | None) -> Path | None:
 
 
 def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
-    """Return what identifies a model: its name, and its folder with the state of its files."""
+    """Return the identity of a model: its name, and its folder with the state of its files."""
     folder = folder_of(name, root)
     if folder is None:
         return name, None
@@ -65,14 +65,14 @@ def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
 
 
 def is_path(name: str, root: Path) -> bool:
-    """Say whether a model's name is a folder's path, or could be one, whatever lies there."""
+    """Return whether a model's name is a folder's path, or could be one, existing or not."""
     return bool(name) and (
         ".." in Path(name).parts or name.startswith("~") or folder_of(name, root) is not None
     )
 
 
 def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
-    """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
+    """Return the embedder to use: the built-in one if the vault's is not allowed here."""
     if "embedder.model" not in settings.explicit:
         return ModelChoice(user_settings.load().embedder or settings.embedder, None)
     if is_allowed(settings.embedder, root):
@@ -84,7 +84,7 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
     """Return the cross-encoder to use.
 
     Raises:
-        EmbedderError: the one that the vault names may not be loaded here.
+        EmbedderError: the one that the vault names is not allowed on this machine.
     """
     if "rerank.model" not in settings.explicit:
         return ModelChoice(user_settings.load().reranker or settings.reranker, None)
@@ -95,10 +95,10 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
 
 
 def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
-    """Return what a folder holds, to be allowed once it was tried; None for a model's name.
+    """Return the fingerprint of a folder, to be allowed after a trial; None for a model's name.
 
     Raises:
-        EmbedderError: it cannot be read, or holds a linked folder.
+        EmbedderError: the folder cannot be read, or contains a symbolic link to a folder.
     """
     folder = folder_of(name, root)
     if folder is None:
@@ -113,9 +113,9 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
-    """Let the vault's settings name a folder on this machine, as long as it holds what was tried.
+    """Allow the vault's settings to name a folder, as long as its content is as it was tried.
 
-    Errors as for ``grants.grant``.
+    Errors as for ``grants.add``.
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
@@ -125,14 +125,14 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
 
 
 def cache_key(settings: Settings, root: Path) -> object:
-    """Return what changes whenever the choice of an embedder may: cheap, no file is read whole."""
+    """Return a value that changes whenever the choice of an embedder may; no file is read whole."""
     folder = folder_of(settings.embedder, root)
     if folder is None or "embedder.model" not in settings.explicit:
         return None
     try:
         allowed = _granted(folder, root)
         files = [(folder / name).stat() for name in allowed.get("sizes", ())]
-    except (OSError, ValueError, MemvaultError):  # a NUL in a path is a ValueError
+    except (OSError, ValueError, MemvaultError):  # ValueError: a NUL in a path
         return None
     return allowed.get("digest"), [
         (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
@@ -140,13 +140,13 @@ def cache_key(settings: Settings, root: Path) -> object:
 
 
 def is_allowed(name: str, root: Path) -> bool:
-    """Say whether a model may be loaded: any by its name, a folder as the user allowed it."""
+    """Return whether a model may be loaded: any by name, a folder as the user allowed it."""
     folder = folder_of(name, root)
     if folder is None:
         return True
     try:
         allowed = _granted(folder, root)
-        if not allowed:  # nothing that a vault names is read before
+        if not allowed:  # read nothing that a vault names
             return False
         sizes = _sizes(folder)
         return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))
@@ -171,7 +171,8 @@ def _refusal(name: str, option: str) -> str:
 def _sizes(folder: Path) -> dict[str, int]:
     """Return the size of every file below a folder, by its path.
 
-    A linked folder, whose files could change unseen, is an ``OSError``.
+    Raises:
+        OSError: the folder contains a link to a folder, whose files could change unnoticed.
     """
     from memvault.files.walk import walk
 

@@ -1,7 +1,7 @@
-"""The built-in embedder: a table of token vectors, no model to load, no network.
+"""The built-in embedder: static vectors from a table of subwords, without a model or a network.
 
-A text's vector is the normalised sum of its tokens' rows. The table and the
-tokenizer come with the package; ``scripts/training/train_static_embedder.py`` makes them.
+A text's vector is the normalized sum of its subwords' rows. The table and the tokenizer are part of
+the package; ``scripts/training/train_static_embedder.py`` generates them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNKNOWN_BYTES = 2
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens a text has, rather too many; errors as for ``open_tokenizer``."""
+    """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
     tokenizer, unknown = open_tokenizer()
     found = tokenizer.encode(text, add_special_tokens=False)
     total = len(found.ids)
@@ -46,7 +46,7 @@ def count_tokens(text: str) -> int:
 
 
 def prefix_within(text: str, most: int) -> int:
-    """Return how many characters of a text's beginning have at most so many tokens."""
+    """Return the length of the longest prefix of a text that has at most ``most`` tokens."""
     if count_tokens(text) <= most:
         return len(text)
     fits, too_long = 0, len(text)
@@ -64,14 +64,14 @@ _BATCH = 64
 _MANY = 16
 _BLANKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
 _MOST_WORDS, _LONGEST_WORD = 50_000, 40
-"""How many words' tokens are remembered, and of how long words."""
+"""The maximum number of words whose tokens are cached, and the maximum length of such a word."""
 
 
 def read_card(folder: Path = DATA) -> dict[str, Any]:
-    """Return what is known of the table without loading it: name, version, dimension, constants.
+    """Return the metadata of the table without loading it: name, version, dimension, constants.
 
     Raises:
-        OSError, ValueError: it cannot be read.
+        OSError, ValueError: the card cannot be read.
     """
     card: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
     return card
@@ -79,13 +79,13 @@ def read_card(folder: Path = DATA) -> dict[str, Any]:
 
 @cache
 def quick_calibration() -> Calibration:
-    """Return what the table's cosines mean; errors as for ``read_card``."""
+    """Return the calibration of the static vectors; errors as for ``read_card``."""
     return Calibration.of(read_card())
 
 
 @cache
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
-    """Return the table's tokenizer, loaded once, and the id of what it does not know, or -1.
+    """Return the table's tokenizer, loaded once, and the id of its unknown token, or -1.
 
     Raises:
         EmbedderError: it cannot be loaded.
@@ -106,12 +106,12 @@ def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
 
 
 def open_table() -> StaticEmbedder:
-    """Return the built-in table, loaded once for the whole process; errors as for the class."""
+    """Return the built-in embedder, loaded once per process; errors as for the class."""
     return MODELS.get(("table", fingerprint_of(DATA)), StaticEmbedder)
 
 
 class StaticEmbedder:
-    """Token vectors as 8-bit integers with one scale a row, shape (vocabulary, dimension)."""
+    """Subword vectors as 8-bit integers with one scale per row, shape (vocabulary, dimension)."""
 
     name = BUILTIN
 
@@ -135,14 +135,14 @@ class StaticEmbedder:
         self.calibration = Calibration.of(card)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors, shape (len(texts), dimension); of a text without a token, zeros."""
+        """Return unit vectors, shape (len(texts), dimension); zeros for a text without subwords."""
         import numpy as np
 
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
             for place, ids in enumerate(self._ids(batch), start):
-                # One product a text: np.add.reduceat over a whole batch took eight times as long.
+                # One product per text: np.add.reduceat over a whole batch took eight times as long.
                 sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
         return normalize(sums)
 
@@ -152,7 +152,7 @@ class StaticEmbedder:
         return vector
 
     def tokens(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
-        """Return each text's tokens; of a text that has none, the one that nothing is near to."""
+        """Return each text's subwords; for a text without any, the one to which none is similar."""
         import numpy as np
 
         none = [max(self._unknown, 0)]
@@ -160,11 +160,15 @@ class StaticEmbedder:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """The number of subwords."""
         return len(self._table)
 
     def query_subwords(self, query: str) -> tuple[npt.NDArray[np.int64], Matrix]:
-        """Return a query's known tokens, and the lengths of their rows: what each adds to it."""
+        """Return a query's known subwords and their weights.
+
+        The weight is the length of a subword's row times its count: what it adds to the query's
+        vector.
+        """
         import numpy as np
 
         ids = self._ids([query])[0]
@@ -174,9 +178,9 @@ class StaticEmbedder:
     def subword_similarities(
         self, wanted: npt.NDArray[np.int64], held: npt.NDArray[np.uint16]
     ) -> Matrix:
-        """Return the cosine of each wanted token to each held one, at least 0.
+        """Return the cosine of each wanted subword to each held one, at least 0.
 
-        Shape (len(wanted), len(held)). Nothing is near an unknown token.
+        The shape is (len(wanted), len(held)). The cosine to an unknown subword is 0.
         """
         import numpy as np
 
@@ -191,10 +195,10 @@ class StaticEmbedder:
         return found
 
     def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        """Return each text's token ids.
+        """Return each text's subword ids.
 
-        No token reaches over a blank. So of many texts each word is encoded once, which
-        takes half the time, and a fifth where its words are known already.
+        No subword spans a space. Each distinct word of many texts is therefore encoded only once,
+        which takes half the time, and a fifth if its words are cached already.
         """
         import numpy as np
 
@@ -203,7 +207,7 @@ class StaticEmbedder:
             return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
         split = [text.translate(_BLANKS).split(" ") for text in texts]
         if len(self._known) > _MOST_WORDS:
-            self._known = {}  # not emptied: another thread may be reading the old one
+            self._known = {}  # not cleared: another thread may be reading the old one
         known = self._known
         fresh = list({word for words in split for word in words if word not in known})
         encoded = self._tokenizer.encode_batch_fast(fresh, add_special_tokens=False)
@@ -217,7 +221,7 @@ class StaticEmbedder:
         ]
 
     def _rows(self, ids: npt.NDArray[np.int64]) -> Matrix:
-        """Return tokens' rows; shape (len(ids), dimension)."""
+        """Return the rows of subwords; shape (len(ids), dimension)."""
         import numpy as np
 
         rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]

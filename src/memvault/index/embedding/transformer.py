@@ -1,4 +1,4 @@
-"""Deep embedders by the names that settings use; the quick one has no name there."""
+"""Transformer embedders, by the names used in settings; the static embedder has no name there."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 _BATCH = 16
-"""Texts at once, unless the model's vectors depend on their neighbours."""
+"""Texts per batch, unless a model's vectors depend on the other texts of the batch."""
 
 
 class OnnxEmbedder:
-    """A transformer run by ONNX Runtime on the processor."""
+    """A transformer model run by ONNX Runtime on the CPU."""
 
-    calibration = None  # index/calibrate.py finds it
+    calibration = None  # computed by ``calibrate``
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class OnnxEmbedder:
         return normalize(np.asarray(rows, dtype=np.float32))
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector, shape (dimension,), with the model's own query prefix."""
+        """Return a query's unit vector, shape (dimension,), using the model's query prefix."""
         import numpy as np
 
         with map_model_errors(EMBEDDING, self.name):
@@ -70,14 +70,18 @@ class OnnxEmbedder:
 
 
 _FATAL = 4
-"""The level from which ONNX Runtime says anything on standard error; errors are raised."""
+"""The minimum level of messages that ONNX Runtime writes to standard error; errors are raised."""
 
 
 class QuerySession:
-    """A loaded model whose tokenizer is the static table's."""
+    """A loaded model that uses the tokenizer of the static embedder."""
 
     def __init__(self, model: Path, tokens: int) -> None:
-        """Load a model that reads so many tokens at most; ``EmbedderError`` where that fails."""
+        """Load a model that accepts at most ``tokens`` tokens.
+
+        Raises:
+            EmbedderError: the model cannot be loaded.
+        """
         self._tokenizer, _ = open_tokenizer()
         self._tokens = tokens
         try:
@@ -95,11 +99,11 @@ class QuerySession:
             raise _explained(error) from error
 
     def embed(self, text: str) -> Matrix:
-        """Return a text's unit vector: the mean of its tokens' vectors, scaled."""
+        """Return a text's unit vector: the normalized mean of its tokens' vectors."""
         import numpy as np
 
         whole = self._tokenizer.encode(text).ids
-        if len(whole) > self._tokens:  # the last one only says that it ends
+        if len(whole) > self._tokens:  # the last token marks the end
             whole = [*whole[: self._tokens - 1], whole[-1]]
         ids = np.array([whole], dtype=np.int64)
         given = {
@@ -128,10 +132,10 @@ _AGAIN = "pip install --force-reinstall memvault"
 
 
 def read_card() -> dict[str, Any]:
-    """Return what is known of the model without loading it.
+    """Return the metadata of the model without loading it.
 
     Raises:
-        EmbedderError: it is not there.
+        EmbedderError: the card is missing or invalid.
     """
     try:
         card: dict[str, Any] = json.loads((DATA / "card.json").read_text("utf-8"))
@@ -141,12 +145,12 @@ def read_card() -> dict[str, Any]:
 
 
 def read_calibration() -> Calibration:
-    """Return what the model's cosines mean; errors as for ``read_card``."""
+    """Return the calibration of the model; errors as for ``read_card``."""
     return Calibration.of(read_card())
 
 
 class BuiltinTransformer:
-    """The model in the package; each of its two doors is opened when it is first used, for all."""
+    """The model in the package; its two sessions are loaded on first use, and shared."""
 
     name = BUILTIN
 
@@ -162,8 +166,8 @@ class BuiltinTransformer:
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension).
 
-        Each processor works on a text of its own: two that share one spend half
-        of their time waiting for each other.
+        Each processor works on its own text: two threads that share a text spend half of their time
+        waiting for each other.
         """
         import numpy as np
 
@@ -200,36 +204,36 @@ class BuiltinTransformer:
 
 
 def known_version(name: str) -> str | None:
-    """Return an embedder's version where that can be told without loading it, else None."""
+    """Return an embedder's version if it is known without loading it, else None."""
     return str(read_card()["version"]) if name == BUILTIN else None
 
 
 def speaks(name: str, language: str) -> bool:
-    """Say whether a model was made for a language; of one that a person chose nothing is known."""
+    """Return whether a model supports a language; for a user's own model this is assumed."""
     return name != BUILTIN or language in (*read_card()["languages"], "none")
 
 
 def known_calibration(name: str) -> Calibration | None:
-    """Return what a model's cosines mean where that can be told without loading it, else None."""
+    """Return a model's calibration if it is known without loading it, else None."""
     return read_calibration() if name == BUILTIN else None
 
 
 def display_name(name: str) -> str:
-    """Return what an embedder is called: the built-in one by its model's name."""
+    """Return the name of an embedder to display: for the built-in one, its model's name."""
     return str(read_card()["name"]) if name == BUILTIN else name
 
 
 def load_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
     """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
 
-    It is loaded once for the whole process.
-    Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
+    It is loaded once per process. A folder may be relative to the vault ``root``. The network is
+    only used if ``download`` is true.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
     if name == BUILTIN:
-        return BuiltinTransformer()  # which shares what it loads
+        return BuiltinTransformer()  # shares its sessions
     try:
         return MODELS.get(
             ("embedder", *model_choice.identity(name, root)),

@@ -1,4 +1,4 @@
-"""From a memory's text to what an index stores.
+"""Analyse a memory's text: what an index stores of it.
 
 ``analysis`` splits text into terms, ``languages`` detects a language, ``passages`` cuts a body into
 passages and blocks, ``indexed_text`` assembles the stored fields, and ``bm25f`` scores postings.

@@ -1,13 +1,12 @@
-"""Text to search terms, the same way for memories and for queries.
+"""Analyse text as search terms, the same way for memories and for queries.
 
-A *chunk* is a run of word characters with the joints that identifiers have
-inside (``src/app.py``, ``v1.2.3``, ``getUserName``, ``user@host``). Its parts
-become stemmed terms; the chunk itself, where it is more than its only part,
-becomes a *whole* term, kept apart and never stemmed. Scripts without spaces
-become single characters and overlapping pairs.
+A *chunk* is a run of word characters with the punctuation that identifiers contain (``src/app.py``,
+``v1.2.3``, ``getUserName``, ``user@host``). Its parts become stemmed terms; the chunk itself,
+unless it equals its only part, becomes a *whole* term, which is stored separately and never
+stemmed. Scripts without spaces become single characters and overlapping pairs of characters.
 
-A memory is stemmed as the language that it is written in (``languages``), and a
-query as each that its vault has: a word of it is a group of alternative stems.
+A memory is stemmed in the language in which it is written (``languages``), and a query in every
+language of its vault: a word of a query is a group of alternative stems.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from memvault.model import Memory
 from memvault.vault.file_names import normalize
 
 VERSION = 4
-"""Raised whenever the same text gives other terms, so that old indexes are made anew."""
+"""Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_MARKED = (  # combining marks and scripts full of them, which \\w leaves out
+_MARKED = (  # combining marks, and scripts that use many: not matched by \\w
     "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0900-\u0963\u0966-\u0dff\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3099\u309a"
 )
@@ -45,12 +44,12 @@ _ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
 _MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
 _LONGEST_WORD = 3
-"""Characters of a word in a script without spaces; of more, a query holds several."""
+"""The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM = 80
 MAX_CACHED = 300_000
 LONGEST_CACHED = 100
-"""Characters of what is remembered at most: text without blanks is one chunk of any length."""
+"""The maximum length of cached strings: text without spaces is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -60,11 +59,11 @@ _QUESTION_WORDS = frozenset(
 )
 
 AUTO = "auto"
-"""The setting with which each memory is read as what it is written in."""
+"""The setting for detecting the language of each memory."""
 DEFAULT_LANGUAGE = "english"
-"""What a memory counts as where neither it nor another one of its vault tells more."""
+"""The language of a memory if neither its text nor other memories of the vault indicate one."""
 _MOST = 4
-"""Languages of a vault that a query is read in."""
+"""The maximum number of languages in which a query is analysed."""
 _ELISION = re.compile(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
     r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
@@ -76,7 +75,7 @@ _SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
 class AnalysedToken(NamedTuple):
-    """A chunk's words, each in its forms, all of these as stems, and its wholes."""
+    """The words of a chunk as alternative stems, all of these stems, and its whole terms."""
 
     words: tuple[tuple[str, ...], ...]
     stems: tuple[str, ...]
@@ -84,14 +83,17 @@ class AnalysedToken(NamedTuple):
 
 
 class TermCounts(NamedTuple):
-    """How often each stemmed and each whole term occurs in a text."""
+    """The number of occurrences of each stemmed and each whole term in a text."""
 
     stems: Counter[str]
     wholes: Counter[str]
 
 
 def fold(text: str) -> str:
-    """Lower-case, compatibility-normalise and take accents off (not off Cyrillic letters)."""
+    """Lower-case and compatibility-normalize a text, and remove accents.
+
+    The marks of Cyrillic letters are kept.
+    """
     if text.isascii():
         return text.lower()
     apart = normalize("NFKD", text.casefold())
@@ -99,12 +101,12 @@ def fold(text: str) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Cut a text into chunks, its accents composed, as both spellings are one."""
+    """Split a text into chunks after composing accents, so that both spellings are equal."""
     return _CHUNK.findall(normalize("NFC", text))
 
 
 class Analyser:
-    """Text to terms in one language; keeps what it has learned of each chunk."""
+    """An analyser of text in one language, with a cache of analysed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -112,7 +114,7 @@ class Analyser:
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
-        """A Snowball stemmer, whose time grows with the square of some words' length."""
+        """A Snowball stemmer for words of limited length: for some words its time is quadratic."""
         if self.language == "none":
             return lambda word: word[:_MAX_TERM]
         from py_rust_stemmers import SnowballStemmer
@@ -131,18 +133,18 @@ class Analyser:
         return TermCounts(Counter(stems), Counter(wholes))
 
     def sequence(self, text: str) -> list[str]:
-        """Return a text's stems in their order, stop words and repeats among them."""
+        """Return a text's stems in order, including stop words and repetitions."""
         return [forms[0] for forms in self.words(text)]
 
     def words(self, text: str) -> list[tuple[str, ...]]:
-        """Return the stems of each word of a text, in their order."""
+        """Return the stems of each word of a text, in order."""
         words: list[tuple[str, ...]] = []
         for chunk in tokenize(text):
             words += self.parts(chunk).words
         return words
 
     def parts(self, chunk: str) -> AnalysedToken:
-        """Analyse a chunk of a text, or remember what came of it."""
+        """Analyse a chunk of a text, or return the cached result."""
         parts = self._known.get(chunk)
         if parts is None:
             parts = self._analyse(chunk)
@@ -153,38 +155,37 @@ class Analyser:
         return parts
 
     def content_stems(self, text: str) -> list[str]:
-        """Return a text's distinct stems without stop words; none where nothing else is in it."""
+        """Return a text's distinct stems without stop words; the list may be empty."""
         return [stem for stem in dict.fromkeys(self.sequence(text)) if stem not in self.stop_stems]
 
     @cached_property
     def stop_stems(self) -> frozenset[str]:
-        """The stems of the words that say nothing in a query."""
+        """The stems of the stop words."""
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
     def analyse_query_token(self, chunk: str) -> AnalysedToken:
-        """Analyse a chunk of a query: its words also as they may be spelt, and itself whole.
+        """Analyse a chunk of a query, with alternative spellings and always with a whole term.
 
-        A plain word may be a part-less spelling of an identifier.
+        A plain word of a query may be an identifier written without separators.
         """
         parts = self._analyse(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM],))
 
     def is_stop_word(self, chunk: str) -> bool:
-        """Say whether a chunk of a query is a stop word."""
-        if chunk[:2].lower() not in ("l'", "l’"):  # "l'été" is the summer, "été" is "been"
+        """Return whether a chunk of a query is a stop word."""
+        if chunk[:2].lower() not in ("l'", "l’"):  # "l'été": summer, "été": been
             chunk = self.strip_elision(chunk)
         return fold(_CONTRACTION.sub("", chunk)) in stop_words(self.language)
 
     def strip_elision(self, chunk: str) -> str:
-        """Return a chunk without the article that its language runs together with it."""
+        """Return a chunk without an elided article, in languages that attach it to the word."""
         return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING else chunk
 
     def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
-        """Return a word's stems, the first as its language has it.
+        """Return a word's stems, the regular one first.
 
-        Where that depends on accents, the stem of the word typed without them is
-        another one: both stand in the index. A German query may spell an umlaut
-        otherwise than the memory.
+        If a stem depends on accents, the word without accents has another stem, and both are
+        indexed. A German query may spell an umlaut differently from the memory.
         """
         folded = fold(word)
         if self.language in ("english", "none") or (word.isascii() and not querying):
@@ -233,16 +234,16 @@ class Analyser:
 
 
 class QueryAnalyser:
-    """A query's text to terms, read in each language that the vault has."""
+    """An analyser of queries in each language of a vault."""
 
     def __init__(self, languages: Sequence[str]) -> None:
         self._analysers = [analyser(language) for language in languages]
 
     def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
-        """Return a query's distinct words and wholes, in order, without stop words.
+        """Return a query's distinct words and whole terms, in order, without stop words.
 
-        A word is a group of stems of which a memory may hold any, that of most
-        memories' language first. Where nothing but stop words is left, they stay.
+        A word is a group of stems of which a memory may contain any, that of the vault's main
+        language first. If a query consists of stop words only, they are kept.
         """
         chunks = tokenize(text)
         asking = self.analyser_for(text)
@@ -260,10 +261,10 @@ class QueryAnalyser:
         return list(words.values()), list(dict.fromkeys(wholes))
 
     def analyser_for(self, text: str) -> Analyser:
-        """Return the analyser of the language that a query is written in.
+        """Return the analyser of the language in which a query is written.
 
-        That is the one of which it holds most stop words and elisions, else that of
-        most memories.
+        This is the language of which the query contains most stop words and elisions; ties go to
+        the language of most memories.
         """
         chunks = tokenize(text) if len(self._analysers) > 1 else []
         return max(
@@ -279,16 +280,16 @@ def _whole(text: str) -> str:
 
 
 def _pairs(run: str, querying: bool) -> Iterable[str]:
-    """Yield overlapping pairs; single characters too where memories are indexed."""
+    """Yield overlapping pairs of characters, and for memories also single characters."""
     if not querying or len(run) == 1:
         yield from run
     yield from (run[place : place + 2] for place in range(len(run) - 1))
 
 
 def ideographs(text: str) -> list[str]:
-    """Return the distinct ideographs of a query where it has more than a word without a space.
+    """Return the distinct ideographs of a query if it contains a run longer than a word.
 
-    In other words than the memory's it often shares no pair with it.
+    A query phrased differently from the memory often has no pair of characters in common with it.
     """
     runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _LONGEST_WORD)
     return list(dict.fromkeys(one for run in runs for one in _IDEOGRAPH.findall(run)))
@@ -296,19 +297,19 @@ def ideographs(text: str) -> list[str]:
 
 @cache
 def analyser(language: str) -> Analyser:
-    """Return the process's one analyser of a language."""
+    """Return the shared analyser of a language."""
     return Analyser(language)
 
 
 @cache
 def query_analyser(languages: tuple[str, ...]) -> QueryAnalyser:
-    """Return the process's one analyser of queries in some languages."""
+    """Return the shared analyser of queries in some languages."""
     return QueryAnalyser(languages)
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Return the words that say nothing in a query, folded."""
+    """Return the stop words of a language, folded."""
     if language == "english":
         return _QUESTION_WORDS
     from memvault.index.text.languages import common_words
@@ -317,7 +318,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the languages that a query is read in, that of most memories first."""
+    """Return the languages in which a query is analysed, that of most memories first."""
     if setting != AUTO:
         return (setting,)
     ranked: Sequence[str] = sorted(
@@ -329,10 +330,10 @@ def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
 def detect_languages(
     setting: str, memories: Sequence[Memory], known: Mapping[str, int]
 ) -> list[str]:
-    """Return the language of each of some memories that are to be indexed.
+    """Return the language of each memory to be indexed.
 
-    ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
-    for what most are: of these, and of those that are ``known``.
+    ``setting`` is the vault's setting; with ``auto`` a memory whose language cannot be detected is
+    assigned the most frequent one among these memories and the counts in ``known``.
     """
     if setting != AUTO:
         return [setting for _ in memories]

@@ -1,7 +1,7 @@
-"""BM25F over postings, a term at a time (Robertson and Zaragoza 2009).
+"""Score documents by BM25F over postings, one term at a time (Robertson and Zaragoza 2009).
 
-Whoosh's own tree of matchers took 0.5 s for a ten-word question over 10,000
-memories where this takes 0.05 s.
+Whoosh's tree of matchers took 0.5 s for a ten-word question over 10,000 memories where this takes
+0.05 s.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FIELDS: Mapping[str, float] = {
 EXACT_FIELD = "identifier"
 WHOLE_WEIGHT = 1.0
 _MOST_BLOCKS = 3
-"""Blocks of a memory that a hit names: the best, as far as they are among the hits."""
+"""The maximum number of blocks of a memory in a hit: the best ones found."""
 _K1 = 1.2
 _B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, EXACT_FIELD: 0.5}
 
 
 class KeywordDocument(NamedTuple):
-    """One block of a memory: for each field the terms and how often they occur."""
+    """One block of a memory: the number of occurrences of each term in each field."""
 
     uid: int
     fields: Mapping[str, Counter[str]]
@@ -37,7 +37,7 @@ class KeywordDocument(NamedTuple):
 
 
 def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
-    """Return how many terms each field has in some documents."""
+    """Return the total number of terms in each field of the documents."""
     counted = dict.fromkeys(_B, 0)
     for document in documents:
         for name, terms in document.fields.items():
@@ -46,9 +46,9 @@ def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
 
 
 class Segment(NamedTuple):
-    """Where postings come from: a part of the index on disk, or documents held in memory.
+    """A source of postings: a part of the index on disk, or documents in memory.
 
-    ``owner`` says of a document by its number which memory's block it is: uid, and which.
+    ``owner`` maps a document's number to the uid of its memory and the number of its block.
     """
 
     postings: Callable[[str, str], Iterable[tuple[int, float]]]
@@ -58,7 +58,7 @@ class Segment(NamedTuple):
 
 
 def memory_segment(documents: list[KeywordDocument]) -> Segment:
-    """Return documents held in memory as a segment."""
+    """Return a segment of documents in memory."""
     inverted: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for number, document in enumerate(documents):
         for name, terms in document.fields.items():
@@ -80,26 +80,26 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
 DocumentId = tuple[int, int]
 """A segment's number and a document's number in it."""
 Scores = dict[DocumentId, float]
-"""What documents score."""
+"""The score of each document."""
 
 
 class QueryTerm(NamedTuple):
-    """A word of a query: the ways in which a memory may have it, and fields with their weights."""
+    """A word of a query: its alternative stems, and the fields to search with their weights."""
 
     group: tuple[str, ...]
     fields: Mapping[str, float]
 
 
 def wanted(query: KeywordQuery) -> list[QueryTerm]:
-    """Return what a query's words and wholes look for."""
+    """Return the search terms of a query's words and whole terms."""
     found = [QueryTerm(group, FIELDS) for group in query.term_groups]
     return found + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
 
 
 class CollectionStats(NamedTuple):
-    """How many documents there are, and in how many each wanted word is, by its place.
+    """The number of documents, and the number that contain each search term, by position.
 
-    Where the segments hold candidates alone, this says it of all.
+    These are the numbers of the whole collection if the segments contain only candidates.
     """
 
     total: int
@@ -113,11 +113,11 @@ def score(
     explain: bool,
     counts: CollectionStats | None = None,
 ) -> tuple[Scores, dict[str, float], list[tuple[str, Scores]]]:
-    """Return each document's score, each group's rarity (its idf), and what each gave to which.
+    """Return the score of each document, the idf of each group, and the scores of each group.
 
-    A group is the ways in which a memory may have one word of the query; it counts
-    once, and goes by its first. The last only to ``explain``. Fields are weighted
-    before saturation.
+    A group has the alternative stems of one word of the query; it counts once, and is identified by
+    its first stem. The third value is empty unless ``explain`` is set. Fields are weighted before
+    saturation.
     """
     total = counts.total if counts else sum(segment.documents for segment in segments)
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
@@ -134,7 +134,7 @@ def score(
                     gains[number, document] += boost * count / norm
         holding = max(counts.holding[row], len(gains)) if counts else len(gains)
         rarity = math.log(1.0 + (total - holding + 0.5) / (holding + 0.5))
-        rarities.setdefault(group[0], rarity)  # as a word, where it is looked for as a whole too
+        rarities.setdefault(group[0], rarity)  # the word's, if it is also a whole term
         for place, weight in gains.items():
             gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
             scores[place] += gain
@@ -173,7 +173,7 @@ def rank_documents(
 
 
 def _counts(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[tuple[int, float]]:
-    """Return how often a field of each document has the one of a group that it has most."""
+    """Return for each document how often its field contains the most frequent stem of a group."""
     if len(group) == 1:
         return segment.postings(name, group[0])
     most: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""One memory to what the two indexes take: counted terms for a block, texts for embedding."""
+"""Assemble what an index stores of a memory: term counts, encoded blocks, texts to embed."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ from memvault.vault.file_names import normalize_title, note_days
 from memvault.vault.markdown import headings
 
 VERSION = 1
-"""Raised whenever the same memory gives other stretches or codes."""
+"""Increased whenever the same memory yields other stretches or term ids."""
 
 TERM_ID_MASK = 0xFFFFFFFC
-"""The bits of a term's code that are its number."""
+"""The bits of a code that are the term's number."""
 SKIP_BIT = 2
-"""The bit that is set for what stands between neighbours without parting them.
+"""The bit set for terms that may lie between two adjacent words.
 
-Those are stop words, which a query has lost, the single characters that scripts
-without spaces have between their pairs, and further stems of one word.
-"""
+These are stop words, which are removed from queries, the single characters that are indexed between
+pairs in scripts without spaces, and further stems of one word."""
 _LENGTH = 150
 _LONGEST = 400
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _HAS_DIGIT = re.compile(r"\d").search
 _known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
-"""By language, the codes of each chunk, as far as they were needed."""
+"""By language, the codes of each chunk analysed so far."""
 _NEGATIONS = frozenset(
     "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
 )
 
 
 class TextBlock(NamedTuple):
-    """A block of a body: the number of its first passage, its passages, head and stretches."""
+    """A block of a body: number of its first passage, passages, and head and stretches."""
 
     first: int
     passages: list[Passage]
@@ -53,10 +52,10 @@ class TextBlock(NamedTuple):
 
 
 class EncodedBlock(NamedTuple):
-    """A block as the index keeps it.
+    """A block as stored in the index.
 
-    ``counts`` says how many of ``codes`` the head has, and each stretch;
-    ``tokens`` are the same for tokens, None until vectors are made.
+    ``counts`` is the number of ``codes`` of the head, and of each stretch; ``subwords`` has the
+    same two arrays for subwords, and is None until vectors are computed.
     """
 
     first: int
@@ -67,12 +66,15 @@ class EncodedBlock(NamedTuple):
 
 
 def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
-    """Return tokens as a block has them: how many the head and each stretch have, and which."""
+    """Return stored subwords as arrays: the counts of the head and each stretch, and their ids."""
     return array("H", counts), array("H", tokens)
 
 
 def split_memory(memory: Memory) -> list[TextBlock]:
-    """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
+    """Split a memory into blocks, each with its head and stretches of about 150 characters.
+
+    A stretch consists of whole sentences.
+    """
     tags = ", ".join(header_tags(memory.metadata))[:_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_LENGTH]
     head = f"{names}\n{tags}"
@@ -90,7 +92,7 @@ def split_memory(memory: Memory) -> list[TextBlock]:
 
 
 def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
-    """Return blocks as the index keeps them, without tokens."""
+    """Encode blocks as they are stored in the index, without subwords."""
     known = _known_codes[analyser.language]
     found = []
     for block in blocks:
@@ -107,7 +109,7 @@ def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[Encod
 
 
 def _learnt(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
-    """Return the codes of a chunk's words, and remember them."""
+    """Return the codes of a chunk's words, and cache them."""
     stops = analyser.stop_stems
     words = analyser.parts(chunk).words
     own = array("I", (code for forms in words for code in _codes(forms, stops)))
@@ -119,14 +121,17 @@ def _learnt(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> arr
 
 
 def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
-    """Yield the codes of a word: of its stem, and of those that it has besides."""
+    """Yield the codes of a word's stems."""
     for place, stem in enumerate(forms):
         passed = place or len(stem) == 1 or stem in stops
         yield number_of(stem) | DISTINCTIVE_BIT * _tells(stem) | (SKIP_BIT if passed else 0)
 
 
 def number_of(stem: str) -> int:
-    """Return a term's number: 30 bits of a checksum, with room for ``TELLS`` and ``PASSED``."""
+    """Return a term's number: 30 bits of a CRC, with the two lowest bits free for flags.
+
+    The flags are ``DISTINCTIVE_BIT`` and ``SKIP_BIT``.
+    """
     return zlib.crc32(stem.encode("utf-8", "replace")) & TERM_ID_MASK
 
 
@@ -135,10 +140,10 @@ def _tells(stem: str) -> bool:
 
 
 def _stretches(lines: Sequence[str]) -> list[str]:
-    """Cut lines into stretches.
+    """Combine the sentences of lines into stretches.
 
-    Where a line begins with who is speaking, a stretch that begins inside the
-    line is told so.
+    If a line begins with a speaker's name, a stretch that begins within the line is prefixed with
+    it.
     """
     found: list[str] = []
     last = ""
@@ -151,7 +156,7 @@ def _stretches(lines: Sequence[str]) -> list[str]:
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield sentences, each after the first of a line with the line's speaker."""
+    """Yield sentences with their line's speaker, which is empty for the first of a line."""
     for line in lines:
         match = _SPEAKER.match(line)
         speaker = ""
@@ -178,16 +183,15 @@ _NAMED_ELSEWHERE = frozenset(
 )
 _LONGEST_VALUE = 500
 _LONGEST_REPEATED = 500
-"""Characters of tags, of aliases, of the path and of other values that stand in every block."""
+"""The maximum length of tags, aliases, path and other values that are repeated in every block."""
 
 
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
-    """Count a memory's terms, one document a block; title and its header's tags are in each.
+    """Count a memory's terms, in one document per block; each has title and tags.
 
-    A type's name is no text, nor is the date that a daily note is called by.
-
-    The first block has all that the header says, the others as much of it as
-    does not multiply with the body.
+    The name of the memory's type is not counted, nor is the date in the name of a daily note. The
+    first block has all values of the header, the others only as much as does not grow with the
+    body.
     """
     marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
     places = [place for place, _ in marks]
@@ -210,9 +214,10 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
 
 
 def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, Counter[str]]:
-    """Return what a memory's blocks have in common, of each part at most so many characters.
+    """Return the fields that a memory's blocks share, cut to ``most`` characters per part.
 
-    The first one's body, which has all, gets the file's name and the header's other values.
+    Without ``most``, as for the first block, the body includes the file name and other header
+    values.
     """
 
     def terms(text: str) -> TermCounts:
@@ -237,19 +242,19 @@ def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, C
 
 
 def display_title(memory: Memory) -> str:
-    """Return a memory's title; none where it is only the date that a daily note is called by."""
+    """Return a memory's title, or an empty string if it is only the date of a periodic note."""
     is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
     return "" if is_name else memory.title
 
 
 def other_names(memory: Memory) -> list[str]:
-    """Return a memory's aliases but for its title, which many a memory has among them."""
+    """Return a memory's aliases without its title, which is often among them."""
     title = normalize_title(memory.title)
     return [name for name in memory.aliases if normalize_title(name) != title]
 
 
 def _beginning(text: str, most: int | None) -> str:
-    """Return the words at a text's beginning that have at most so many characters."""
+    """Return the words at the start of a text, of at most ``most`` characters."""
     if most is None or len(text) <= most:
         return text
     cut = text[:most]
@@ -258,7 +263,7 @@ def _beginning(text: str, most: int | None) -> str:
 
 
 def passage_texts(memory: Memory) -> list[str]:
-    """Return each passage's text with the names, the headings and the tags that it stands under."""
+    """Return each passage's text, preceded by title, aliases, headings and tags."""
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]
     aliases = _beginning(", ".join(other_names(memory)), _LONGEST_REPEATED)
@@ -271,7 +276,7 @@ def passage_texts(memory: Memory) -> list[str]:
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:
-    """Yield the short texts a person put under keys of their own."""
+    """Yield the short texts in header keys that have no special meaning."""
     for key, value in metadata.items():
         if key not in _NAMED_ELSEWHERE:
             for entry in value if isinstance(value, list) else [value]:

@@ -1,8 +1,8 @@
-"""Which language a memory is written in, told by its commonest words and by its letters.
+"""Detect the language of a memory by its common words and by its letters.
 
-Whoosh brings Snowball's lists of the commonest words of fourteen languages. A
-text in one of them holds several within two sentences, and hardly any of
-another; code and names hold none, so that nothing is guessed of them.
+Whoosh includes Snowball's stop word lists of fourteen languages. A text in one of them contains
+several of its words within two sentences, and hardly any of another language's; code and names
+contain none, so that no language is guessed for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CODES = {
     "swedish": "sv",
     "turkish": "tr",
 }
-"""Whoosh's lists of common words."""
+"""The languages for which Whoosh has a list of common words, with their codes."""
 _ROMANIAN = (
     "acest această acestea ai al ale aș că cel cea cele cei cu după dacă dar de din este fără fi "
     "fiind fost în într la mai nici nu pe pentru poate prin sau să se sunt și trebuie unei unui va "
@@ -51,7 +51,7 @@ _ASKING = {
     "spanish": "cuál cuáles quién quiénes cuándo cuánto cuánta cuántos cuántas dónde cómo",
     "turkish": "hangi kaç",
 }
-"""Words that ask, which Whoosh's lists lack; and such as tell Danish from Norwegian."""
+"""Interrogatives missing from Whoosh's lists, and words that distinguish Danish from Norwegian."""
 _LETTERS = {
     "arabic": "أإة",
     "danish": "åæø",
@@ -70,20 +70,20 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English has not, and in a script of several languages those that tell one."""
+"""Letters that English does not have; in scripts of several languages, those specific to one."""
 _WORD = re.compile(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _BLANKS = {number: " " for number in range(128) if not chr(number).isalpha()}
-"""Turns what is no letter into blanks: in ASCII five times as fast as the pattern."""
+"""A table that replaces non-letters by spaces: for ASCII text five times as fast as the pattern."""
 _SAMPLE = 2_000
-"""Characters of a memory that are looked at."""
+"""The number of characters of a memory that are examined."""
 _LEAST = 2
 _SHARE = 0.1
-"""Of a text's different words, how many must speak for its language: code has few by chance."""
+"""The minimum share of distinct words that indicate a language: code contains a few by chance."""
 
 
 @cache
 def common_words(language: str) -> frozenset[str]:
-    """Return a language's commonest words, in small letters; none where no list is known."""
+    """Return a language's most common words in lower case, or an empty set if there is no list."""
     if language == "romanian":
         return frozenset(_ROMANIAN)
     if language not in _CODES:
@@ -96,7 +96,7 @@ def common_words(language: str) -> frozenset[str]:
 
 @cache
 def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return for which languages each common word speaks, and each letter."""
+    """Return the languages that each common word and each letter indicates."""
     words: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
@@ -110,7 +110,7 @@ def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def detect_language(text: str) -> str:
-    """Return the language that a text is written in; empty where it does not tell."""
+    """Return the language of a text, or an empty string if it cannot be determined."""
     common, letters = _speaking()
     sample = normalize("NFC", text[:_SAMPLE].lower())
     is_plain = sample.isascii()

@@ -1,4 +1,4 @@
-"""Bodies to passages: nothing left out, nothing cut inside a word where it can be helped."""
+"""Split bodies into passages, without omissions and without cutting words if possible."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from memvault.model import Passage
 from memvault.vault.markdown import headings, lines
 
 VERSION = 5
-"""Raised whenever the same memory gives other passages."""
+"""Increased whenever the same memory yields other passages."""
 
 LONGEST_TITLE = 200
-"""Characters of a title, a heading or a path of headings that stand with each passage at most."""
+"""The maximum length of a title, a heading or a path of headings that is added to each passage."""
 _LIMIT = 1_200
 _DENSE_LIMIT = 400
 _BLOCK = 6_000
 _MANY = 1_000
-"""Passages of one body after which short ones are joined across headings."""
+"""The number of passages of one body after which short ones are merged across headings."""
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@lru_cache(maxsize=1)  # words, vectors and sentences of a memory are made in turn
+@lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed in turn
 def split_passages(body: str) -> list[Passage]:
-    """Cut a body into passages of up to about 200 words, at headings and blank lines first.
+    """Split a body into passages of up to about 200 words, preferably at headings and blank lines.
 
-    Every character that is not white space lies in exactly one passage. An
-    empty body has one empty passage, so that a bare title is still something.
+    Every character that is not white space belongs to exactly one passage. An empty body has one
+    empty passage, so that a memory with only a title is indexed as well.
     """
     limit = _DENSE_LIMIT if len(_DENSE.findall(body, 0, 2000)) > 400 else _LIMIT
     found: list[Passage] = []
@@ -45,7 +45,7 @@ def split_passages(body: str) -> list[Passage]:
 
 
 def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
-    """Group neighbouring passages into stretches of up to about 1,000 words."""
+    """Group adjacent passages into blocks of up to about 1,000 words."""
     grouped: list[tuple[int, int]] = []
     for passage in found:
         if grouped and passage.end - grouped[-1][0] <= _BLOCK:
@@ -56,7 +56,7 @@ def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
 
 
 def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
-    """Yield stretches between blank lines with the headings above; a heading begins one."""
+    """Yield paragraphs with the headings above them; a heading starts a new one."""
     above: list[tuple[int, str]] = []
     marks = {start: (level, text[:LONGEST_TITLE]) for start, _, level, text in headings(body)}
     start, end, heading = -1, -1, ""
@@ -77,14 +77,14 @@ def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _path(above: list[str]) -> str:
-    """Join headings, the outermost first, as many of the inner ones as there is room for."""
+    """Join headings, the outermost first, dropping outer ones until the path is short enough."""
     while len(path := " > ".join(above)) > LONGEST_TITLE and len(above) > 1:
         above = above[1:]
     return path
 
 
 def _pieces(body: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut an overlong stretch at sentence ends, else at spaces, else where it must be."""
+    """Split an overlong paragraph at sentence ends, else at spaces, else at the limit."""
     while end - start > limit:
         cut = 0
         for match in _SENTENCE_END.finditer(body, start + limit // 2, start + limit):
