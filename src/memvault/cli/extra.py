@@ -235,11 +235,11 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                 str,
                 typer.Option("", "--template", metavar="NAME", help="A file of templates"),
             ),
-            "kind": (
+            "memory_type": (
                 str,
                 typer.Option("", "--type", "-t", metavar="TYPE", help="The memory's type"),
             ),
-            "stay": (
+            "no_edit": (
                 bool,
                 typer.Option(False, "--no-edit", help="Do not open it in the editor"),
             ),
