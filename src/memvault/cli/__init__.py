@@ -1,1 +1,1 @@
-"""The command line: arguments in, results out; nothing is decided here."""
+"""The command line interface: parses arguments and writes results; holds no business logic."""

@@ -1,4 +1,4 @@
-"""The Typer application: commands built when they are asked for, errors at one place."""
+"""The Typer application: builds commands on demand and handles all errors in one place."""
 
 from __future__ import annotations
 
@@ -40,15 +40,18 @@ SYNONYMS = {
     ("talk user", "send"): "message say tell",
     ("help",): "man usage",
 }
-"""What commands are called elsewhere: of the first words, the one that there is."""
+"""Names that other programs use for commands.
+
+A key lists the candidate commands; the first that exists in the group is suggested.
+"""
 
 
 _SHORT = {"mv": "rename"}
-"""Words of a shell that mean one command, and do the same."""
+"""Shell commands that are accepted as aliases of a command."""
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
-    """Return the name that another stands for: its plural or singular, or a shell's word for it."""
+    """Return the name that ``name`` is an alias, plural or singular of, or None."""
     if _SHORT.get(name) in names:
         return _SHORT[name]
     forms = {f"{name}s", name.removesuffix("s")}
@@ -60,7 +63,10 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
 
 
 def suggest_command(name: str, names: Collection[str]) -> str | None:
-    """Return the name that somebody means by another: misspelt, or another program's word."""
+    """Return the command that an unknown name probably means, or None.
+
+    The name may be a synonym from another program or a misspelling.
+    """
     for canonical, words in SYNONYMS.items():
         found = [command for command in canonical if command in names]
         if found and name.lower() in words.split():
@@ -70,10 +76,13 @@ def suggest_command(name: str, names: Collection[str]) -> str | None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; every error but the output's ends here."""
+    """Run one command line and return its exit code.
+
+    Every error except ``OutputError`` is handled here.
+    """
     options = GlobalOptions.from_environment()
     try:
-        code = _application(options)(  # Typer returns the code of an Exit
+        code = _application(options)(  # Typer returns the exit code of a typer.Exit
             args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
         )
     except typer.Exit as stop:
@@ -92,7 +101,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _failed(error: MemvaultError, arguments: list[str], options: GlobalOptions) -> int:
-    # A wrong option may have kept --json from being read.
+    # An invalid option may have stopped the parser before it reached --json.
     as_json = options.json or "--json" in arguments
     with contextlib.suppress(OutputError):
         output.failure(error, as_json)
@@ -100,7 +109,10 @@ def _failed(error: MemvaultError, arguments: list[str], options: GlobalOptions) 
 
 
 def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultError:
-    """Make a usage error of what Typer raises, and a bug of anything else."""
+    """Convert errors raised by Typer to usage errors, and all others to internal errors.
+
+    With MEMVAULT_DEBUG set, an error that is not Typer's is raised again unchanged.
+    """
     message = getattr(error, "format_message", None)
     if callable(message):
         context = getattr(error, "ctx", None)
@@ -116,25 +128,25 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
 
 
 class CommandGroup(typer.core.TyperGroup):
-    """A group whose commands are looked up in the registry and built one at a time."""
+    """A Typer group that looks commands up in the registry and builds them one at a time."""
 
     options: GlobalOptions
     prefix: str = ""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
-        """Name the visible commands."""
+        """List the names of the visible commands."""
         return list(dict.fromkeys(name.split(" ")[0] for name in self._below()))
 
     def _below(self) -> list[str]:
-        """Return the words of the commands behind the group's own."""
+        """Return the names of the group's commands, without the group's prefix."""
         every = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
         return [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Build a command by its words or by its tool's exact name.
+        """Build a command, given its words or the exact name of its tool.
 
         Raises:
-            UsageError: there is none.
+            UsageError: If there is no such command.
         """
         cmd_name = self.options.unescape(cmd_name)
         wanted = self.prefix + cmd_name
@@ -172,7 +184,7 @@ class CommandGroup(typer.core.TyperGroup):
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that a line names; ``help COMMAND`` asks for that command's help."""
+        """Resolve the command of a command line; ``help COMMAND`` shows that command's help."""
         if args[0] == "help":
             if not args[1:]:
                 print(ctx.get_help())
@@ -181,7 +193,7 @@ class CommandGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the same first page as the one shown before Typer is loaded."""
+        """Write the same overview page as the one that is shown without loading Typer."""
         if self.prefix:
             super().format_help(ctx, formatter)
         else:
@@ -197,10 +209,10 @@ def _extra_command(words: str, name: str, options: GlobalOptions) -> Any:
 
 
 def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
-    """Return a tool that the vault brings along, if there are a vault and such a tool.
+    """Return a tool defined in the vault, or None if there is no vault or no such tool.
 
     Raises:
-        VaultNotFound: the one that was named is not there.
+        VaultNotFound: If a vault was named explicitly and does not exist.
     """
     from memvault.call import Call
     from memvault.tools.core import available
@@ -220,7 +232,7 @@ def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
     application = typer.Typer(
         name=name,
         cls=bound,
-        invoke_without_command=bool(prefix),  # a group alone shows its commands
+        invoke_without_command=bool(prefix),  # a group without a command shows its help
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

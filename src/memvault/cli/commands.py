@@ -1,4 +1,4 @@
-"""Commands made from tools: flags to arguments, one call, the result to the output."""
+"""Typer commands generated from tools: parse the flags, call the tool, print the result."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 
 _SHORT = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
-"""Options that have a letter, in every command that has them."""
+"""Single-letter forms of options, in every command that has the option."""
 _FOUND_WRONG = {"vault_doctor": "errors"}
-"""Tools that succeed, and whose command ends with 1 where the result counts what is wrong."""
+"""Result keys of tools whose command exits with 1 when the key's value is not zero."""
 
 
 def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
-    """Build a tool's command."""
+    """Build the Typer command of a tool."""
     parameters = tool.shell_parameters
 
     def callback(**given: Any) -> None:
@@ -55,7 +55,7 @@ def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
 def _text_from_pipe(
     parameter: Parameter, given: dict[str, Any], options: GlobalOptions
 ) -> str | None:
-    """Return the text that is piped in where a text is needed and none is written."""
+    """Return the text piped to standard input if a required text argument was not given."""
     arg = parameter.arg
     needed = arg.text and arg.positional and parameter.required and list not in parameter.types
     if not needed or given[parameter.name] is not None:
@@ -66,7 +66,7 @@ def _text_from_pipe(
 
 
 def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> None:
-    """Run a tool on the vault that the options name, and write its result."""
+    """Run a tool on the vault selected by the options, and write its result."""
     from memvault.tools.core import invoke
 
     results.check(options)
@@ -83,7 +83,7 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
             output.flush()
             notes = delivery.acknowledge()
         finally:
-            delivery.requeue()  # what was not settled
+            delivery.requeue()  # what was not acknowledged
         if not options.quiet:
             output.notes(notes)
     finally:
@@ -93,10 +93,11 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
 
 
 def _agreed(error: Refused) -> dict[str, Any]:
-    """Ask the person at the terminal what a tool wants to have confirmed; return the argument.
+    """Ask for confirmation at the terminal, and return the argument that confirms the call.
 
     Raises:
-        Refused: it is the error again, where nobody is there or the answer is no.
+        Refused: ``error`` itself, if it needs no confirmation, there is no terminal, or the
+            answer is no.
     """
     token, runs = error.details.get("confirmToken"), error.details.get("runs")
     if not token:
@@ -112,10 +113,10 @@ def _agreed(error: Refused) -> dict[str, Any]:
 
 
 def long_text(value: str) -> str:
-    """Return a text argument: ``-`` is standard input, ``@file`` a file, ``@@`` a plain ``@``.
+    """Resolve a text argument: ``-`` reads standard input, ``@file`` a file; ``@@`` escapes ``@``.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: If the file cannot be read.
     """
     from memvault.vault import document
 
@@ -135,7 +136,7 @@ def long_text(value: str) -> str:
 
 
 def shared_options() -> dict[str, tuple[Any, Any]]:
-    """Return the type and the Typer information of the options of every command."""
+    """Return the type and the Typer declaration of each global option, by parameter name."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, flag, takes, text in GLOBAL_OPTIONS:
         kind, default = (str | None, None) if takes else (bool, False)
@@ -144,9 +145,9 @@ def shared_options() -> dict[str, tuple[Any, Any]]:
 
 
 def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
-    """Give a callback the signature that Typer reads."""
+    """Set the signature that Typer reads from a callback."""
     callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
-    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks for
+    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
             for key, (kind, info) in declared.items()
@@ -157,7 +158,10 @@ def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any,
 def build_command(
     callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any], words: str
 ) -> Any:
-    """Give a callback the signature that Typer reads, and make it a command; ``words`` name it."""
+    """Build a Typer command from a callback, its declared parameters and the global options.
+
+    ``words`` is the full name of the command, by which its examples are found.
+    """
     with_signature(callback, {**declared, **shared_options()})
     application = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -173,16 +177,16 @@ def build_command(
         from memvault.cli import help_pages
 
         ctx.max_content_width = help_pages.width()
-        said = sanitize.escape_text(written(ctx))  # a vault's tool says there what it likes
+        said = sanitize.escape_text(written(ctx))  # the help of a vault's tool is untrusted
         return help_pages.coloured(help_pages.with_examples(said, words))
 
-    command.get_help = page  # type: ignore[method-assign]  # Typer makes it
+    command.get_help = page  # type: ignore[method-assign]  # Typer creates the command
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
-            # Typer brackets what may be missing, and to it everything may: we check that.
-            # It builds its arguments itself, so no subclass can say otherwise.
+            # Typer puts optional arguments in brackets, and all are optional to it, since
+            # memvault checks them. It creates them itself, so no subclass can override this.
             shown = partial(_fixed_metavar, parameter.metavar)
-            parameter.make_metavar = shown  # type: ignore[method-assign]  # of this one argument
+            parameter.make_metavar = shown  # type: ignore[method-assign]  # per argument
     return command
 
 
@@ -191,12 +195,12 @@ def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
 
 
 def apply_global_options(options: GlobalOptions, given: dict[str, Any]) -> None:
-    """Take over the options that every command has."""
+    """Update the global options from the parameters of a command."""
     options.update(**{name: given[name] for name, *_ in GLOBAL_OPTIONS})
 
 
 def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
-    """Return the type and the Typer information of a tool's parameter."""
+    """Return the type and the Typer declaration of a tool's parameter."""
     arg = parameter.arg
     metavar: str | None = _kebab_upper(parameter.key)
     kind: Any = str | None
@@ -213,7 +217,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
         kind = list[str] | None
     elif parameter.types == (bool,):
         kind, metavar = bool | None, None
-        if (parameter.required or parameter.default) and "/" not in flag:  # a no must be sayable
+        if (parameter.required or parameter.default) and "/" not in flag:  # needs a negative form
             flag += f"/--no-{flag.removeprefix('--')}"
     elif dict in parameter.types:
         metavar = "JSON"
@@ -229,7 +233,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
 
 
 def _help(parameter: Parameter) -> str:
-    """Return the help with the default, where there is one worth knowing."""
+    """Return the help of a parameter, with its default unless that is empty."""
     default = parameter.known_default
     text = parameter.arg.help
     if parameter.arg.text:
@@ -246,7 +250,7 @@ def _kebab_upper(key: str) -> str:
 
 
 def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
-    """Return what a flag's value means, or None where it was not given."""
+    """Convert the value of a flag to the value of the tool's argument; None if not given."""
     if value is None or value == []:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
@@ -270,7 +274,7 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return the number that a text is, or the text, which is refused with the other arguments."""
+    """Convert a text to a number; return other texts unchanged for the validation to reject."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -278,10 +282,10 @@ def _number(text: str) -> Any:
 
 
 def _from_json(parameter: Parameter, text: str) -> Any:
-    """Return what JSON means that stands for an object or a list.
+    """Parse a JSON argument, which is an object or a list.
 
     Raises:
-        UsageError: it is invalid.
+        UsageError: If the text is not valid JSON.
     """
     import json
 
@@ -292,10 +296,10 @@ def _from_json(parameter: Parameter, text: str) -> Any:
 
 
 def _long_values(pairs: list[str]) -> list[str]:
-    """Return each ``KEY=VALUE`` with the text that its value stands for.
+    """Resolve the value of each ``KEY=VALUE``, which may be ``-`` or ``@file``.
 
     Raises:
-        UsageError: standard input is asked for twice, or a file cannot be read.
+        UsageError: If standard input is named twice, or a file cannot be read.
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
         raise UsageError("Standard input can only be read once", "give the other texts as @file")
@@ -303,7 +307,7 @@ def _long_values(pairs: list[str]) -> list[str]:
     for pair in pairs:
         key, sign, value = pair.partition("=")
         text = long_text(value)
-        if text != value:  # what a shell writes ends with a line end that nobody means
+        if text != value:  # drop the final newline that shells and editors add
             text = text.removesuffix("\n").removesuffix("\r")
         found.append(f"{key}{sign}{text}")
     return found

@@ -1,7 +1,7 @@
-"""What may stand where the cursor is, for a shell that asks at each key.
+"""Shell completion: compute the words that may appear at the cursor.
 
-Nothing that a vault holds reaches the command line but what is safe to type
-there unquoted; titles are shown beside it and typed by nobody.
+Only names from a vault that are safe to type unquoted are offered; titles are
+shown as descriptions and never inserted.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _KINDS = {
     "under": "tag",
     "old": "tag",
 }
-"""What an argument of a name is one of."""
+"""The kind of value that an argument takes, by the argument's key."""
 _MEMORIES = {"memory_compound": "query", "memory_forget": "query"}
-"""Arguments that may be any words, and most often are a memory's name."""
+"""Arguments that accept any text, and most often are the name of a memory."""
 
 
 class CompletionSpec(NamedTuple):
-    """An option of a command, or one of its arguments.
+    """An option or a positional argument of a command.
 
-    ``name`` is the option as it is typed, or the argument's place, from 0 on.
-    ``value`` is what may stand there: a kind of name, words between ``|``, ``*``
-    for anything, or nothing for an option that takes no value.
+    ``name`` is the option as typed, or the position of the argument, counted from
+    0. ``value`` is what it accepts: a kind of name, words separated by ``|``, ``*``
+    for anything, or empty for an option without a value.
     """
 
     command: str
@@ -58,13 +58,13 @@ class CompletionSpec(NamedTuple):
 
 
 def read() -> list[CompletionSpec]:
-    """Return what ``table`` wrote."""
+    """Read the specifications that ``table`` produced from the data file."""
     lines = FILE.read_text("utf-8").splitlines()
     return [CompletionSpec(*line.split("\t")) for line in lines]
 
 
 def table() -> str:
-    """Return the options and arguments of every command."""
+    """Return the options and arguments of every command as tab-separated lines."""
     words = [
         CompletionSpec(
             "", flag, {"--agent": "agent", "--vault": "file"}.get(flag, "*") if takes else "", text
@@ -123,27 +123,28 @@ def _of_extra(command: str) -> list[CompletionSpec]:
 
 
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
-"""What no shell reads as anything but a word."""
+"""Text that every shell parses as one plain word."""
 _MOST = 200
 _HELP = CompletionSpec("", "--help", "", "Show what the command takes")
 
 
 class CompletionItem(NamedTuple):
-    """A word that fits, and what is to be said of it."""
+    """A completion and its description."""
 
     word: str
     about: str = ""
 
 
 def main(arguments: list[str]) -> int:
-    """Print what fits, a line each: ``SHELL INDEX WORD...``, the words from ``memvault`` on.
+    """Print the completions, one per line, for the arguments ``SHELL INDEX WORD...``.
 
-    A tab parts a word from what is said of it, which bash does not show.
+    The words begin with ``memvault``. A tab separates a word from its description,
+    which is left out for bash.
     """
     with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
         shell, index, *words = arguments
         before, typed = words[1 : int(index)], (words[int(index) :] or [""])[0]
-        if shell == "bash":  # to which = is a word of its own
+        if shell == "bash":  # bash splits words at =
             before, typed = [word for word in before if word != "="], typed.removeprefix("=")
         for choice in candidates(before, typed):
             about = sanitize.escape_line(choice.about).replace("\t", " ")
@@ -152,7 +153,7 @@ def main(arguments: list[str]) -> int:
 
 
 def candidates(before: list[str], typed: str) -> list[CompletionItem]:
-    """Return the words that may follow others, and begin as what is typed."""
+    """Return the completions that may follow the words ``before`` and start with ``typed``."""
     words = read()
     flags = {word.name: word for word in words if not word.command}
     command, place, vault, pending = _parse_line(before, words, flags)
@@ -180,7 +181,11 @@ def candidates(before: list[str], typed: str) -> list[CompletionItem]:
 def _parse_line(
     before: list[str], words: list[CompletionSpec], shared: dict[str, CompletionSpec]
 ) -> tuple[str, int, str, CompletionSpec | None]:
-    """Return the command, how many arguments it has, the vault, and the option that waits."""
+    """Parse the words before the cursor.
+
+    Returns the command, the number of its positional arguments so far, the vault, and
+    the option whose value is next, if any.
+    """
     command, place, vault = "", 0, ""
     pending: CompletionSpec | None = None
     names = _names()
@@ -203,7 +208,7 @@ def _parse_line(
 
 
 def _names() -> dict[str, str]:
-    """Return every command and every beginning of one, with what it does."""
+    """Return every command with its summary, and every command group."""
     every = {command.words: command.summary for command in COMMANDS} | EXTRA_COMMANDS
     groups = {name.split(" ")[0]: "" for name in every if " " in name}
     return {**groups, **every}
@@ -260,7 +265,7 @@ def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
 
 
 def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
-    """Return what names the folders and notes in one of the vault's."""
+    """Return a function that lists the folders and notes in one folder of the vault."""
 
     def look(root: Path, _: str) -> Iterable[CompletionItem]:
         found = set()
@@ -279,13 +284,13 @@ _NAMES: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }
-"""How the names of each kind are found."""
+"""The function that lists the names of each kind."""
 
 
 def _matching(
     choices: Iterable[CompletionItem], typed: str, head: str = ""
 ) -> list[CompletionItem]:
-    """Return what begins as typed and is safe to type, each once."""
+    """Return the distinct choices that start with ``typed`` and are safe to type unquoted."""
     found: dict[str, CompletionItem] = {}
     for choice in choices:
         if choice.word.startswith(typed) and _SAFE.fullmatch(choice.word):

@@ -1,4 +1,4 @@
-"""Completion in a shell: its script, and putting it where the shell looks."""
+"""Shell completion scripts, and their installation."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ _MARK = "# completion of memvault"
 
 
 def bash(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in bash, to be sourced."""
+    """Print the bash completion script, to be sourced."""
     output.text(_BASH, options.json)
 
 
 def zsh(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in zsh, to be sourced."""
+    """Print the zsh completion script, to be sourced."""
     output.text(_ZSH, options.json)
 
 
 def fish(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in fish, to be sourced."""
+    """Print the fish completion script, to be sourced."""
     output.text(_FISH, options.json)
 
 
 def install(options: GlobalOptions, shell: str, remove: bool) -> None:
-    """Switch completion on in bash, zsh or fish, or off again with --remove.
+    """Install completion for bash, zsh or fish; --remove uninstalls it.
 
-    It writes the script into your own folders and, for bash and zsh, a line into
-    .bashrc or .zshrc. Without a shell it is that of $SHELL.
+    This writes the script to your data folder (fish: your configuration folder) and,
+    for bash and zsh, adds a line to .bashrc or .zshrc. The default shell is $SHELL.
     """
     name = _named(shell or os.environ.get("SHELL", "").rpartition("/")[2])
     file, started = _places(name)
@@ -80,10 +80,10 @@ def _named(shell: str) -> str:
 
 
 def _places(shell: str) -> tuple[Path, Path | None]:
-    """Return where the script goes, and the file that the shell reads when it starts.
+    """Return the path of the script, and the startup file of the shell (None for fish).
 
     Raises:
-        Refused: the user has no home.
+        Refused: If the user has no home folder.
     """
     try:
         home = Path.home()
@@ -132,7 +132,7 @@ def _remove(file: Path, started: Path | None) -> list[Path]:
 
 
 def _without(text: bytes) -> bytes:
-    """Return a file without the line that switches completion on."""
+    """Return the contents of a startup file without the line that loads the script."""
     lines = text.splitlines(keepends=True)
     mark = _MARK.encode()
     own = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
@@ -140,7 +140,7 @@ def _without(text: bytes) -> bytes:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Put new bytes into a file of the user's, through a link where it is one."""
+    """Write a file of the user, following symbolic links."""
     from memvault.files import atomic
 
     real = Path(os.path.realpath(file))

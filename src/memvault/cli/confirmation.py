@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal."""
+"""Confirmation prompts at the terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from memvault import sanitize
 
 
 def has_terminal() -> bool:
-    """Return whether somebody can be asked."""
+    """Return whether standard input and standard error are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agrees(lines: Iterable[str], question: str) -> bool:
-    """Show lines, ask a question, and return whether the answer is yes."""
+    """Print lines and a yes/no question to standard error; return whether the answer is yes."""
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Commands for a person at the files themselves: edit, open, path, new."""
+"""Commands that work on a memory's file directly: edit, open, path, new."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _EDITORS = ("sensible-editor", "nano", "vim", "vi", "notepad")
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
-"""Programs that open an address with what the desktop has for it."""
+"""Programs that open a URL with the desktop's default application."""
 
 
 def path(options: GlobalOptions, memory: str) -> None:
-    """Print the path of a memory's file; without one that of the vault.
+    """Print the path of a memory's file, or of the vault if no memory is given.
 
-    For other programs: vim "$(memvault path deploy-notes)".
+    For use with other programs: vim "$(memvault path deploy-notes)".
     """
     with _call(options, memory) as (call, name):
         whole = call.root / call.engine.resolve(name).path if name else call.root
@@ -34,10 +34,10 @@ def path(options: GlobalOptions, memory: str) -> None:
 
 
 def edit(options: GlobalOptions, memory: str) -> None:
-    """Open a memory in your editor, and say what changed when you close it.
+    """Open a memory in your editor, and show what changed when you close it.
 
-    The editor is VISUAL, else EDITOR. It is your own edit, as in any program: it is
-    seen at once, and no tool's to undo.
+    The editor is VISUAL, else EDITOR. The edit counts as made by hand, as in any
+    program: it takes effect at once, and memvault undo does not revert it.
     """
     if not memory:
         raise UsageError("The memory is missing", "memvault edit MEMORY")
@@ -46,10 +46,10 @@ def edit(options: GlobalOptions, memory: str) -> None:
 
 
 def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) -> None:
-    """Open a memory in Obsidian where the vault is one of its own, else in your editor.
+    """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
-    With --print it prints Obsidian's address and opens nothing. Without a memory
-    it opens the vault.
+    --print prints the Obsidian URL and opens nothing. Without a memory it opens the
+    vault.
     """
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
@@ -69,11 +69,11 @@ def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) 
 
 
 def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_edit: bool) -> None:
-    """Write a new memory from a template of the vault, and open it in your editor.
+    """Create a memory from a template of the vault, and open it in your editor.
 
-    Templates lie in the vault's templates folder, a file each. {{title}}, {{date}} and
-    {{time}} in one are filled in, as Obsidian does it. Without --template it is the one that
-    is called like the type.
+    Templates are the files in the vault's templates folder. {{title}}, {{date}} and
+    {{time}} are filled in, as in Obsidian. The default template is the one with the
+    name of the type.
     """
     from memvault.memories import create
     from memvault.tools.core import invoke
@@ -98,7 +98,10 @@ def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_
 
 @contextlib.contextmanager
 def _call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
-    """Open the vault for a command that is no tool's; yield the memory's name there too."""
+    """Open the vault for a command that is not a tool; yield the call and the memory's name.
+
+    The memory may be ``NAME:MEMORY``, which opens the vault of that name instead.
+    """
     from memvault.call import Call
     from memvault.tools.core import invoke
 
@@ -116,7 +119,7 @@ def _call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]
 
 
 def _show(options: GlobalOptions, call: Call, name: str, found: Mapping[str, Any]) -> None:
-    """Write a result with what there is to note beside it, as of a tool."""
+    """Write a result with its warnings, in the form of a tool's result."""
     notes = [*call.settings.warnings, *call.all_notes()]
     warnings = {"warnings": list(dict.fromkeys(notes))} if notes else {}
     results.print_result(options, name, {"success": True, **found, **warnings})
@@ -128,21 +131,21 @@ def _is_at_a_terminal() -> bool:
 
 
 def _address(file: Path) -> str:
-    """Return Obsidian's address of a file: obsidian.md/help/uri, action open, by its path."""
+    """Return the Obsidian URL that opens a file by path (see obsidian.md/help/uri)."""
     from urllib.parse import quote
 
     return f"obsidian://open?path={quote(str(file), safe='')}"
 
 
 def _open(address: str, root: Path) -> None:
-    """Give an address to the desktop.
+    """Open a URL with the desktop's default application.
 
     Raises:
-        Refused: nothing here opens it.
+        Refused: If there is no program to open it, or the program failed.
     """
     hint = "memvault open --print prints the address"
     if sys.platform == "win32":
-        os.startfile(address)  # noqa: S606  # an address that memvault made
+        os.startfile(address)  # noqa: S606  # a URL built by memvault
         return
     environment = process.environment(root)
     opener = _first(_OPENERS, environment)
@@ -154,7 +157,11 @@ def _open(address: str, root: Path) -> None:
 
 
 def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
-    """Let the person edit a memory's file, and say what changed in it."""
+    """Run the editor on a memory's file, and print what changed.
+
+    Raises:
+        Refused: If the editor could not be started, or failed.
+    """
     from memvault.history import log
 
     output.flush()
@@ -187,10 +194,10 @@ def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
 
 
 def _editor(environment: dict[str, str]) -> list[str]:
-    """Return the command of the person's editor; a program of the vault's is none.
+    """Return the command of the user's editor; programs inside the vault are not used.
 
     Raises:
-        Refused: there is none.
+        Refused: If there is no editor.
     """
     for name in ("VISUAL", "EDITOR"):
         words = process.words_of(environment.get(name, ""), name)
@@ -203,7 +210,7 @@ def _editor(environment: dict[str, str]) -> list[str]:
 
 
 def _first(names: tuple[str, ...], environment: dict[str, str]) -> str | None:
-    """Return where the first of some programs lies that there is."""
+    """Return the path of the first program that exists, or None."""
     for name in names:
         with contextlib.suppress(UsageError):
             return process.find_program(name, None, environment)

@@ -1,4 +1,4 @@
-"""Two or three lines for each command, as somebody would type them; the tests run every one."""
+"""Examples shown in the help of each command; the tests run them unless in ``NOT_RUN``."""
 
 from __future__ import annotations
 
@@ -277,41 +277,41 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "git sync": ("memvault git sync", "memvault git sync --json"),
     "git status": ("memvault git status", "memvault git status --json"),
 }
-"""The lines for each command, by its words."""
+"""Example command lines, by the name of the command."""
 NOT_RUN = frozenset(
     {
         "memvault model use BAAI/bge-small-en-v1.5",  # needs the network
-        "memvault wait for user --timeout 600",  # waits for somebody
+        "memvault wait for user --timeout 600",  # waits for an answer
         "memvault tools trust word_count",  # asks on a terminal
         "memvault vaults trust ~/notes",
         'memvault edit "Deploy notes"',  # opens an editor
         "EDITOR=nano memvault edit use-postgresql",
         "memvault open --with obsidian",
-        "memvault index push",  # needs an engine
+        "memvault index push",  # needs a Milvus server
         "memvault vaults add team http://milvus:19530 --of notes",
         "MEMVAULT_MILVUS_TOKEN=… memvault index push",
         "memvault index status",
         "memvault index status --json",
         "memvault index drop",
         "memvault index drop --all --yes",
-        "memvault serve --http :8420",  # serves until it is ended
+        "memvault serve --http :8420",  # runs until it is stopped
         "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
-        "memvault tokens add ann --vaults work",  # which nobody named
+        "memvault tokens add ann --vaults work",  # no vault has that name
         "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",
         "memvault tokens remove ann",
         "memvault tokens remove ci",
         "memvault vaults add home ~/notes",
-        "memvault vaults remove work",  # which nobody named
+        "memvault vaults remove work",  # no vault has that name
         "memvault vaults remove home",
         "memvault vaults default work,home",
         "memvault vaults untrust ~/notes",
         "memvault tools untrust other_tool",
-        "memvault vaults untrust .",  # which nobody trusted
+        "memvault vaults untrust .",  # the vault is not trusted
         "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank",
-        'memvault reply 1 "The second." --agent user',  # a talk has a number of its own
+        'memvault reply 1 "The second." --agent user',  # talk numbers differ in each vault
         "memvault reply 1 @notes.txt --agent user",
-        'memvault restore "Deploy notes" --revision 20261122T0200',  # a moment of its own
+        'memvault restore "Deploy notes" --revision 20261122T0200',  # revisions are timestamps
         'memvault diff "Deploy notes" 20261122T0200',
     }
 )
-"""Lines that a test cannot run, or that need what no vault brings along."""
+"""Examples that the tests cannot run, or that depend on something outside the vault."""

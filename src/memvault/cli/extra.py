@@ -1,4 +1,4 @@
-"""Commands that are no tools: ``init``, ``call``, ``mcp``, and trust in a vault's tools."""
+"""Commands that are not generated from tools, such as ``init``, ``call`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from memvault.errors import UsageError
 
 
 def init(options: GlobalOptions, folder: str, bare: bool, examples: bool) -> None:
-    """Make a folder a vault.
+    """Create a vault in a folder.
 
-    An empty or new folder gets the whole template: settings, README, AGENTS.md,
-    Obsidian settings and templates; with --examples an example memory per type
-    too, which list shows and no search finds. A folder that holds files gets
-    memvault.toml and nothing else: none of them is touched.
+    A new or empty folder gets the full template: settings, README, AGENTS.md,
+    Obsidian settings and templates; --examples adds an example memory per type,
+    which list shows and searches leave out. A folder that has files only gets
+    memvault.toml, and its files are not changed.
     """
     from memvault.vault.init import init_vault
 
@@ -40,7 +40,7 @@ def init(options: GlobalOptions, folder: str, bare: bool, examples: bool) -> Non
 
 
 def call(options: GlobalOptions, name: str, arguments: str) -> None:
-    """Run a tool by its exact name with JSON arguments, and give its result as JSON.
+    """Run a tool by its exact name with JSON arguments, and print its result as JSON.
 
     - reads the arguments from standard input, @file from a file.
     """
@@ -55,10 +55,10 @@ def call(options: GlobalOptions, name: str, arguments: str) -> None:
 
 
 def json_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments that a text holds as one JSON object; no text is none.
+    """Parse arguments written as one JSON object; an empty text means no arguments.
 
     Raises:
-        UsageError: it is not JSON, or no object.
+        UsageError: If the text is not valid JSON, or not an object.
     """
     try:
         given = json_library.loads(text.strip() or "{}")
@@ -235,11 +235,11 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                 str,
                 typer.Option("", "--template", metavar="NAME", help="A file of templates"),
             ),
-            "kind": (
+            "memory_type": (
                 str,
                 typer.Option("", "--type", "-t", metavar="TYPE", help="The memory's type"),
             ),
-            "stay": (
+            "no_edit": (
                 bool,
                 typer.Option(False, "--no-edit", help="Do not open it in the editor"),
             ),
@@ -359,11 +359,11 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     ),
     "tools untrust": (trust.untrust, {"name": _argument("NAME", "The tool's name")}),
 }
-"""Each command's function and what Typer is told of its parameters."""
+"""The function of each command, and the Typer declarations of its parameters."""
 
 
 def extra_command(words: str, name: str, options: GlobalOptions) -> Any:
-    """Build one of the commands that are no tools."""
+    """Build a command that is not generated from a tool."""
     function, declared = COMMANDS[words]
 
     def callback(**given: Any) -> None:

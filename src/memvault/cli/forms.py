@@ -1,9 +1,10 @@
-"""How results look to people where their shape alone does not serve.
+"""Templates for printing results for people, where the generic layout is not enough.
 
-A form is lines that are filled in from a result. Two blanks part a line; a part is left out where
-the result has nothing for it, and so is a line without parts. What follows ``*key``, up to an
-empty line, is written for each record of that list, below a heading if one follows the key;
-behind ``|`` stands what an empty list is. ``render`` explains the marks behind a colon.
+A form is a sequence of lines that are filled in from a result. Two spaces separate the parts of a
+line; a part is left out if the result has no value for it, and so is a line without parts. The
+lines after ``*key``, up to an empty line, are repeated for each record of that list, below a
+heading if one follows the key; the text after ``|`` is printed if the list is empty. ``render``
+documents the format specifications after a colon.
 """
 
 from __future__ import annotations

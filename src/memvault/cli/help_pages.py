@@ -1,4 +1,4 @@
-"""The first page of help, written without loading the command line's library."""
+"""The overview pages of the help, which are printed without importing Typer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 def width() -> int:
-    """Return how wide help is: as the terminal, or narrow where it is piped."""
+    """Return the width of help pages: the terminal's, or 80 columns if output is not a terminal."""
     return shutil.get_terminal_size().columns if _is_looked_at() else _NARROW
 
 
 def with_examples(text: str, words: str) -> str:
-    """Return a command's help with its examples at the end."""
+    """Append the examples of a command to its help."""
     from memvault.cli.examples import EXAMPLES
 
     lines = EXAMPLES.get(words, ())
@@ -32,7 +32,7 @@ def with_examples(text: str, words: str) -> str:
 
 
 def coloured(text: str) -> str:
-    """Return a page with its headings, options and examples marked, on a terminal."""
+    """Highlight headings, options and examples, if the output is a terminal with colours."""
     if not _is_looked_at() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = _OPTION.sub(lambda match: f"{_CYAN}{match[0]}{_PLAIN}", text)
@@ -75,7 +75,7 @@ EXTRA_COMMANDS = {
     "tools trust": "Let a registered tool run on this machine, as it is now",
     "tools untrust": "Stop a registered tool from running on this machine",
 }
-"""Commands that no tool stands for, or, of ``call``, one with other words."""
+"""Summaries of the commands that are not generated from a tool."""
 
 
 _DAILY = (
@@ -90,7 +90,7 @@ _DAILY = (
     ("git sync", "Commit, pull and push"),
     ("doctor", "Find what is wrong, and with --fix put it right"),
 )
-"""The ten commands of every day, as the first page spells them."""
+"""The ten most used commands, as the overview page shows them."""
 _USAGE = (
     "Usage: memvault [OPTIONS] COMMAND [ARGS]...",
     "",
@@ -100,7 +100,7 @@ _USAGE = (
 
 
 def overview() -> str:
-    """Return the first page: the commands of every day, and the way to all others."""
+    """Return the overview page: the most used commands, and how to list all others."""
     lines = [*_USAGE, "Every day:", *_rows(list(_DAILY))]
     lines += [
         "",
@@ -122,7 +122,7 @@ def overview() -> str:
 
 
 def everything() -> str:
-    """Return the page of all commands, by what they are for."""
+    """Return the page that lists all commands, grouped by purpose."""
     lines = [*_USAGE]
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
     for command in COMMANDS:

@@ -1,7 +1,8 @@
-"""The command ``hook``: what a program's agent is told at an event; silent whatever goes wrong.
+"""The ``hook`` command: prints context for a client's agent at an event, and never fails.
 
-A hook stands in the way of somebody's work, and some programs take an exit code
-for a veto. So this ends with 0 within its time, and says something or nothing.
+A client waits for its hooks, and some clients treat a non-zero exit code as a
+veto. So this always exits with 0 within its time limit; on any error it prints
+nothing.
 """
 
 from __future__ import annotations
@@ -20,42 +21,42 @@ if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, 0.9
-"""Seconds after which an event is given up: a session's start, and any other."""
+"""Time limits in seconds: for the start of a session, and for every other event."""
 _MOST_INPUT = 1 << 20
 _PROMPT = 1_000
-"""Characters of a prompt that are recalled with."""
+"""Maximum number of characters of a prompt that are used as the query."""
 _HITS = 5
 _TOKENS = 400
 _LINE = 200
 _BLOCK = 1_500
-"""Tokens of the block at a session's start."""
+"""Token budget of the context block at the start of a session."""
 _WORKED = 20
-"""Calls of tools in a session after which it is worth asking what was learned."""
+"""Minimum number of tool calls in a session before the agent is reminded to save memories."""
 _TRANSCRIPT = 8 << 20
-"""Bytes at the end of a session's record that are looked at."""
+"""Maximum number of bytes read from the end of a session transcript."""
 _CALL = re.compile(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
 _WRITE_CALL = re.compile(
     r'"name": ?"[\w.-]*memory_(?:remember|compound)"'
     r"|memvault (?:--\S+ \S+ )*(?:remember|compound) "
 )
 _SUMMARY = ("claude-code", "opencode")
-"""The programs that add to what is asked of the summary; others only show something."""
+"""Clients that add the output to the summary instructions; others only display it."""
 _ASK = (
     "memvault: was something decided, found out or agreed here that is worth knowing next time? "
     "Ask for it to be remembered."
 )
 _BEFORE_END = "Before you end:"
 _ADDED = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
-"""What programs put into a prompt beside what was typed."""
+"""Text that clients add to the typed prompt."""
 _QUOTES = re.compile(r'["“”„«»]')
-"""Marks around what a recall would look for as it stands, and a prompt does not mean so."""
+"""Quotation marks, which recall treats as exact phrases; in a prompt they are not meant so."""
 _COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
-"""How a command of the program's own begins; a path has another slash."""
+"""A slash command of the client; a path contains a second slash and does not match."""
 _TAKES = ("--for", "--vault", "--agent")
 
 
 class HookInvocation(NamedTuple):
-    """What stands on the command line."""
+    """The parsed command line of ``hook``."""
 
     event: Event
     program: str
@@ -64,12 +65,12 @@ class HookInvocation(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Answer an event on standard output; the code is 0 whatever becomes of it."""
+    """Write the response to an event to standard output; always exit with code 0."""
     line = _line(arguments)
     answering = threading.Lock()
     threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
-    # Nothing that goes wrong here may stop what others do, and what is left over
-    # is nobody's concern: neither open files nor other threads.
+    # An error here must not disturb the client, and open files and other threads
+    # need no cleanup, since the process exits at once.
     try:
         said = _response(line, _given())
         with answering:
@@ -79,13 +80,14 @@ def main(arguments: list[str]) -> int:
 
 
 def hook(options: GlobalOptions, event: str, program: str) -> None:
-    """Tell a program's agent what it should know at an event.
+    """Print context for a program's agent at an event.
 
-    memvault setup writes this into the program's settings, which runs it with
-    JSON on standard input. EVENT is session-start (what is known), prompt (the
-    memories that fit it at least fairly), pre-compact, stop or session-end
-    (what to remember). It never fails: whatever is wrong, it says nothing and
-    ends with code 0, at session-start within 5 seconds, else within one.
+    memvault setup adds this to the program's settings; the program runs it with
+    JSON on standard input. EVENT is session-start (prints what is known), prompt
+    (prints memories that match it at least fairly), pre-compact, stop or
+    session-end (print a reminder to save memories). It never fails: on any error
+    it prints nothing and exits with 0, within 5 seconds at session-start and
+    within one second otherwise.
     """
     words = [event, "--for", program or "text"]
     for name in ("vault", "agent"):
@@ -95,7 +97,7 @@ def hook(options: GlobalOptions, event: str, program: str) -> None:
 
 
 def _line(arguments: list[str]) -> HookInvocation:
-    """Read the command line as far as it makes sense."""
+    """Parse the command line leniently; unknown options are ignored."""
     named: dict[str, str] = {}
     words = []
     rest = iter(arguments)
@@ -105,13 +107,13 @@ def _line(arguments: list[str]) -> HookInvocation:
             named[name] = value if sign else next(rest, "")
         elif not word.startswith("-"):
             words.append(word)
-    event = cast("Event", words[0] if words else "")  # what is none is not answered
+    event = cast("Event", words[0] if words else "")  # an unknown event gets no response
     agent = named.get("--agent") or os.environ.get("MEMVAULT_AGENT")
     return HookInvocation(event, named.get("--for", ""), named.get("--vault"), agent)
 
 
 def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
-    """End the process when its time is up, but not within an answer that is read."""
+    """Exit when the time limit is reached, but let a response that is being written finish."""
     threading.Event().wait(_SESSION_START if event == "session-start" else _LIMIT)
     answering.acquire(timeout=0.1)
     os._exit(0)
@@ -124,7 +126,11 @@ def _write(said: str) -> None:
 
 
 def _given() -> Mapping[str, Any]:
-    """Return what the program says of the event; nothing where it is no JSON."""
+    """Read the event data from standard input; empty if it is not a JSON object.
+
+    Raises:
+        ValueError: If the input is not valid JSON.
+    """
     data = bytearray()
     while len(data) <= _MOST_INPUT:
         piece = os.read(0, 1 << 16)
@@ -136,7 +142,7 @@ def _given() -> Mapping[str, Any]:
 
 
 def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
-    """Return the answer in the program's form, or nothing."""
+    """Return the response in the client's format, or an empty text."""
     found = _EVENTS[line.event](line, given).strip()
     if not found or not line.program:
         return found
@@ -146,19 +152,19 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
-    """Return the block of what is known, and the reminder, which has to stand before the work."""
+    """Return the context block and the reminder, which is only effective before the work starts."""
     from memvault.tools.core import agent_guide
 
     workspace = _workspace(line)
     folder = Path(str(given.get("cwd") or ".")).resolve()
-    # What the project is called is all that is known of the task.
+    # Only the project's name is known of the task at this point.
     task = "" if folder == workspace.root else folder.name
     block = _called(line, workspace, "context", {"task": task, "budget": _BLOCK})["context"]
     return f"{block}\n\n{agent_guide.reminder()}"
 
 
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
-    """Return the memories that fit a prompt at least fairly, a line each, within the budget."""
+    """Return the memories that match a prompt at least fairly, one per line, within the budget."""
     from memvault.agents import prompt
     from memvault.index.embedding import static
     from memvault.secrets import detector
@@ -181,7 +187,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
-    """Return the reminder for whoever writes the summary, or else for the person."""
+    """Return the reminder for the summarizing agent, or for the user if the client shows it."""
     from memvault.tools.core import agent_guide
 
     _workspace(line)
@@ -191,13 +197,13 @@ def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
 
 
 def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
-    """Return the reminder for the person: no agent is there any more."""
+    """Return the reminder for the user, since the agent has already ended."""
     _workspace(line)
     return _ASK
 
 
 def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
-    """Return the reminder, once in a session in which much was done and nothing was kept."""
+    """Return the reminder, once per session, if many tools were called and nothing was saved."""
     from memvault.tools.core import agent_guide
 
     if given.get("stop_hook_active") or not given.get("transcript_path"):
@@ -237,4 +243,4 @@ _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-end": _session_end,
 }
 EVENTS = tuple(_EVENTS)
-"""What a hook is run for."""
+"""Names of the events that a hook can be run for."""

@@ -1,6 +1,7 @@
-"""Results as a program wants them: a line for each entry by a template, or CSV.
+"""Results for other programs: one line per entry from a template, or CSV.
 
-What comes from a vault steers no terminal, begins no line and is no formula of a spreadsheet.
+Text from a vault is escaped, so that it cannot control a terminal, start a new line or be
+evaluated as a formula by a spreadsheet.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ _ESCAPE = re.compile(r"\\([tn\\])")
 _ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
 _BESIDE = ("warnings", "success")
 _FORMULA = ("=", "+", "-", "@", "\t")
-"""How a text begins that spreadsheets compute."""
+"""First characters of texts that spreadsheets evaluate as formulas."""
 _LINES = ("each", "rest")
-"""What a form says of a key that holds a text of several lines."""
+"""Format specifications in forms for keys whose value is a text of several lines."""
 
 
 def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what a result lists; of one about a memory, or that lists nothing, itself.
+    """Return the entries of a result.
+
+    A result about one memory, or one without a list, is itself the only entry.
 
     Raises:
-        UsageError: it holds memories as lines, which are no entries.
+        UsageError: If the result is a brief, whose memories are lines and not entries.
     """
     if found.get("brief"):
         raise UsageError(
@@ -43,7 +46,7 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     lists = [value for value in itself.values() if isinstance(value, list) and value]
     records = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
     if records:
-        others = itself.get("others", [])  # of a recall, beside the memories
+        others = itself.get("others", [])  # a recall's other results besides memories
         return [*records[0], *(others if records[0] is not others else ())]
     if "total" in found or "count" in found:
         return [{"text": entry} for value in lists[:1] for entry in value]
@@ -51,9 +54,9 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def as_csv(found: Mapping[str, Any]) -> str:
-    """Return the entries of a result as CSV, with their keys as the first line.
+    """Return the entries of a result as CSV, with a header row of their keys.
 
-    A text that a spreadsheet would compute has a ``'`` before it.
+    A text that a spreadsheet would evaluate as a formula is prefixed with ``'``.
     """
     rows = result_rows(found)
     keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -66,14 +69,14 @@ def as_csv(found: Mapping[str, Any]) -> str:
 
 
 def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
-    r"""Return each entry of a result as a template says, each on a line of its own.
+    r"""Format each entry of a result with a template, one line each.
 
-    ``{memId}`` stands for a key's value, ``{metadata.source}`` for one in a mapping, and
-    ``\t`` and ``\n`` for a tab and a line's end. What an entry has not is empty. Only a
-    text, such as a memory's content, may have several lines.
+    ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a
+    nested mapping, and ``\t`` and ``\n`` by a tab and a newline. A key that an entry does
+    not have is empty. Only texts, such as a memory's content, may span several lines.
 
     Raises:
-        UsageError: the template is no template, or no entry of this tool has a key of it.
+        UsageError: If the template is invalid, or it has a key that no entry of this tool has.
     """
     parts = list(_parsed(template))
     rows = result_rows(found)
@@ -87,7 +90,10 @@ def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
 
 
 def _optional_keys(name: str) -> dict[str, set[str]]:
-    """Return the keys that a tool's form knows, also those that an entry seldom has."""
+    """Return the keys in a tool's form with their format specifications.
+
+    These include keys that entries rarely have.
+    """
     found: dict[str, set[str]] = {}
     for _, field, spec, _ in Formatter().parse(FORMS.get(name, "")):
         if field:
@@ -97,10 +103,10 @@ def _optional_keys(name: str) -> dict[str, set[str]]:
 
 
 def validate_format(template: str) -> None:
-    """Make sure that a template is one.
+    """Check the syntax of a template.
 
     Raises:
-        UsageError: it is none.
+        UsageError: If the template is invalid.
     """
     list(_parsed(template))
 
@@ -154,7 +160,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as a text: a list of texts with commas, what holds more as JSON."""
+    """Convert a value to text: a list of texts is joined by commas, other values become JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value):

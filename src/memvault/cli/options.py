@@ -1,4 +1,4 @@
-"""The options that every command has, wherever on the line they stand."""
+"""Global options, which are accepted anywhere on the command line."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ GLOBAL_OPTIONS = (
     ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
     ("no_pager", "--no-pager", "", "Write long output to the terminal at once"),
 )
-"""Name, flag, what it takes, and help of the options that go with every command."""
+"""Name, flag, metavar and help of the options that every command accepts."""
 
 
 def _decoded(argument: str) -> str:
-    """Return an argument as UTF-8 where a poor locale kept Python from reading it so."""
+    """Decode an argument as UTF-8 if Python decoded it with another encoding of the locale."""
     try:
         return argument if argument.isascii() else os.fsencode(argument).decode()
     except UnicodeError:
@@ -35,7 +35,7 @@ _SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
 
 
 class GlobalOptions:
-    """Which vault, for whom, and how to answer."""
+    """The values of the global options: the vault, the agent and the output format."""
 
     def __init__(self) -> None:
         self.vault: str | None = None
@@ -50,7 +50,7 @@ class GlobalOptions:
 
     @classmethod
     def from_environment(cls) -> GlobalOptions:
-        """Begin with what the environment says."""
+        """Create options with the defaults from the environment variables."""
         options = cls()
         options.agent = os.environ.get("MEMVAULT_AGENT") or None
         options.json = os.environ.get("MEMVAULT_JSON", "") not in ("", "0", "false")
@@ -66,7 +66,7 @@ class GlobalOptions:
         csv: bool = False,
         no_pager: bool = False,
     ) -> None:
-        """Take over what was given; what was not stays."""
+        """Set the options that were given; the others keep their value."""
         self.row_format = self.unescape(each) if each is not None else self.row_format
         self.csv = self.csv or csv
         self.no_pager = self.no_pager or no_pager
@@ -76,10 +76,11 @@ class GlobalOptions:
         self.quiet = self.quiet or quiet
 
     def escape_dash_values(self, arguments: list[str]) -> list[str]:
-        """Put placeholders for texts that begin with a dash and would be taken for options.
+        """Replace texts and numbers that start with a dash by placeholders.
 
-        No option holds white space, except behind its ``=``, and none is a
-        number, which behind an option is that option's value.
+        Typer would parse them as options. An option contains no whitespace, except
+        after its ``=``, and is never a number; a number that follows an option is
+        left in place, as it is that option's value.
         """
         self._peek_vault(arguments)
         hidden = []
@@ -96,7 +97,7 @@ class GlobalOptions:
         return hidden
 
     def _peek_vault(self, arguments: list[str]) -> None:
-        """Take the vault from wherever it stands: it may bring the command along."""
+        """Find --vault anywhere on the line, since the vault may define the command itself."""
         for argument, behind in zip(arguments, [*arguments[1:], ""], strict=True):
             if argument == "--":
                 return
@@ -107,14 +108,14 @@ class GlobalOptions:
 
     @property
     def has_explicit_vault(self) -> bool:
-        """Whether the line or the environment says which vault is meant."""
+        """Whether the command line or the environment names a vault."""
         return bool(self.vault or self._named or os.environ.get("MEMVAULT_VAULT"))
 
     def named_workspace(self) -> Workspace:
-        """Open the vault that the whole line names, before all of it has been read.
+        """Open the vault that the command line names, before all of the line has been parsed.
 
         Raises:
-            VaultNotFound: there is none.
+            VaultNotFound: If there is no vault.
         """
         from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
@@ -122,11 +123,11 @@ class GlobalOptions:
         return Workspace(find_vault(self.vault or self._named))
 
     def unescape(self, value: str) -> str:
-        """Return the text that a placeholder stands for, or the value itself."""
+        """Return the text that a placeholder replaces, or the value itself."""
         return self._texts.get(value, value)
 
     def unescape_message(self, message: str) -> str:
-        """Return a message of Typer's with what was typed, as it is or quoted by Python."""
+        """Replace placeholders in a message of Typer, plain or as ``repr``, by the typed text."""
         for placeholder, text in self._texts.items():
             message = message.replace(placeholder, text)
             message = message.replace(repr(placeholder), repr(text))
@@ -136,7 +137,7 @@ class GlobalOptions:
         """Open the vault.
 
         Raises:
-            VaultNotFound: there is none.
+            VaultNotFound: If there is no vault.
         """
         from memvault.cli.output import ProgressBar
         from memvault.settings.locate import find_vault
@@ -145,7 +146,7 @@ class GlobalOptions:
         return Workspace(find_vault(self.vault), ProgressBar(self.quiet))
 
     def caller(self) -> Caller:
-        """Return who is asking: whoever sits at this machine may name programs and paths."""
+        """Return the caller; a local user may name programs and paths."""
         from memvault.call import Caller
 
         return Caller(self.agent) if self.agent else Caller()

@@ -1,7 +1,7 @@
-"""Results as lines for people; a line is a list of (text, style) pieces.
+"""Rendering of results as lines for people; a line is a list of (text, style) pieces.
 
-A result is laid out by its shape. Where that does not serve, a form in
-``memvault.cli.forms`` says how: lines to be filled in from the result.
+A result is laid out by the types of its values, unless ``memvault.cli.forms`` has
+a form for it: template lines that are filled in from the result.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _STYLES = {
     "missing": "yellow",
 }
 _LONG = 72
-"""A text of more characters than these gets lines of its own."""
+"""Longest text, in characters, that is shown on the line of its key."""
 _FORMATTER = Formatter()
 _GAP = "  "
-"""What parts a line: a part is left out where the result has nothing for it."""
+"""Separator of the parts of a line; a part without a value is left out."""
 
 
 def lines(name: str, found: Result) -> list[Line]:
-    """Return a result's lines, by the form of that name or else by the result's shape."""
+    """Render a result as lines, with the form of that name or else the generic layout."""
     form = FORMS.get(name)
     shown = VIEWS[name](found) if name in VIEWS else found
     foot: list[Line] = []
@@ -59,7 +59,7 @@ def lines(name: str, found: Result) -> list[Line]:
 
 
 def _paging_footer(found: Result) -> str:
-    """Say how much of a listing is shown, and what shows the rest."""
+    """Return a line with how many entries are shown, and the option that shows more."""
     shown = found.get("count", len(_list(found)))
     return f"{shown:,} of {found['total']:,}; --offset {found['next']} goes on"
 
@@ -70,7 +70,7 @@ def _list(found: Result) -> list[Any]:
 
 
 def render_generic(found: Result) -> Iterator[Line]:
-    """Yield the lines of a result that has no view of its own, by the shape of its values."""
+    """Yield the lines of a result without a form, laid out by the types of its values."""
     for key, value in found.items():
         if key in ("success", "warnings", "message") or (value == [] and "message" in found):
             continue
@@ -84,7 +84,7 @@ def render_generic(found: Result) -> Iterator[Line]:
 
 
 def _below(value: Any, indent: str) -> Iterator[Line]:
-    """Show a long text as a quotation, or each record with its first value as the heading."""
+    """Yield a long text as a quotation, or each record with its first value as the heading."""
     if isinstance(value, str):
         yield from ([(f"{indent}> {line}", "")] for line in _split(value))
         return
@@ -154,7 +154,7 @@ def _render_view(form: str, found: Result) -> Iterator[Line]:
 
 
 def _row(template: str, found: Result) -> Iterator[Line]:
-    """Fill in one line of a form; one that holds an ``:each`` becomes as many as that has."""
+    """Fill in one line of a form; with ``:each`` or ``:rest``, once per line of that value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
         if name and spec in ("each", "rest"):
             value = _value(name, found)
@@ -168,7 +168,7 @@ def _row(template: str, found: Result) -> Iterator[Line]:
 
 
 def _line(template: str, found: Result, part: object = None) -> Line:
-    """Fill in a line, without the parts for which there is nothing; empty where none is left."""
+    """Fill in a line, leaving out parts without a value; empty if no part is left."""
     text = template.lstrip(" ")
     line: Line = [(template[: len(template) - len(text)], "")]
     style = "dim" if template != text and not text.startswith(">") else ""
@@ -205,11 +205,12 @@ def _value(name: str, found: Result) -> Any:
 
 
 def _text(name: str, value: Any, spec: str) -> str:
-    """Return a value as a form wants it.
+    """Format a value by the format specification of a form.
 
-    ``a|b`` chooses a word for yes or no, or a noun for one or many; ``#`` counts,
-    ``first`` is a text's first line, ``json`` is JSON; all else is Python's own. What
-    ``each`` and ``rest`` spread, all lines or all but the first, comes one by one.
+    ``a|b`` chooses a word for true or false, or the singular or plural of a noun; ``#``
+    is the number of entries, ``first`` the first line of a text, ``json`` JSON; all others
+    are Python's own. For ``each`` and ``rest``, which spread all lines or all but the
+    first, this is called with one line at a time.
     """
     yes, choice, no = spec.partition("|")
     if choice and isinstance(value, bool):

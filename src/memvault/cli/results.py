@@ -1,4 +1,4 @@
-"""A result as its reader wants it: as JSON, as CSV, by a template, or for a person."""
+"""Printing of results in the chosen format: JSON, CSV, a template, or text for people."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from memvault.cli.render import Line
 
 _QUOTED = "   > "
-"""What a line of a recalled memory's passage begins with."""
+"""Prefix of the lines of a recalled memory's passage."""
 
 
 def check(options: GlobalOptions) -> None:
-    """Make sure that the options say one way to write a result, before there is any.
+    """Check the options for the output format, before the command runs.
 
     Raises:
-        UsageError: they say several, or a template is none.
+        UsageError: If several formats are chosen, or the template is invalid.
     """
     if options.json + options.csv + (options.row_format is not None) > 1:
         raise UsageError("--json, --csv and --format exclude each other", "choose one of them")
@@ -38,10 +38,10 @@ def check(options: GlobalOptions) -> None:
 def print_result(
     options: GlobalOptions, name: str, found: Mapping[str, Any], query: str = ""
 ) -> None:
-    """Write a result, and its warnings; ``query`` is what a recall looked for.
+    """Write a result and its warnings; ``query`` is the text searched for, to be highlighted.
 
     Raises:
-        UsageError: a template has a key that no entry of the result has.
+        UsageError: If a template has a key that no entry of the result has.
     """
     if options.json:
         output.json(found)
@@ -70,7 +70,7 @@ def _listed(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None
 
 
 def _has_written(name: str) -> bool:
-    """Say whether a result is that of a tool that writes, so that it is told in any case."""
+    """Return whether a result is from a tool that writes, which must always be reported."""
     from memvault.tools.core import registry
 
     tool = registry.lookup(name)
@@ -78,7 +78,7 @@ def _has_written(name: str) -> bool:
 
 
 def _other_vault_note(name: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """Say of a change in another vault where it was: an undo here would take back another."""
+    """Yield a note for a change in another vault, which an undo in this vault does not revert."""
     vault = found.get("vault")
     if isinstance(vault, str) and vault != THIS and _has_written(name):
         yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
@@ -105,7 +105,7 @@ def _print_human(options: GlobalOptions, name: str, found: Mapping[str, Any], qu
 
 
 def _root(options: GlobalOptions) -> Path | None:
-    """Return the vault that a pager may not come from; None where there is none."""
+    """Return the vault, from which no pager may be run; None if there is no vault."""
     from memvault.settings.locate import find_vault
 
     try:
@@ -115,7 +115,7 @@ def _root(options: GlobalOptions) -> Path | None:
 
 
 def _highlighted(name: str, found: Mapping[str, Any], query: str) -> Iterator[Line]:
-    """Yield the lines for a terminal: a memory's markdown set, a query's words marked."""
+    """Yield the lines for a terminal, with markdown rendered and the query's words highlighted."""
     from memvault.cli import render, terminal
 
     content = found.get("content") if name == "memory_show" else None

@@ -1,4 +1,7 @@
-"""Tokens of served vaults, for people: no tool, so neither ``call`` nor MCP reaches them."""
+"""The commands ``mcp``, ``serve`` and ``tokens``.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ def mcp(
 ) -> None:
     """Serve the vault's tools and memories to an MCP client.
 
-    It speaks MCP on standard input and output, for the vault and the agent that
-    --vault and --agent name, and ends with its input. --tools chooses what it
-    offers, else [mcp] tools in memvault.toml or in your own settings. Of other
-    vaults it reaches those that --vaults names, and no other. It needs the
-    MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
+    It speaks MCP on standard input and output, for the vault and the agent given by
+    --vault and --agent, until the input ends. --tools selects the tools it offers;
+    the default is [mcp] tools in memvault.toml or in your own settings. --vaults
+    names the other vaults that the client may reach; no others are reachable. It
+    needs the MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
     from memvault.mcp import profiles
 
@@ -34,13 +37,13 @@ def mcp(
         from memvault.mcp import server
     from memvault.agents.address import address
 
-    # A model that may call tools may not run what it likes, nor look round the machine.
+    # A model that may call tools must not run arbitrary programs or see the machine's paths.
     reached = _vaults(vaults)
     caller = options.caller()._replace(
         may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=reached
     )
     workspace = options.workspace()
-    address(caller.agent)  # an invalid name is said now, not with each call
+    address(caller.agent)  # report an invalid name now, not at each call
     code = server.serve(workspace, caller, profiles.ToolSelection(tools))
     if code:
         raise typer.Exit(code)
@@ -60,11 +63,11 @@ def serve(
     certificate: str,
     key: str,
 ) -> None:
-    """Serve named vaults to a team: MCP over HTTP, for whoever has a token.
+    """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 
-    memvault tokens add makes a token; it opens the vaults that it names, at /mcp the first
-    of them and at /mcp/NAME each, and nothing else of this machine. Without a host only
-    this machine is served. --audit keeps a line for each call, without contents.
+    memvault tokens add creates a token. It gives access to the vaults that it names, the
+    first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
+    it listens on this machine only. --audit logs one line per call, without contents.
     """
     with _sdk("serve"):
         from memvault.server import http_server
@@ -96,7 +99,7 @@ def _sdk(command: str) -> Iterator[None]:
 
 
 def _vaults(text: str) -> tuple[str, ...]:
-    """Return the names of vaults; one that no vault has is said now, not with each call."""
+    """Parse a list of vault names, so that an unknown name is reported now, not at each call."""
     found = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in found:
         locate.vault_named(name)
@@ -106,11 +109,11 @@ def _vaults(text: str) -> tuple[str, ...]:
 def add(
     options: GlobalOptions, name: str, vaults: str, scope: str, as_agent: str, days: int
 ) -> None:
-    """Make a token for memvault serve, and show it this once.
+    """Create a token for memvault serve; it is shown only once.
 
-    It opens the vaults that --vaults names, the first of them where a client names none.
-    Whoever has it speaks as the agent --as, else as one of the token's own name, and as
-    nobody else. With the scope read nothing can be written.
+    It gives access to the vaults in --vaults; the first is used if a client names none.
+    Its holder acts as the agent --as, by default the agent with the token's name, and as
+    no other. With the scope read nothing can be written.
     """
     from memvault.server import tokens
 
@@ -120,7 +123,7 @@ def add(
 
 
 def names(options: GlobalOptions) -> None:
-    """List the tokens: what each opens, and as which agent. The tokens themselves are not kept."""
+    """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""
     from memvault.server import tokens
 
     found = [token.public_fields() for token in tokens.all_tokens()]
@@ -129,7 +132,7 @@ def names(options: GlobalOptions) -> None:
 
 
 def remove(options: GlobalOptions, name: str) -> None:
-    """End a token at once, also for whoever is using it."""
+    """Revoke a token; this takes effect at once, also for clients that are using it."""
     from memvault.server import tokens
 
     tokens.remove(name)

@@ -1,4 +1,4 @@
-"""The command ``skill``: what an agent is told of memvault, on standard output or as a file."""
+"""The commands ``setup``, which configures client programs, and ``skill``, the agent's guide."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def setup(
 ) -> None:
     """Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor.
 
-    The program gets the MCP server, hooks that recall at a session's start and
-    at each prompt, the historian as an agent of its own, and instructions.
-    --project, the default, sets it up in this folder; --user for all of yours.
-    It shows what it changes and asks at a terminal; what is there stays as it
-    is. --remove takes back exactly that. docs/agents.md says what goes where.
+    The program gets the MCP server, hooks that recall memories at the start of a
+    session and at each prompt, the historian as a separate agent, and instructions.
+    --project, the default, sets it up for this folder; --user for all your projects.
+    It shows the changes and asks before writing if run at a terminal; your existing
+    settings are kept. --remove undoes exactly these changes. docs/agents.md lists
+    the files that are written.
     """
     from memvault.clients import setup as planning
 
@@ -80,7 +81,7 @@ def setup(
 
 
 def _summary(title: str, found: Mapping[str, Any]) -> str:
-    """Return for people what was done, and what is to be done next."""
+    """Return a summary of what was done and the next step, for people."""
     number = len(found["changes"])
     files = f"{number} file{'s' if number != 1 else ''}"
     if not number:
@@ -93,11 +94,11 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
 
 
 def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
-    """Return where to set up, and the vault to name there, which removing does not need.
+    """Return the context of a setup: scope, folders and vault; removing needs no vault.
 
     Raises:
-        Refused: the folder is the user's home, or there is none.
-        VaultNotFound: there is no vault.
+        Refused: If the folder is the user's home, or there is no home folder.
+        VaultNotFound: If there is no vault.
     """
     from memvault.clients.client import SetupContext
     from memvault.settings.locate import find_vault
@@ -127,22 +128,22 @@ def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
 
 
 def _program(root: Path) -> tuple[str, ...]:
-    """Return how memvault is started: by its name, or where that is not found by its path."""
+    """Return the command that starts memvault: its name, or the interpreter if not on the PATH."""
     from memvault import process
 
     try:
         process.find_program("memvault", root, process.environment(root))
     except UsageError:
-        # -P: a module in a project's folder is none of memvault's.
+        # -P: do not import modules from the project's folder.
         return sys.executable, "-P", "-m", "memvault"
     return ("memvault",)
 
 
 def _ask(changes: Sequence[FileEdit]) -> None:
-    """Ask the person at the terminal, if there is one.
+    """Ask for confirmation if there is a terminal.
 
     Raises:
-        Refused: the answer is no.
+        Refused: If the answer is no.
     """
     count = f"these {len(changes)} files" if len(changes) > 1 else "this file"
     if confirmation.has_terminal() and not confirmation.agrees([], f"Write {count}?"):
@@ -154,15 +155,15 @@ FORMS = {
     "claude": (agent_guide.claude_skill, f"{agent_guide.NAME}/SKILL.md"),
     "text": (agent_guide.plain_text, "memvault.txt"),
 }
-"""Each form's text, and the file that it is written to."""
+"""The function that builds the text of each form, and the name of its file."""
 
 
 def print_guide(options: GlobalOptions, form: str, out: str) -> None:
-    """Print what an agent needs to know: which tool when, and how to use it.
+    """Print the guide for agents: which tool to use when, and how.
 
-    --as agents is a page such as AGENTS.md, claude a skill for Claude, text
-    the same without markdown. --out DIR writes it there: AGENTS.md,
-    memvault/SKILL.md or memvault.txt. A file that is there stays as it is.
+    --as agents is a page such as AGENTS.md, claude a skill for Claude, text the
+    same without markdown. --out DIR writes it to a file in that folder: AGENTS.md,
+    memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:
         raise UsageError(f"There is no form {form!r}", f"the forms are {', '.join(FORMS)}")

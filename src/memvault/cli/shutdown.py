@@ -1,4 +1,4 @@
-"""Standard output and error that may be closed, full, or read by someone who has seen enough."""
+"""Handling of output errors (closed, full or broken pipes) and of termination signals."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 _AGAIN = 0.5
-"""Seconds after which a process that was asked to end and goes on is asked again."""
+"""Seconds after which a process that has not terminated yet is interrupted again."""
 _PATIENCE = 10.0
-"""Seconds that a process which was asked to end has for putting things in order."""
+"""Seconds that cleanup may take after a termination signal."""
 _asked: list[int] = []
-"""The signals that asked this process to end."""
+"""The termination signals received so far."""
 _since = 0.0
-"""When the first of them came."""
+"""Time of the first termination signal, from ``time.monotonic``."""
 
 
 class OutputError(Exception):
-    """Standard output or error cannot be written; the cause is the ``OSError``."""
+    """Raised when standard output or error cannot be written; the cause is the ``OSError``."""
 
 
 class Terminated(BaseException):
-    """The user or the system asked the process to end."""
+    """Raised when the process receives a termination signal."""
 
 
 @contextlib.contextmanager
 def map_output_errors() -> Iterator[None]:
-    """Tell trouble with the output from trouble with the vault."""
+    """Raise ``OutputError`` for an ``OSError``, to distinguish output errors from vault errors."""
     try:
         yield
     except OSError as error:
@@ -41,14 +41,15 @@ def map_output_errors() -> Iterator[None]:
 
 
 def run_guarded(run: Callable[[], int]) -> int:
-    """Run a command and return its exit code, whatever becomes of its output.
+    """Run a command and return its exit code, handling output errors and signals.
 
-    A reader that went away, as after ``| head``, is no error; an output that
-    takes nothing is one, with a sentence. Ctrl-C, SIGTERM and SIGHUP end it in order.
+    A closed pipe, as with ``| head``, is not an error; any other failure to write the
+    output is reported and exits with 1. On Ctrl-C, SIGTERM and SIGHUP the command is
+    stopped with its cleanup, and the exit code is 128 plus the signal number.
     """
     try:
         before = {number: signal.signal(number, _stop) for number in _SIGNALS}
-    except ValueError:  # not the main thread: signals are someone else's
+    except ValueError:  # signal handlers can only be set in the main thread
         before = {}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
@@ -56,7 +57,7 @@ def run_guarded(run: Callable[[], int]) -> int:
     except Terminated:
         return 128 + _asked[0]
     finally:
-        for number in before:  # nothing may be raised from here on
+        for number in before:  # no handler may raise from here on
             signal.signal(number, signal.SIG_IGN)
         _wake(0)
         sys.unraisablehook = hook
@@ -66,7 +67,7 @@ def run_guarded(run: Callable[[], int]) -> int:
 
 
 def termination_requested() -> bool:
-    """Say whether this process was asked to end, whatever exception that has become since."""
+    """Return whether a termination signal was received, even if its exception was replaced."""
     return bool(_asked)
 
 
@@ -74,15 +75,15 @@ def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
-            # A stand-in for a stream need not have it; one that was read from may refuse.
+            # A replaced stream may lack this method, and one that was read from may reject it.
             with contextlib.suppress(AttributeError, ValueError):
-                stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # TextIO does not promise it
+                stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
     code = 0
     try:
         code = run()
         if sys.stdout is not None:
             sys.stdout.flush()
-    except SystemExit as stop:  # Typer ends so when its own help cannot be written
+    except SystemExit as stop:  # raised by Typer when it cannot write its help
         cause = stop.__context__
         return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
     except OutputError as error:
@@ -92,20 +93,21 @@ def _run(run: Callable[[], int]) -> int:
     except Exception as error:
         if (
             termination_requested()
-        ):  # asked to end while a class was made, which Python reports otherwise
+        ):  # interrupted during class creation, where Python raises another exception
             raise Terminated from error
         raise
     return code
 
 
 def _stop(number: int, _frame: object) -> None:
-    """End the process in order.
+    """Handle a termination signal by raising ``Terminated``.
 
-    Python drops an exception that is raised while it runs a callback of its
-    own, as it does during imports; so it is raised again until it gets through.
-    What is put in order on the way out, as by ``finally``, is not cut short.
+    Python discards exceptions raised inside some of its internal callbacks, for
+    example during imports, so the exception is raised repeatedly, by a timer, until
+    it propagates. Cleanup code, such as ``finally`` blocks, is not interrupted for
+    ``_PATIENCE`` seconds.
     """
-    global _since  # noqa: PLW0603  # one process
+    global _since  # noqa: PLW0603  # signals are per process
     if number in _SIGNALS:
         _since = _since if _asked else time.monotonic()
         _asked.append(number)
@@ -115,7 +117,7 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _is_leaving() -> bool:
-    """Say whether what runs right now runs because of an earlier ``_Stopped``."""
+    """Return whether the current code is cleanup after an earlier ``Terminated``."""
     error = sys.exception()
     seen = set()
     while error is not None and id(error) not in seen:
@@ -148,6 +150,6 @@ def _exit_code(error: BaseException | None, code: int) -> int:
 
 
 def _silence() -> None:
-    """Keep Python from flushing into the same output again when it ends."""
+    """Redirect standard output to the null device, so that Python's final flush succeeds."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Options as documents and JSON spell them, and what goes by position as an option too."""
+"""Alternative spellings of options, and positional arguments that are given as options."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from memvault.arguments.parameters import Parameter, normal_key
 from memvault.errors import UsageError
 
 _NAMED = "_by_name"
-"""What ends the name under which Typer gives a positional argument's option."""
+"""Suffix of the parameter names of options for positional arguments."""
 
 
 class FlexibleCommand(typer.core.TyperCommand):
-    """A command whose options may be spelled as in JSON: ``--memoryType``, ``--RUN_AFTER``.
+    """A command whose options may be spelled like JSON keys: ``--memoryType``, ``--RUN_AFTER``.
 
-    ``keys`` has the options of the keys whose option is spelled otherwise.
+    ``keys`` maps normalized keys to options, for keys whose option has another name.
     """
 
     keys: Mapping[str, str] = MappingProxyType({})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line, each option spelled as it was declared."""
+        """Parse a command line after normalizing the spelling of its options."""
         return super().parse_args(ctx, self._normalize_options(args))
 
     def _normalize_options(self, args: list[str]) -> list[str]:
@@ -43,25 +43,25 @@ class FlexibleCommand(typer.core.TyperCommand):
                 name = known.get(normal_key(name), name)
             found.append(f"{name}{equals}{value}")
             takes = name in options and not getattr(options[name], "is_flag", False)
-            if takes and not equals:  # what follows is its value, whatever it looks like
+            if takes and not equals:  # the next word is its value, even if it starts with a dash
                 found += islice(words, 1)
         return found
 
 
 def _names(parameter: Any) -> list[str]:
-    """Return how an option of Typer's is spelled; of an argument, nothing."""
+    """Return all spellings of a Typer option; an argument has none."""
     if parameter.param_type_name == "argument":
         return []
     return [*parameter.opts, *parameter.secondary_opts]
 
 
 def option(parameter: Parameter) -> str:
-    """Return the option of an argument; of one that says yes or no, the yes."""
+    """Return the option of a parameter; of a boolean, the positive form."""
     return parameter.flag.partition("/")[0]
 
 
 def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
-    """Return hidden options for what a command takes by position: documents name arguments."""
+    """Return hidden options for the positional arguments, which the documentation names by key."""
     taken = {option(entry) for entry in parameters if not entry.arg.positional}
     return {
         f"{entry.name}{_NAMED}": (
@@ -74,10 +74,10 @@ def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[
 
 
 def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> None:
-    """Give what stands on the line by position to the arguments that have no value by name.
+    """Assign the positional values to the arguments that were not given by name.
 
     Raises:
-        UsageError: more is there than is left to be given.
+        UsageError: If there are more positional values than arguments left.
     """
     ordered = [entry for entry in parameters if entry.arg.positional]
     named = {entry.name: given.get(f"{entry.name}{_NAMED}") for entry in ordered}

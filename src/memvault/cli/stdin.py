@@ -1,4 +1,4 @@
-"""A text that is piped in where a command needs one and none is written."""
+"""Reading a required text argument from standard input if it was not given."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from memvault.errors import UsageError
 from memvault.vault import document
 
 _PATIENCE = 60.0
-"""Seconds for what is piped in to begin: some programs think before they write."""
+"""Seconds to wait for the first input from a pipe; some programs take a while to write."""
 _SILENCE = 2.0
-"""Seconds after which somebody may wonder what memvault waits for."""
+"""Seconds after which a note tells the user that memvault is waiting for input."""
 
 
 def piped(name: str, optional: bool, quiet: bool) -> str | None:
-    """Return what is piped in as the argument of a name, or None where nothing is.
+    """Read the argument ``name`` from standard input, or return None if nothing is piped in.
 
-    Standard input counts where it is a pipe, or a file that nobody has begun to
-    read: a shell's loop reads its own list. A terminal, /dev/null and a socket
-    are nothing. A pipe in which nothing comes, as a program may leave to
-    its children, is given up.
+    Standard input is read if it is a pipe, or a file at its start: one that is
+    partly read may be the list of a shell loop. Terminals, /dev/null and sockets
+    are ignored. A pipe that stays silent, such as one inherited from a parent
+    process, is given up after ``_PATIENCE`` seconds.
 
     Raises:
-        UsageError: the pipe is empty, or nothing comes.
+        UsageError: If the input is empty, or nothing arrives in time.
     """
     try:
         mode = os.fstat(0).st_mode
         begun = stat.S_ISREG(mode) and os.lseek(0, 0, os.SEEK_CUR) > 0
-    except OSError:  # it is closed
+    except OSError:  # standard input is closed
         return None
     if begun or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         return None
@@ -48,7 +48,7 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
 
 
 def _comes(seconds: float) -> bool:
-    """Say whether something, or the end, comes on standard input soon enough."""
-    with contextlib.suppress(OSError):  # Windows asks sockets only
+    """Return whether data or the end of standard input arrives within some seconds."""
+    with contextlib.suppress(OSError):  # on Windows select only supports sockets
         return bool(select.select([0], [], [], seconds)[0])
     return True

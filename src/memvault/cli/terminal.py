@@ -1,4 +1,4 @@
-"""Texts as a person likes to read them on a terminal: markdown set, matches marked."""
+"""Display of texts on a terminal: rendered markdown, highlighted matches and the pager."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def exceeds_screen(lines: Sequence[str]) -> bool:
-    """Say whether lines do not fit on the terminal, on which a long one takes several rows."""
+    """Return whether lines, wrapped at the terminal's width, need more rows than it has."""
     columns, rows = shutil.get_terminal_size()
     widths = (cell_len(_COLOURS.sub("", line)) for line in lines)
     return sum(1 + max(0, width - 1) // columns for width in widths) >= rows
 
 
 def show(text: str, root: Path | None) -> bool:
-    """Show a text in the pager that MEMVAULT_PAGER or PAGER names; say whether that worked.
+    """Show a text in the pager named by MEMVAULT_PAGER or PAGER; return whether that worked.
 
-    Without either it is less, which ends by itself at the end of a short text. An empty one,
-    and cat, is none. No folder of a vault at ``root`` is searched for it.
+    The default is less, which exits by itself if the text fits on the screen. An empty
+    value or ``cat`` disables the pager. It is not searched for in folders of the vault at
+    ``root``.
     """
     own = dict(os.environ) if root is None else process.environment(root)
     environment = {"LESS": "FRX", **own}
@@ -46,18 +47,18 @@ def show(text: str, root: Path | None) -> bool:
 Piece = tuple[str, str]
 _WORD = re.compile(r"\w+")
 _LEAST = 3
-"""Letters of a word that is marked at least where its ending is another one."""
+"""Minimum length of a word that is highlighted despite a different ending."""
 _ENDINGS = 3
-"""Letters in which a word may differ from the query's at its end."""
+"""Maximum number of final letters in which a word may differ from the query's."""
 _LONGEST = 200_000
-"""Characters of a text that is set; a longer one is shown as it is."""
+"""Maximum number of characters of a text that is rendered; a longer one is shown as it is."""
 
 
 def markdown(text: str, width: int) -> list[list[Piece]]:
-    """Return a markdown text set for a terminal of a width, as lines of pieces with their styles.
+    """Render markdown for a terminal of the given width, as lines of (text, style) pieces.
 
-    As in Obsidian a line's end is one. Nothing of it is hidden, HTML and definitions neither:
-    a person sees what an agent reads.
+    As in Obsidian, line breaks are kept. Nothing is hidden, including HTML and link
+    definitions, so that a person sees everything that an agent reads.
     """
     shown = sanitize.escape_text(text)
     if len(shown) > _LONGEST:
@@ -79,13 +80,13 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
 
 
 def highlight(line: list[Piece], query: str) -> list[Piece]:
-    """Return a line with what a query's words match in bold."""
+    """Return a line with the words that match the query in bold."""
     wanted = _query_terms(query)
     return [piece for text, style in line for piece in _pieces(text, style, wanted)]
 
 
 def _query_terms(query: str) -> list[str]:
-    """Return a query's words, folded; those that say nothing only where there are no others."""
+    """Return the distinct, folded words of a query, without stop words unless it has no others."""
     analyser = Analyser(DEFAULT_LANGUAGE)
     words = _WORD.findall(query)
     telling = [word for word in words if not analyser.is_stop_word(word)]
@@ -104,7 +105,10 @@ def _pieces(text: str, style: str, wanted: list[str]) -> list[Piece]:
 
 
 def _fits(word: str, wanted: str) -> bool:
-    """Say whether a word is another one but for its ending, or holds it in a script unspaced."""
+    """Return whether a word equals another except for its ending.
+
+    In scripts without spaces between words, the word may also contain the other.
+    """
     stem = max(_LEAST + 1, len(wanted) - _ENDINGS)
     same = word[:stem] == wanted[:stem] and len(word) >= _LEAST
     unspaced = not word.isascii() and len(wanted) > 1 and wanted in word

@@ -1,4 +1,7 @@
-"""Trust in vaults and their tools, for people: no tool, so neither ``call`` nor MCP reaches it."""
+"""The commands that grant and revoke trust in vaults and in their registered tools.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def trust(options: GlobalOptions, name: str, yes: bool) -> None:
-    """Let a registered tool run on this machine, as it is now.
+    """Allow a registered tool, in its current version, to run on this machine.
 
-    It shows the command and the files that trust covers, and asks. Once one of
-    them is changed, by a pull or an editor, the tool is not trusted any more.
+    It shows the command and the files that the trust covers, and asks. Once one of
+    these changes, for example by a pull or an edit, the tool is no longer trusted.
     """
     from memvault.plugins import trust as trusts
     from memvault.plugins.trust import fingerprint_of, interpreters_of
@@ -35,7 +38,7 @@ def trust(options: GlobalOptions, name: str, yes: bool) -> None:
 
 
 def untrust(options: GlobalOptions, name: str) -> None:
-    """Stop a registered tool from running on this machine."""
+    """Revoke the permission of a registered tool to run on this machine."""
     from memvault.plugins import trust as trusts
 
     if not name:
@@ -46,11 +49,11 @@ def untrust(options: GlobalOptions, name: str) -> None:
 
 
 def trust_vault(options: GlobalOptions, folder: str) -> None:
-    """Use a vault of another user without naming it.
+    """Trust a vault that belongs to another user, so that it is used without being named.
 
-    A vault's settings and files say what is read and run here, so one that
-    belongs to somebody else is otherwise only used where --vault or
-    MEMVAULT_VAULT names it. What was trusted lies in your own settings.
+    A vault's settings and files control what is read and run on this machine, so a
+    vault of another user is otherwise used only if --vault or MEMVAULT_VAULT names it.
+    The list of trusted vaults is in your own settings.
     """
     from memvault.settings import vaults
 
@@ -59,7 +62,7 @@ def trust_vault(options: GlobalOptions, folder: str) -> None:
 
 
 def untrust_vault(options: GlobalOptions, folder: str) -> None:
-    """Stop using a vault of another user without naming it."""
+    """Revoke the trust in a vault of another user; it is then used only when named."""
     from memvault.settings import vaults
 
     found = {"success": True, "trusted": vaults.distrust(folder)}
@@ -67,7 +70,13 @@ def untrust_vault(options: GlobalOptions, folder: str) -> None:
 
 
 def _registered(options: GlobalOptions, name: str) -> ToolFile:
-    """Return a registered tool by its name."""
+    """Return a registered tool by its name.
+
+    Raises:
+        UsageError: If the name is missing, or is that of a built-in tool.
+        Refused: If the tool's file is invalid.
+        NotFound: If there is no such tool.
+    """
     from memvault.plugins import tool_file
     from memvault.tools.core import registry
 
@@ -89,7 +98,7 @@ def _registered(options: GlobalOptions, name: str) -> ToolFile:
 
 
 def _summary(kept: ToolFile, covered: ToolFingerprint, interpreters: list[str]) -> dict[str, Any]:
-    """Return what a person should see before saying yes."""
+    """Return what is shown before the confirmation: command, covered and uncovered files."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,
         "command": shlex.join(kept.definition.command),
@@ -104,10 +113,10 @@ def _summary(kept: ToolFile, covered: ToolFingerprint, interpreters: list[str]) 
 
 
 def _ask(name: str, shown: dict[str, Any]) -> None:
-    """Ask the person at the terminal.
+    """Ask for confirmation at the terminal.
 
     Raises:
-        Refused: nobody is there, or the answer is no.
+        Refused: If there is no terminal, or the answer is no.
     """
     if not confirmation.has_terminal():
         raise Refused(

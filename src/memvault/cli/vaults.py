@@ -1,4 +1,7 @@
-"""The vault's engine, for people: no tool, so neither ``call`` nor MCP reaches it."""
+"""The commands ``vaults``, for named vaults, and ``index``, for the external search engine.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ def add(
     which: str,
     patience: float | None,
 ) -> None:
-    """Give a vault a name, by which recall --vaults and --vault take it.
+    """Register a name for a vault, for use with recall --vaults and --vault.
 
-    A memory of it is then NAME:MEMID in every command. Names lie in your own
-    settings, never in a vault. Instead of a folder it may be the address of a Milvus, for a
-    vault that another machine has sent there by index push: it can be recalled, listed and
-    shown here, as it was when it was sent last. The token is in MEMVAULT_MILVUS_TOKEN.
+    Every command then accepts NAME:MEMID for its memories. Names are stored in your own
+    settings, never in a vault. Instead of a folder, give the address of a Milvus server for
+    a vault that another machine has sent there with index push: its memories can be
+    recalled, listed and shown here, as of its last push. The token is read from
+    MEMVAULT_MILVUS_TOKEN.
     """
     from memvault.engine import remote_vaults
     from memvault.settings.vaults import add_vault
@@ -40,9 +44,9 @@ def add(
 
 
 def remove(options: GlobalOptions, name: str) -> None:
-    """Take a vault's name away; the vault stays as it is.
+    """Remove a vault's name; the vault itself is not changed.
 
-    Of one that another machine sent, what is kept here goes too.
+    For a vault that another machine sent, the data cached on this machine is deleted too.
     """
     from memvault.engine import remote_vaults
     from memvault.settings.vaults import remove_vault
@@ -53,7 +57,7 @@ def remove(options: GlobalOptions, name: str) -> None:
 
 
 def names(options: GlobalOptions) -> None:
-    """List the vaults that have names."""
+    """List the named vaults."""
     from memvault.settings.vaults import vault_table
 
     found = vault_table()
@@ -62,9 +66,9 @@ def names(options: GlobalOptions) -> None:
 
 
 def default(options: GlobalOptions, vaults: str) -> None:
-    """Choose the vaults that recall asks unasked, beside the one at hand; without names none.
+    """Set the vaults that recall searches by default besides the current one; no names, none.
 
-    recall --vaults this asks the one at hand alone.
+    recall --vaults this searches only the current vault.
     """
     from memvault.settings.vaults import set_default
 
@@ -78,14 +82,14 @@ def _told(options: GlobalOptions, command: str, found: dict[str, object]) -> Non
 
 
 def push(options: GlobalOptions, take_over: bool, to: str) -> None:
-    """Send the vault to the engine that [index] in memvault.toml names, or what differs.
+    """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
 
-    From then on recall asks there. The first time the vault gets an id, which memvault.toml
-    keeps, and this machine becomes the one that sends it. The token is in
-    MEMVAULT_MILVUS_TOKEN, and is sent to the first engine that gets a vault from here; --to
-    ADDRESS allows sending it to another that memvault.toml names. Killed, it goes on where it
-    was the next time. With --take-over this machine sends it from now on, as after the vault was
-    moved to another folder.
+    From then on recall searches there. The first push gives the vault an id, which is
+    written to memvault.toml, and makes this machine the one that sends the vault. The token
+    is read from MEMVAULT_MILVUS_TOKEN, and is sent to the first engine that gets a vault from
+    here; --to ADDRESS allows sending it to another one that memvault.toml names. An
+    interrupted push is resumed by the next one. --take-over makes this machine the sender
+    from now on, for example after the vault was moved to another folder.
     """
     from memvault.engine import publish
 
@@ -98,7 +102,7 @@ def push(options: GlobalOptions, take_over: bool, to: str) -> None:
 
 
 def status(options: GlobalOptions) -> None:
-    """Compare what this machine has sent to the engine with what that holds."""
+    """Compare what this machine has sent to the engine with the engine's contents."""
     from memvault.engine import publish
 
     workspace = options.workspace()
@@ -111,9 +115,9 @@ def status(options: GlobalOptions) -> None:
 
 
 def drop(options: GlobalOptions, every: bool, yes: bool) -> None:
-    """Take the vault out of its engine; recall answers from this machine again.
+    """Delete the vault from its engine; recall then uses this machine's index again.
 
-    With --all the collections go, with what other vaults have there. No file changes.
+    --all deletes the collections, including the data of other vaults. Files are not changed.
     """
     from memvault.engine import publish
 

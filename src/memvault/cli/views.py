@@ -1,4 +1,4 @@
-"""What some forms need said in another way than the result says it."""
+"""Conversions of results for the forms that need other keys than the result has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Result = Mapping[str, Any]
 
 
 def _part(held: Result) -> Result:
-    """Say where a part of a memory ends, where it is not the whole."""
+    """Add the end of a part of a memory, unless it is the whole memory."""
     end = held["offset"] + held["length"]
     return {**held, "end": end} if held["length"] < held["totalLength"] else held
 
 
 def _shown(found: Result) -> Result:
-    """Say of a part of a memory where it is, and what the whole is."""
+    """Add the end of each part of a memory and the total length."""
     if "parts" not in found:
         return found
     total = found["totalLength"]
@@ -44,7 +44,7 @@ def _about(metadata: Result) -> Result:
 
 
 def _tree(found: Result) -> Result:
-    """Put nested tags below the one that they are in, each with its last part."""
+    """Indent nested tags below their parent, and shorten each to its last part."""
     entries = [
         {**entry, "name": "  " * entry["tag"].count("/") + entry["tag"].rpartition("/")[2]}
         for entry in found["tags"]
@@ -53,17 +53,17 @@ def _tree(found: Result) -> Result:
 
 
 def _renamed(found: Result) -> Result:
-    """Say before a renaming how the memory would be called."""
+    """Show the memory as it would be after a renaming that is not confirmed yet."""
     return {**found, **found["after"]} if "after" in found else found
 
 
 def _forgotten(found: Result) -> Result:
-    """Give the token only where there is something to confirm."""
+    """Show the confirmation token only if there is something to confirm."""
     return {**found, "token": found["confirmToken"]} if found.get("candidates") else found
 
 
 def _consolidated(found: Result) -> Result:
-    """Put contradicting statements below each other; say how to write what is proposed."""
+    """Flatten contradictory statements to a list; note if there are proposals to apply."""
     statements = [
         {**said, "text": f"but {said['text']}" if place else said["text"]}
         for entry in found.get("contradictions", ())
@@ -75,7 +75,10 @@ def _consolidated(found: Result) -> Result:
 
 
 def _events(found: Result) -> Result:
-    """Say who speaks in each event; a sender in an event of another kind counts for nothing."""
+    """Add a heading and a text to each event.
+
+    Only talks and space messages have a sender; the field is ignored in other events.
+    """
     from memvault.agents.messages.inbox import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
     events = []
@@ -94,7 +97,7 @@ def _events(found: Result) -> Result:
 
 
 def _changes(found: Result) -> Result:
-    """Put what was done to each file into a line."""
+    """Add the lines that list the changed files of each change."""
     changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in found["changes"]]
     return {**found, "changes": changes}
 
@@ -106,7 +109,7 @@ def _undone(found: Result) -> Result:
 
 
 def _file_lines(files: list[Result]) -> str:
-    """Say what was done to files, a line each."""
+    """Format what was done to each file, one line per file."""
     return "\n".join(
         "  ".join(
             part
@@ -118,7 +121,7 @@ def _file_lines(files: list[Result]) -> str:
 
 
 def _examined(found: Result) -> Result:
-    """Say how many findings stand, of which kind."""
+    """Add a summary with the number of findings of each severity."""
     words = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
     nothing = "Nothing of that is wrong" if "only" in found else "Nothing is wrong"
     told = ", ".join(words) if any(found["counts"].values()) else nothing
@@ -127,19 +130,19 @@ def _examined(found: Result) -> Result:
 
 
 def _emptied(found: Result) -> Result:
-    """Give the token only where there is something to confirm, and no count of nothing."""
+    """Show the token only if there is something to confirm, and hide a count of zero."""
     shown = {**found, "deletedFiles": found.get("deletedFiles") or None}
     return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
 
 
 def _graded(found: Result) -> Result:
-    """Say it where all that was found is weak."""
+    """Add a note if even the best match is weak."""
     hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
     return {**found, "hardly": hardly}
 
 
 def _recalled(found: Result) -> Result:
-    """Leave out the passage of a memory that is there as a whole."""
+    """Leave out the passage of memories whose whole content is shown."""
     entries = [
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]

@@ -1,1 +1,1 @@
-"""The tools: typed functions, their registry, and the one way to run them."""
+"""The tools: typed functions, their registry, and the code that runs them."""

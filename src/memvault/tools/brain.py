@@ -1,4 +1,4 @@
-"""The brain's tools: the few memories that an agent holds in its context."""
+"""Tools for active memory: the memories that an agent keeps in its context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 group = ToolGroup("brain", "Active memory and context", place=20)
 
 _LOOKED_AT = 100
-"""Memories that are asked for at least: the order of an answer is not that of similarity."""
+"""Minimum number of memories to search for, since search results are not sorted by probability."""
 _MEM_ID = "memId or its beginning, path, or exact title"
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
@@ -48,10 +48,10 @@ def memory_create(
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
 ) -> dict[str, Any]:
-    """Create a memory and hold it in active memory.
+    """Create a memory and load it into active memory.
 
-    It gets a new memId, also where another memory has the same name. What the
-    budget pushed out of active memory is named under evicted.
+    It always gets a new memId, even if another memory has the same name. Memories
+    evicted from active memory to stay within the budget are listed under evicted.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import create
@@ -61,7 +61,7 @@ def memory_create(
     result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         held = _active(call).load(memory)[2]
-    except MemvaultError as error:  # the memory is safe, and a second one would be wrong
+    except MemvaultError as error:  # the file is written; a failure would cause a duplicate
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
     return {**result, "evicted": _evicted_ids(call, held)}
@@ -90,12 +90,12 @@ def memory_load(
 ) -> dict[str, Any]:
     """Load a memory into active memory by memId, or long-term memories by a query.
 
-    By memId: what was held of the memory is replaced; where the budget is used
-    up, the least recently used others are evicted. A piece is at most 20,000
-    characters long and never larger than the budget; the result says where it
-    was cut, and offset loads the rest.
-    By query: whole texts, the likeliest first. similarity is the chance that one answers, and
-    strength says it in a word; both mean the same in every vault.
+    By memId: replaces the part of the memory that was loaded before; if the budget is
+    exceeded, the least recently used other memories are evicted. A part has at most 20,000
+    characters and never exceeds the budget; the result says where it was cut, and offset
+    loads the rest.
+    By query: full texts, the most probable first. similarity is the probability that the
+    memory answers the query, strength the same as a word; both are comparable across vaults.
     """
     if query is not None:
         _refuse_mix("query", memId=mem_id, offset=offset, length=length)
@@ -116,7 +116,10 @@ def _refuse_mix(given: str, **others: object) -> None:
 
 
 def _likely_first(found: Sequence[RecallResult]) -> list[RecallResult]:
-    """Order what was found by its chance; an older memory stays behind a newer about one thing."""
+    """Sort results by probability, keeping an older memory after a newer one on the same subject.
+
+    Memories that are not current come last.
+    """
     chances = {entry.memory.mem_id: entry.probability for entry in found}
 
     def order(entry: RecallResult) -> tuple[bool, float, bool]:
@@ -124,13 +127,13 @@ def _likely_first(found: Sequence[RecallResult]) -> list[RecallResult]:
         most = min(entry.probability, chances.get(newer, 1.0))
         return not entry.standing.is_current, -most, bool(newer)
 
-    return sorted(found, key=order)  # stable: of equals the better ranked first
+    return sorted(found, key=order)  # stable: equal results keep their rank
 
 
 def _found_for(
     call: Call, query: str, threshold: float | None, limit: int, expression: str | None
 ) -> dict[str, Any]:
-    """Return the memories that fit a query well enough, the most likely first."""
+    """Return the memories that match a query well enough, the most probable first."""
     from memvault.index.protocol import BEST_EFFORT
     from memvault.recall.answer import RecallRequest
 
@@ -171,7 +174,7 @@ def _found_for(
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
-    """Return what a filter can ask for by the same names, but for an alias that is the title."""
+    """Return the metadata under the names used in filters, without an alias equal to the title."""
     known = {"id", "aliases"} if memory.aliases == (memory.title,) else {"id"}
     own = {key: value for key, value in memory.metadata.items() if key not in known}
     return {
@@ -239,8 +242,8 @@ def memory_mutate(
 ) -> dict[str, Any]:
     """Replace the text of a memory in active memory, and in its file.
 
-    The old text is kept as a revision; front matter stays as it is. A memory that is not in
-    active memory is refused. Afterwards the whole text is held.
+    The old text is kept as a revision; front matter is not changed. The memory must be in
+    active memory. Afterwards its whole text is loaded.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import edit
@@ -259,7 +262,7 @@ def memory_mutate(
     except MemvaultError as error:
         if not result:
             raise
-        # The file has its new text; who was told otherwise would change it again.
+        # The file already has its new text; a failure would make the caller change it again.
         call.notes.append(f"active memory was not brought up to date: {error.message}")
         return result
     return {**result, "evicted": _evicted_ids(call, held)}
@@ -308,10 +311,10 @@ def memory_active(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List active memory, last used first: sizes in tokens, and what is left of the budget.
+    """List active memory, last used first, with sizes in tokens and the remaining budget.
 
-    Sizes are of the files as they are now. A memory whose file is gone leaves
-    the set, with a warning; one that has grown past the budget pushes others out.
+    Sizes are those of the current files. A memory whose file is missing is removed from
+    the set, with a warning; if one has grown past the budget, others are evicted.
     """
     active = _active(call)
     held = active.refresh()
@@ -345,7 +348,7 @@ def memory_active(
 
 
 def _evicted_ids(call: Call, held: ActiveSet) -> list[str]:
-    """Return the memIds that the budget pushed out; note what else is to be said."""
+    """Return the memIds evicted by the budget, and add the set's notes to the call's."""
     call.notes += held.notes()
     return [piece.mem_id for piece in held.evicted]
 

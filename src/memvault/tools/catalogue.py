@@ -1,4 +1,4 @@
-"""The tools about tools: list them, register one of the vault's own, call one by its name."""
+"""Tools about tools: list them, register a vault's own tool, call one by its name."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def get_available_tools(
     limit: Annotated[int | None, Arg("How many at most; all by default", minimum=1)] = None,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List the tools of this vault: the program's own, and those that are registered in it.
+    """List the tools of this vault: the built-in ones, and those registered in it.
 
-    For a registered tool it says whether it may run on this machine.
+    trusted says whether a registered tool may run on this machine.
     """
     from memvault.plugins import tool_file, trust
     from memvault.tools.core import available, plugin_tools, reference
@@ -68,11 +68,11 @@ def register_tool(
     timeout: ToolTimeout = None,
     documentation: Annotated[str | None, Arg("Markdown for people, the file's body")] = None,
 ) -> dict[str, Any]:
-    """Register a tool of the vault's own: a program, kept as tools/NAME.md.
+    """Register a tool in the vault: a program, defined in tools/NAME.md.
 
-    A registered tool of the same name is replaced, and kept as a revision. The program gets its
-    arguments as one JSON object on standard input and prints its result as another. It runs
-    only after a person on this machine has typed memvault tools trust NAME.
+    It replaces a registered tool of the same name, which is kept as a revision. The program
+    reads its arguments as one JSON object from standard input and prints its result as one. It
+    only runs after a person on this machine has run memvault tools trust NAME.
     """
     from memvault.plugins import tool_file, trust
 
@@ -116,12 +116,12 @@ def call_tool(
         dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
     ] = None,
 ) -> Mapping[str, Any]:
-    """Call any tool by its exact name; the result is that tool's own."""
+    """Call any tool by its exact name, and return that tool's result."""
     from memvault.tools.core import invoke, registry
 
     own = registry.find("call_tool")
     given = parameters or {}
-    while normal_name(tool_name) in ("call_tool", "call"):  # a call of a call is that call
+    while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
         bound = own.bind(given)
         tool_name, given = bound["tool_name"], bound.get("parameters") or {}
     return invoke.call_nested(call, tool_name, given)

@@ -1,4 +1,4 @@
-"""The historian's tools that change and take away: compound, forget."""
+"""Tools that change and delete memories: compound and forget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ group = ToolGroup("historian", place=11)
 
 _MOST_FORGOTTEN = 1_000
 _FITTING = 0.12
-"""More than a fair memory needs: what is only near is not to go with what is meant."""
+"""Default threshold; higher than that of fair results, so that loosely related memories stay."""
 
 
 @group.tool("memory_compound", "compound", destructive=True)
@@ -47,8 +47,8 @@ def memory_compound(
 ) -> dict[str, Any]:
     """Compound a memory: add to what is known instead of writing it twice.
 
-    Front matter, comments and whatever is not named stay byte for byte. Without
-    a clear target nothing is written and the candidates are named.
+    Front matter, comments and all other text are preserved byte for byte. Without
+    a clear target nothing is written and the candidates are listed.
     """
     from memvault.memories import edit
     from memvault.vault import paths
@@ -81,12 +81,12 @@ def memory_forget(
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Confirm = None,
 ) -> dict[str, Any]:
-    """Forget memories: show what would go, and move it to the trash once confirmed.
+    """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is good for exactly the files shown, with the contents they had.
-    Forgotten files come back with memvault restore.
+    A token is only valid for the files shown, with the contents they had then.
+    memvault restore brings forgotten files back.
 
-    An empty query with a filter means all that pass it.
+    An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
     from memvault.recall.answer import memory_reference

@@ -1,4 +1,4 @@
-"""The tool that makes facts and procedures of what repeats over episodes."""
+"""The tool that derives facts and procedures from repeated episodes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def consolidate_memories(
 ) -> dict[str, Any]:
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
-    A statement that several episodes make becomes a fact, a sequence of actions that mostly
-    went well a procedure. Facts that say the same are merged. What is unimportant, old and was
-    never returned on this machine by recall, show, load or context is archived: it stays a
-    file, and recall still finds it. Contradictions are only shown, once for each thing. Once
-    applied, the result has what was written.
+    A statement made in several episodes becomes a fact, a sequence of actions that mostly
+    succeeded a procedure. Facts with the same meaning are merged. Memories that are
+    unimportant, old and were never returned on this machine by recall, show, load or context
+    are archived: they stay files, and recall still finds them. Contradictions are only
+    reported, once per subject. With apply, the result lists what was written.
     """
     if not apply:
         given = _inputs(call, days)
@@ -109,7 +109,7 @@ def _result(
     extracted: ExtractorOutput | None,
     written: Mapping[str, Memory] | None,
 ) -> dict[str, Any]:
-    """Return proposals as the tool's result; once applied, only those that were written."""
+    """Return proposals as the tool's result; after applying, only those that were written."""
     from memvault.consolidation.proposals import origin
     from memvault.recall.answer import memory_reference
 

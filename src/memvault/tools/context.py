@@ -1,4 +1,4 @@
-"""The context tool: what an agent should know, as one block for its system prompt."""
+"""The context tool: builds one block for an agent's system prompt."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def context(
         int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", minimum=0)
     ] = _DEFAULT_BUDGET,
 ) -> dict[str, Any]:
-    """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
+    """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
-    What does not fit the budget is left out from the end and named under cut.
+    Entries that exceed the budget are left out from the end and counted under cut.
 
-    Sections come in this order of importance, dated and fenced as data. Due plans become events
-    in the inbox; no event is taken out. With nothing to say, the block is empty.
+    Sections come in this order of importance, dated and marked as data. Due plans become events
+    in the inbox; no event is removed from it. If there is nothing to include, the block is empty.
     """
     from memvault.agents import prompt
     from memvault.agents.prompt import RECALLED, gather

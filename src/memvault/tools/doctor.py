@@ -1,4 +1,4 @@
-"""The tool that finds what is wrong in a vault, and puts it right where it can."""
+"""The tool that checks a vault for problems and fixes those that it can."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def vault_doctor(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Find what is wrong in the vault: broken, doubled, lost or left-over files, links, vectors.
+    """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
-    Each finding has a code, a severity, a file, and what --fix would do. Fixes of
-    memories are one change that undo takes back; what would be deleted for good is so
-    only where its code is named. The command ends with 1 where an error stands.
+    Each finding has a code, a severity, a file, and what --fix would do. All fixes of
+    memories are one change that undo reverts; anything to be deleted permanently is only
+    deleted if its code is named with only. The command exits with 1 if an error remains.
     """
     from memvault.doctor import doctor
 

@@ -1,4 +1,4 @@
-"""The tools for episodes: what an agent experienced, told once and recalled by likeness."""
+"""Tools for episodes, the experiences of an agent: store them and recall similar ones."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LONGEST_AGO = 100_000
 
 
 class EpisodeOutcome(TypedDict):
-    """An outcome; it may hold any further keys."""
+    """An outcome; it may have any further keys."""
 
     type: Annotated[str, Arg("A word for it, such as success or action_error")]
 
 
 def _outcome(text: str) -> dict[str, Any]:
-    """Read one outcome as the command line spells it."""
+    """Parse an outcome from the command line: ``TYPE``, ``TYPE:TEXT`` or a JSON object."""
     import json
 
     if text.lstrip().startswith("{"):
@@ -102,9 +102,9 @@ def store_episode(
 ) -> dict[str, Any]:
     """Store an episode: the situation, what was done, and the outcome.
 
-    success in the result says how the episode went: it has outcomes, and fewer
-    than 30 % of them have the type action_error. It is stored either way; one
-    that could not be stored has error in the result.
+    success in the result says whether the episode succeeded: it has outcomes, and
+    fewer than 30 % of them have the type action_error. It is stored either way; if
+    storing failed, the result has error instead.
     """
     from memvault.memories import episodes
 
@@ -130,10 +130,10 @@ def recall_similar_experience(
         float, Arg("Leave out what matters less", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
 ) -> dict[str, Any]:
-    """Recall episodes that are like a situation, the best first.
+    """Recall episodes similar to a situation, the best first.
 
-    distance is 0 for the same meaning and 1 for nothing in common. What is weak as recall
-    has it, and what is archived, is left out; plain recall finds both.
+    distance is 0 for the same meaning and 1 for nothing in common. Weak matches, in the
+    sense of recall, and archived episodes are left out; plain recall finds both.
     """
     from memvault.memories import episodes, experience_search
 
@@ -202,7 +202,7 @@ def _latest(
 
 
 def _fields(memory: Memory) -> dict[str, Any]:
-    """Return what is said of an episode."""
+    """Return an episode as an entry of a result."""
     from memvault.memories.episodes import episode_of, summary
 
     episode = episode_of(memory)

@@ -1,4 +1,4 @@
-"""The tools for facts and procedures, and for all that is known of a situation at once."""
+"""Tools for facts and procedures, and to recall everything relevant to a situation at once."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def recall_fact(
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.
 
-    accessCount says how often a fact was recalled on this machine, by any tool
-    and this time included. distance is 0 for the same meaning and 1 for nothing in common.
-    What is weak as recall has it, and what is archived, is left out; plain recall finds both.
+    accessCount is how often a fact was recalled on this machine by any tool, including
+    this call. distance is 0 for the same meaning and 1 for nothing in common. Weak matches,
+    in the sense of recall, and archived facts are left out; plain recall finds both.
     """
     from memvault.memories import experience_search, facts
 
@@ -81,10 +81,10 @@ def update_fact(
         float | None, Arg("How sure it is now, from 0 to 1", minimum=0, maximum=1)
     ] = None,
 ) -> dict[str, Any]:
-    """Update a fact: another text, another confidence, or both.
+    """Update the text of a fact, its confidence, or both.
 
-    The old text stays in the history. A title made from it changes too; memId and file name
-    stay.
+    The old text stays in the history. A title derived from it changes too; memId and file
+    name do not.
     """
     from memvault.memories import facts
 
@@ -113,10 +113,10 @@ def store_procedure(
         str | None, Arg("Its place in the tree of skills, as in combat.melee.swords")
     ] = None,
 ) -> dict[str, Any]:
-    """Store a procedure: how something is done, under a name of its own.
+    """Store a procedure: how something is done, under a unique name.
 
-    If one of that name exists, its prompt is updated; its success rate and count stay, and the
-    old text stays in the history.
+    If one of that name exists, its prompt is updated; its success rate and usage count do not
+    change, and the old text stays in the history.
     """
     from memvault.memories import procedures
 
@@ -150,8 +150,8 @@ def recall_procedure(
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
 
-    A procedure fits if its name shares a word with the context, or if it is not weak as recall
-    has it. Archived ones are left out, and those that were replaced or have ended.
+    A procedure fits if its name shares a word with the context, or if it matches better than
+    weak, in the sense of recall. Archived, replaced and expired procedures are left out.
     """
     from memvault.memories import procedures
 
@@ -181,9 +181,9 @@ def update_success_rate(
         Arg("How it went; on the command line --success or --failure", flag="--success/--failure"),
     ],
 ) -> dict[str, Any]:
-    """Count one more use of a procedure, and how it went.
+    """Record one more use of a procedure, and whether it succeeded.
 
-    The success rate is a moving average: a tenth of it is the latest outcome.
+    The success rate is a moving average in which the latest outcome has a weight of one tenth.
     """
     from memvault.memories import procedures
 
@@ -200,9 +200,9 @@ def recall_memory(
 ) -> dict[str, Any]:
     """Recall what is known of a situation: facts, experiences and procedures.
 
-    At most 5 facts, 3 experiences of an importance of 0.3 or more, and the
-    procedures with a success rate of 0.6 or more, each as a text; what is weak is left out,
-    and facts that were replaced or have ended. sources has their memIds in the same order.
+    Returns the texts of at most 5 facts, at most 3 experiences with an importance of 0.3 or
+    more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
+    expired facts are left out. sources lists their memIds in the same order.
     """
     from memvault.memories import episodes, experience_search, facts, procedures
 

@@ -1,4 +1,4 @@
-"""Tools for a vault that is shared with git."""
+"""Tools for sharing a vault with git."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
 
 @group.tool("git_init", "git init", idempotent=True, scope="all")
 def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
-    """Set the vault up in git: a repository where there is none, and a merge driver for memories.
+    """Set the vault up in git: a repository if there is none, and a merge driver for memories.
 
-    .gitignore and .gitattributes get the lines that they lack. Doing it again
-    changes nothing. Nothing is committed. What git would run of a repository that is there,
-    or what of that has changed, is shown first and has to be confirmed.
+    Missing lines are added to .gitignore and .gitattributes. Running it again changes
+    nothing. Nothing is committed. Programs that an existing repository would make git run,
+    or changes in them, are shown first and must be confirmed.
     """
     from memvault.git import setup
 
@@ -33,12 +33,13 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 
 @group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
 def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
-    """Sync the vault: commit all changes, put them on top of what others pushed, and push.
+    """Sync the vault: commit all changes, rebase them onto what others pushed, and push.
 
-    Nothing is forced. Headers are merged by key, lists as sets, texts as git does. A memory
-    whose text both sides changed is kept as two files that name each other in conflict_with;
-    what one side deleted and the other changed stays. This uses the network. What git would
-    run of a repository that is new here has to be confirmed, as for git init.
+    Nothing is force-pushed. Headers are merged by key, lists as sets, texts as git does. A
+    memory whose text both sides changed is kept as two files that refer to each other in
+    conflict_with; a file that one side deleted and the other changed is kept. This uses the
+    network. Programs that a repository new to this machine would make git run must be
+    confirmed, as for git init.
     """
     from memvault.git.sync import sync
 
@@ -47,9 +48,9 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 
 @group.tool("git_status", "git status", read_only=True, scope="all")
 def git_status(call: Call) -> dict[str, Any]:
-    """Show how the vault is in git: branch, remote, what waits, and memories kept as two files.
+    """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.
 
-    Git itself is not asked before somebody at this machine allowed it with git init or sync.
+    Git itself is not run until a person on this machine has allowed it with git init or git sync.
     """
     from memvault.git.setup import status
 
@@ -57,11 +58,11 @@ def git_status(call: Call) -> dict[str, Any]:
 
 
 def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotAllowed) -> None:
-    """Make sure that what git would run was confirmed.
+    """Check that the programs that git would run were confirmed.
 
     Raises:
-        Conflict: it is not what was confirmed.
-        Refused: nothing was.
+        Conflict: If something else was confirmed.
+        Refused: If nothing was confirmed.
     """
     token = token_of(asked.covered)
     if not is_confirmed(confirm, token, "what git would run here now"):

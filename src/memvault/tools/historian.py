@@ -1,4 +1,4 @@
-"""The historian's tools that look and add: types, remember, recall."""
+"""Tools that add and recall memories: types, remember and recall."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def memory_remember(
 ) -> dict[str, Any]:
     """Remember something: write a new memory, never over an existing one.
 
-    The result names existing memories that are near to it, so that one of them can be
-    compounded instead if it says the same. With filePath that memory gets the new content; the
-    old content is kept as a revision.
+    The result lists similar existing memories, so that one of them can be compounded instead
+    if it says the same. With filePath that memory gets the new content; the old content is
+    kept as a revision.
     """
     from memvault.memories import create
     from memvault.vault import paths
@@ -117,7 +117,7 @@ def memory_remember(
 
 
 def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
-    """Return the nearest memories that are near; a memory is safe on disk before this is asked."""
+    """Return the most similar memories; called after the new memory is written to disk."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import NO_WAIT
     from memvault.recall.answer import RecallRequest, memory_reference
@@ -210,15 +210,15 @@ def memory_recall(
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.
 
-    strength says how well a memory fits: strong, fair or weak, the same in every vault; best is
-    that of the strongest. What another memory supersedes, and what has ended or not begun, is
-    marked and comes after what is so.
+    strength says how well a memory fits: strong, fair or weak, comparable across vaults; best
+    is that of the strongest. Memories that are superseded, expired or not yet valid are marked
+    and listed after current ones.
 
-    Scores rank within one answer. With asOf later memories are not there, and a text is as it
-    was then, as far as a kept revision shows it; what was deleted since is not known. With
-    include the agent's own values, goals and plans (state), or its spaces and inbox (messages),
-    are searched by words too, and listed apart under others; score there is the share of the
-    query's words that are in it.
+    Scores are only comparable within one result. With asOf later memories are left out, and
+    texts are as they were then, if a kept revision shows it; memories deleted since are missing.
+    With include the agent's own values, goals and plans (state), or its spaces and inbox
+    (messages), are searched by keywords too, and listed separately under others; score is there
+    the share of the query's words that an entry contains.
     """
     from memvault import clock
     from memvault.recall.answer import RecallRequest

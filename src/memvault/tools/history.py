@@ -1,4 +1,4 @@
-"""Tools for what was: log, diff, undo, and the trash."""
+"""Tools for the history of a vault: log, diff, undo, and the trash."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def memory_log(
 ) -> dict[str, Any]:
     """Show what was changed, when, and by which tool and agent, newest first.
 
-    A revision is what the file was before that change; diff compares it and
-    restore puts it back. Edits by hand are not listed; edited says that there
-    was one since the last change here.
+    A revision is the file as it was before that change; diff compares it and
+    restore puts it back. Edits by hand are not listed; edited says whether there
+    was one since the last change listed.
     """
     from memvault.history import log
 
@@ -69,7 +69,7 @@ def memory_diff(
         str, Arg("The later revision; what the file is now by default", positional=True)
     ] = "",
 ) -> dict[str, Any]:
-    """Show what differs between two revisions of a memory, or between one and now."""
+    """Show the differences between two revisions of a memory, or between one and now."""
     from memvault.history import log
 
     return log.compare_revisions(
@@ -89,10 +89,10 @@ def memory_undo(
     limit: Annotated[int | None, Arg("How many to list", minimum=1, default=LISTED)] = None,
     offset: Annotated[int | None, Arg("Where to go on listing", minimum=0, default=0)] = None,
 ) -> dict[str, Any]:
-    """Undo the last change by a tool: every file goes back to what it was before.
+    """Undo the last change by a tool: restore every file to its state before.
 
-    Again, it undoes the one before that. An undo is a change too and can be
-    undone by its changeId. Where a file has changed since, nothing is undone.
+    Called again, it undoes the change before that. An undo is a change too and can
+    be undone by its changeId. If a file has changed since, nothing is undone.
     """
     from memvault.history import log, undo
 
@@ -122,7 +122,7 @@ def memory_undo(
 
 @group.tool("trash_list", "trash list", read_only=True)
 def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List what was forgotten and can be restored, newest first."""
+    """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import delete
 
     shown, whole = paginate(delete.trash(call.store), limit, offset)
@@ -137,9 +137,9 @@ def trash_empty(
     ] = None,
     confirm: Confirm = None,
 ) -> dict[str, Any]:
-    """Delete what is in the trash for good: show what would go, and delete it once confirmed.
+    """Delete the trash permanently: preview it, and delete it once confirmed.
 
-    Nothing brings it back after that, undo neither.
+    The deleted files cannot be restored, not even with undo.
     """
     from memvault.memories import delete
 

@@ -1,4 +1,4 @@
-"""Tools for what memories say of each other: their links, and names that links follow."""
+"""Tools for links between memories, and for renaming, which rewrites links."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def memory_rename(
 ) -> dict[str, Any]:
     """Rename or move a memory, and rewrite the links to it.
 
-    Its memId stays. Links in texts and headers keep their form, alias and heading; what is
-    in code stays. Where other memories change, they are shown first and written once
-    confirmed. It is one change to undo.
+    Its memId does not change. Links in texts and headers keep their form, alias and heading;
+    links in code are not rewritten. If other memories change, they are shown first and written
+    once confirmed. It is one change to undo.
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
@@ -97,9 +97,9 @@ def memory_links(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List what a memory links to: wikilinks, embeds, markdown links, and names in its header.
+    """List the links of a memory: wikilinks, embeds, markdown links, and names in its header.
 
-    A link that leads to no memory has no memId.
+    A link whose target does not exist has no memId.
     """
     memory = call.engine.resolve(name)
     shown, whole = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
@@ -113,7 +113,7 @@ def memory_backlinks(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List the memories that link to a memory, with each line that does."""
+    """List the memories that link to a memory, with each line that contains a link."""
     from memvault.recall.answer import memory_reference
 
     memory = call.engine.resolve(name)
@@ -126,7 +126,7 @@ def memory_backlinks(
 
 @group.tool("memory_orphans", "orphans", read_only=True)
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List memories without links: none leads to them, and they lead to no other."""
+    """List memories without links to or from other memories."""
     from memvault.model import is_example
     from memvault.recall.answer import memory_reference
 
@@ -171,12 +171,12 @@ def _kind(found: ResolvedLink) -> dict[str, Any]:
 
 
 def _row(found: ResolvedLink) -> int:
-    """Return the number of a link's line in its text, from 0; -1 in a header."""
+    """Return the index of a link's line in its text, from 0; -1 for a link in a header."""
     return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
 
 
 def _where(call: Call, found: ResolvedLink) -> dict[str, Any]:
-    """Return the line that a link stands in, and its number in the file."""
+    """Return the line that contains a link, and its number in the file; or its header key."""
     if found.link is None:
         return {"key": found.key}
     from memvault.vault import document

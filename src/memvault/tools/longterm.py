@@ -1,4 +1,4 @@
-"""The long-term memory tools: save a text, load by a query (with ``memory_load``), delete."""
+"""Tools for long-term memory: save and delete; ``memory_load`` loads texts by a query."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def memory_save(
     """Save a text as a new memory, exactly as it is.
 
     Metadata becomes front matter, so that load --query and recall can filter
-    by it. Keys that the vault sets itself, such as created, are refused.
+    by it. Keys that memvault sets itself, such as created, are rejected.
     """
     from memvault.memories import create
 
@@ -77,9 +77,8 @@ def memory_delete(
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 
-    An id that names no memory is listed under missing, which is not an error; one that several
-    memories share is refused, and nothing is deleted. Deleted memories come back with memvault
-    restore.
+    An id without a memory is listed under missing, which is not an error; for an ambiguous id
+    the call is refused, and nothing is deleted. memvault restore brings deleted memories back.
     """
     from memvault.memories import delete
 

@@ -1,4 +1,4 @@
-"""The tools for skills: the dotted tree of procedures, and using one of them."""
+"""Tools for skills: browse procedures by their dotted skill ids, and use one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ group = ToolGroup("skills", "Skills", place=60)
 
 @group.tool("list_skill_categories", "skills categories", read_only=True)
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List the categories of skills, the first parts of their ids, with how many each has.
+    """List the categories of skills, the first parts of their ids, with the number of skills.
 
-    A skill is a procedure that carries a skillId; archived ones are left out.
+    A skill is a procedure that has a skillId; archived ones are left out.
     """
     from memvault.memories import procedures
 
@@ -85,9 +85,9 @@ def use_skill(
 ) -> dict[str, Any]:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
-    Nothing is counted as a success or failure here; update_success_rate does that. If no
-    procedure has the skillId, the call fails and leaves a request for it in a file of the
-    agent, one for each skill and action. Storing a procedure with that skillId answers it.
+    Success or failure is not recorded here but with update_success_rate. If no procedure has
+    the skillId, the call fails and writes a request for it to a file of the agent, one per
+    skill and action. Storing a procedure with that skillId answers the request.
     """
     from memvault.memories import procedures
 
@@ -113,7 +113,7 @@ def use_skill(
 
 
 def _requested(call: Call, skill_id: str, action: str) -> NotFound:
-    """Ask for a skill that nobody has described; return the error that says so."""
+    """File a request for a skill that does not exist; return the error that reports it."""
     from memvault.agents import agent_files
     from memvault.agents.address import agent_lock
 

@@ -1,4 +1,4 @@
-"""The tools of spaces: enter, send, read."""
+"""Tools for spaces, the shared channels of agents: enter, send, read and list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def enter_space(
     space: Annotated[str, Arg("The space's id or name", key="spaceId", positional=True)],
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
 ) -> dict[str, Any]:
-    """Enter a space: become its member, read its last messages, and send to it from now on.
+    """Enter a space: become a member, read its last messages, and send to it from now on.
 
     A space that does not exist is created, with no history.
     """
@@ -44,7 +44,7 @@ def send_message(
     call: Call,
     text: Annotated[str, Arg("The message", positional=True, text=True)],
 ) -> dict[str, Any]:
-    """Send a message to the space entered last; every other member's inbox gets an event."""
+    """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
     call.notes += spaces.warnings
@@ -71,7 +71,7 @@ def read_messages(
 
 @group.tool("list_spaces", "space list", read_only=True)
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List the spaces: who is in each, how many messages it has, and when the last was sent."""
+    """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)
     shown, whole = paginate(spaces.every(), limit, offset, "There are no spaces")
     found = []

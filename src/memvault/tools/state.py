@@ -1,4 +1,4 @@
-"""Tools for what an agent keeps from one conversation to the next: key-values, goals, plans."""
+"""Tools for the state that an agent keeps between conversations: key-values, goals, plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 
 
 class KeyValue(TypedDict):
-    """A value under a key."""
+    """A key and its value."""
 
     key: Annotated[str, Arg("One line that names the value")]
     value: Annotated[str, Arg("Any text", text=True)]
@@ -83,7 +83,7 @@ class PlanItem(TypedDict):
 
 
 def _pair(word: str) -> dict[str, str]:
-    """Read a key and its value as the command line spells them."""
+    """Parse ``KEY=VALUE`` from the command line."""
     key, sign, value = word.partition("=")
     if not sign:
         raise UsageError(
@@ -104,7 +104,7 @@ def _delete(
     delete: Callable[[MemoryStore, Address, list[str]], list[str]],
     names: list[str],
 ) -> dict[str, Any]:
-    """Delete what has these names, and note those that were not there."""
+    """Delete the entries with these names, and add notes for those that do not exist."""
     with _lock(call):
         missing = delete(call.store, call.address, names)
     call.notes += [f"there is no {what} {name!r}" for name in missing]
@@ -126,8 +126,8 @@ def set_memories(
 ) -> dict[str, Any]:
     """Set values by key; an existing key gets the new value.
 
-    Each agent has its own keys. A value is a file that may be edited by hand; old values stay
-    in the history.
+    Each agent has its own keys. Each value is a file, which may be edited by hand; old values
+    stay in the history.
     """
     from memvault.agents import agent_files
 
@@ -164,7 +164,7 @@ def delete_memories(
     call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True)],
 ) -> dict[str, Any]:
-    """Delete values by their keys; what they held stays in the history."""
+    """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
 
     return _delete(call, "memory", agent_files.delete_values, keys)
@@ -177,8 +177,8 @@ def set_goals(
 ) -> dict[str, Any]:
     """Set goals by id; an existing goal is changed.
 
-    Goals with the status active are what the agent is after; any other word,
-    such as completed, puts one aside.
+    The agent pursues the goals with the status active; any other word, such as
+    completed, makes a goal inactive.
     """
     from memvault.agents.agent_files import Goal, put_goals, status_word
 
@@ -223,7 +223,7 @@ def delete_goals(
     call: Call,
     goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
 ) -> dict[str, Any]:
-    """Delete goals by their ids; what they said stays in the history."""
+    """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
 
     return _delete(call, "goal", agent_files.delete_goals, goal_ids)
@@ -236,9 +236,9 @@ def set_plans(
 ) -> dict[str, Any]:
     """Set plans by name; an existing plan is changed.
 
-    A plan that is due becomes one event in the agent's inbox, exactly once,
-    whoever looks. A cron line that was missed several times runs once. Cron
-    lines are meant in the time zone that memvault.toml names, else UTC.
+    A plan that is due becomes one event in the agent's inbox, exactly once, even with
+    several processes. A cron schedule that was missed several times runs once. Cron
+    expressions use the time zone set in memvault.toml, else UTC.
     """
     from memvault import clock
     from memvault.agents.plans.plans import PlanRequest, put
@@ -291,7 +291,7 @@ def get_plans(
 
 
 def _plan(stand: PlanStatus) -> dict[str, Any]:
-    """Return what is said of a plan; of a delay, the moment that it comes to."""
+    """Return a plan as an entry of a result, with the resolved time of a delay."""
     from memvault import clock
     from memvault.tools.core.results import without_none
 
@@ -314,7 +314,7 @@ def delete_plans(
     call: Call,
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
-    """Delete plans by their ids; what they said stays in the history."""
+    """Delete plans by their ids; they stay in the history."""
     from memvault.agents.plans.plans import remove_plans
 
     return _delete(call, "plan", remove_plans, plan_ids)

@@ -1,4 +1,4 @@
-"""Tools for tags, in headers and in texts."""
+"""Tools for tags in headers and texts of memories."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def tag_list(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """List the tags, in headers and in texts, with how many memories have each.
+    """List the tags in headers and texts, with the number of memories that have each.
 
-    A tag is counted with those nested in it; own counts it alone.
+    count includes nested tags; own does not.
     """
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
@@ -73,7 +73,7 @@ def tag_remove(
     name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
     tags: Annotated[list[str], Arg("The tags", positional=True)],
 ) -> dict[str, Any]:
-    """Remove tags from a memory; one in its text loses the # and stays as a word."""
+    """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
 
     memory = call.engine.resolve(name)
@@ -91,7 +91,7 @@ def tag_rename(
     new: Annotated[str, Arg("What it is to be", positional=True)],
     confirm: Confirm = None,
 ) -> dict[str, Any]:
-    """Rename a tag in every memory, in headers and in texts, with the tags nested in it.
+    """Rename a tag and the tags nested in it, in the headers and texts of all memories.
 
     The memories are shown first and written once confirmed. It is one change to undo.
     """

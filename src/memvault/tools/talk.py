@@ -1,4 +1,4 @@
-"""The tools with which agents and the user talk, hear of things, and wait for each other."""
+"""Tools for messages between agents and the user: talk, reply, wait, and the inbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
 Message = Annotated[str, Arg("What to say", positional=True, text=True)]
 _LONGEST_TALK_ID = 16
-"""Digits of 2**53, which no talkId reaches."""
+"""Maximum number of digits of a talkId, which is always below 2**53."""
 
 
 class EventSpec(TypedDict):
@@ -49,7 +49,7 @@ def talk_user(
     message: Message,
     user: Annotated[str, Arg("Empty: there is one user")] = "",
 ) -> dict[str, Any]:
-    """Say something to the user, without waiting for an answer.
+    """Send a message to the user, without waiting for an answer.
 
     It goes to the user's inbox; memvault inbox peek --agent user shows it.
     """
@@ -66,7 +66,7 @@ def talk_agent(
     other: Annotated[str, Arg("The agent's name", key="agent", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
-    """Say something to another agent, without waiting for an answer."""
+    """Send a message to another agent, without waiting for an answer."""
     from memvault.agents.address import address, alike
 
     to = address(other)
@@ -84,7 +84,7 @@ def talk_brain(
     subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
-    """Say something to another brain of the same agent, without waiting for an answer."""
+    """Send a message to another brain of the same agent, without waiting for an answer."""
     return _say(call, call.address.of_brain(subbrain), message)
 
 
@@ -96,7 +96,7 @@ def talk_log(
     ],
     message: Message,
 ) -> dict[str, Any]:
-    """Say something to the agent's log, .memvault/agents/AGENT/log.jsonl."""
+    """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
     return {"talkId": _talks(call).log(severity, message)}
 
 
@@ -106,16 +106,16 @@ def reply(
     talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
     message: Message,
 ) -> dict[str, Any]:
-    """Answer a talk: its sender gets the message, tied to the talkId.
+    """Answer a talk: its sender gets the message, with a reference to the talkId.
 
-    The result is the answer's own talkId.
+    The result has the answer's own talkId.
     """
     talks = _talks(call)
     return {"talkId": talks.answer(talk_id, message, call.inbox)}
 
 
 def _waited(word: str) -> dict[str, Any]:
-    """Read one word of the command line, as ``agent:NAME#TALKID``."""
+    """Parse an event to wait for from the command line, such as ``agent:NAME#TALKID``."""
     kind, _, rest = word.partition(":")
     talk_id = ""
     if kind.lower().startswith(("agent", "user")) and "#" in word:
@@ -152,11 +152,11 @@ def wait_for(
         Arg("Give up after this many seconds; without it never", minimum=0, maximum=1e9),
     ] = None,
 ) -> dict[str, Any]:
-    """Wait until one of several events happens, take it from the inbox, and return it.
+    """Wait for the first of several events, remove it from the inbox, and return it.
 
     An Agent or User event is a message from them; with a talkId, only the answer to that talk.
-    You must have talked to them before. A Hook event is what memvault inbox push NAME delivers.
-    An event that is already there ends the wait at once.
+    You must have talked to them before. A Hook event is delivered by memvault inbox push NAME.
+    An event that is already in the inbox ends the wait at once.
     """
     from memvault.agents.messages import inbox, waiting
 
@@ -169,7 +169,7 @@ def wait_for(
         for entry in events
     ]
     for entry in wanted:
-        if entry.kind == "Hook":  # one that nothing can push is never heard of
+        if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
             inbox.checked(call.root, entry.parameter)
     talks = _talks(call)
     happened = waiting.wait(
@@ -187,7 +187,7 @@ def wait_for(
 
 
 def _parameter(entry: EventSpec) -> str:
-    """Return a parameter as text; JSON's 5, which arrives as 5.0, is what a shell calls 5."""
+    """Return a parameter as text; an integer that JSON parsed as 5.0 becomes ``5``."""
     given = entry.get("parameter", "")
     if isinstance(given, float) and given.is_integer():
         return str(int(given))
@@ -205,8 +205,8 @@ def peek_inbox(
 ) -> dict[str, Any]:
     """Take the oldest events out of the agent's inbox.
 
-    Each event goes to exactly one caller; only if that one is killed just then may it come
-    twice. remaining counts the events that are left, of every type.
+    Each event is delivered to exactly one caller; only if that is killed during delivery may it
+    be delivered again. remaining is the number of events left, of all types.
     """
     popped = call.inbox.pop_if_possible(count, kind)
     return {"events": _event_list(call, popped), "remaining": popped.remaining}
@@ -214,7 +214,7 @@ def peek_inbox(
 
 @group.tool("list_inbox", "inbox list", read_only=True)
 def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List the events in the agent's inbox, the oldest first, and leave them there."""
+    """List the events in the agent's inbox, oldest first, without removing them."""
     from memvault.agents.messages.inbox import PoppedEvents
 
     inbox = call.inbox
@@ -224,7 +224,7 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
 
 @group.tool("list_agents", "agents", read_only=True)
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
-    """List the vault's agents and their brains: what each keeps, and when that was changed last."""
+    """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.address import entries
 
     nothing = "No agent keeps anything here yet"
@@ -244,9 +244,9 @@ def push_service(
     name: Annotated[str, Arg("The hook's name", positional=True)],
     message: Annotated[str, Arg("What to say of it", positional=True, text=True)] = "",
 ) -> dict[str, Any]:
-    """Put an event into the agent's own inbox, as a git hook or a CI job would.
+    """Put an event into the agent's own inbox, for example from a git hook or a CI job.
 
-    It wakes a memvault wait for hook:NAME.
+    It ends a memvault wait for hook:NAME.
     """
     from memvault.agents.messages import inbox
 
@@ -266,7 +266,7 @@ def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
 
 
 def _event_list(call: Call, popped: PoppedEvents) -> list[dict[str, Any]]:
-    """Return events that were taken; they are the caller's once it has the result."""
+    """Return popped events as results, to be acknowledged once the caller has the result."""
     call.notes += call.inbox.warnings
     if popped.lease is not None:
         call.delivery.add(popped.lease)

@@ -1,4 +1,4 @@
-"""Tools for the vault itself: show, list, restore, status, reindex, models."""
+"""Tools for the vault itself: show, list, restore, status, reindex and models."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def memory_show(
     ] = None,
     around: Annotated[str | None, Arg("Only the passages with most of these words")] = None,
 ) -> dict[str, Any]:
-    """Show one memory whole, with its etag and the revisions that are kept; or a part of it.
+    """Show one memory in full, with its etag and kept revisions; or a part of it.
 
-    Of a part, parts says where it is in the whole, in characters as memory_load counts them;
-    the etag is of the whole.
+    For a part, parts gives its position in the whole, in characters as in memory_load; the
+    etag is that of the whole.
     """
     if section is not None and around is not None:
         raise UsageError("section and around cannot be combined", "leave out one of them")
@@ -69,7 +69,7 @@ def memory_show(
         from memvault.model import FileState
 
         data = history.read(memory.mem_id, revision)
-        told = log.masking(call, memory)  # a part of it may hold a part of a secret
+        told = log.masking(call, memory)  # a part may contain only a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
         memory = memory._replace(body=told(memory.body))
     result = {
@@ -88,7 +88,7 @@ def memory_show(
 
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
-    """Return a part of a memory's content, and where it is."""
+    """Return a part of a memory's content, and its position."""
     from memvault.recall import excerpts
 
     body = memory.body
@@ -107,7 +107,7 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
 
 
 def _sent(call: Call) -> dict[str, str]:
-    """Say as of when a vault is told whose files are elsewhere; nobody looks at it for another."""
+    """Return the time of the last push of a vault whose files are on another machine."""
     return as_of_field(call.engine.sent) if call.settings.shared.sent else {}
 
 
@@ -152,10 +152,10 @@ def memory_restore(
         str | None, Arg("Put an existing memory back to this revision instead")
     ] = None,
 ) -> dict[str, Any]:
-    """Restore a memory from the trash, or put one back to an earlier revision.
+    """Restore a memory from the trash, or revert one to an earlier revision.
 
-    A file returns to its old path, or beside it if that is taken. The content that a revision
-    replaces becomes a revision itself.
+    A file returns to its old path, or to a similar one if that is taken. The content that a
+    revision replaces becomes a revision itself.
     """
     from memvault.memories import delete
     from memvault.recall.answer import memory_reference
@@ -175,7 +175,7 @@ def memory_restore(
 
 @group.tool("vault_status", "status", read_only=True, scope="all")
 def vault_status(call: Call) -> dict[str, Any]:
-    """Show the vault's state: counts, index, embedder, sizes, and what is pending."""
+    """Show the vault's state: counts, index, embedder, sizes, and pending work."""
     from memvault.doctor.status import status
 
     return status(call)
@@ -183,10 +183,11 @@ def vault_status(call: Call) -> dict[str, Any]:
 
 @group.tool("vault_reindex", "reindex", idempotent=True, scope="all")
 def vault_reindex(call: Call) -> dict[str, Any]:
-    """Rebuild the index and embed what has no vectors yet, with both embedders.
+    """Rebuild the index and embed the memories without vectors, with both embedders.
 
-    Edits are seen without it; it does at once what else follows behind, and
-    goes on where it was killed. Others read the old index until the new one is there.
+    Edits are found without it; it does at once the work that is otherwise done in the
+    background, and resumes if it was interrupted. Other processes read the old index until
+    the new one is complete.
     """
     from memvault.doctor.status import remove_temporary_files, unlisted
     from memvault.local_paths import hide_local_paths
@@ -206,7 +207,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 
 @group.tool("model_list", "model list", read_only=True, scope="all")
 def model_list(call: Call) -> dict[str, Any]:
-    """List the models that can be used, to embed and to rerank, and those in use."""
+    """List the available models for embedding and reranking, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import BuiltinTransformer
     from memvault.local_paths import hide_local_paths
@@ -236,12 +237,12 @@ def model_use(
     ],
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
-    """Use another model: fetch it if needed, and embed every memory with it.
+    """Use another model: download it if needed, and embed every memory with it.
 
-    It stands beside the built-in table, which answers alone until half of the
-    memories are embedded. With for = rerank it is the cross-encoder of recall's
-    rerank, and nothing is embedded. This command uses the network, and only
-    for a model that is not on this machine.
+    It is used in addition to the built-in static embeddings, which are used alone until
+    half of the memories are embedded. With for = rerank the model becomes the cross-encoder
+    of recall --rerank, and nothing is embedded. This command uses the network, but only to
+    download a model that is not on this machine.
     """
     from memvault import model_selection
 
@@ -256,7 +257,7 @@ def model_verify(
     ] = None,
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
-    """Check that a model loads here and tells related texts from unrelated ones."""
+    """Check that a model loads here and distinguishes related from unrelated texts."""
     from memvault import model_selection
 
     return model_selection.verify(call, name, purpose)

@@ -1,4 +1,4 @@
-"""The example world's tools: look around, walk, gather, and talk to whoever is near."""
+"""Tools of the example world: observe, move, gather, and talk to agents nearby."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def observe_location(
         float, Arg("How many cells to look around", minimum=0, maximum=_FARTHEST)
     ] = 5,
 ) -> dict[str, Any]:
-    """Observe the place where the agent is: terrain, climate, resources, other agents.
+    """Observe the surroundings of the agent: terrain, climate, resources, other agents.
 
-    The nearest place says terrain and climate. Resources of places that the
-    look reaches are named nearest first; only those of a place that the agent
-    stands in can be gathered.
+    Terrain and climate are those of the nearest place. Resources of all places within the
+    radius are listed, nearest first; only those of a place that the agent is in can be
+    gathered.
     """
     world = _world(call)
     seen = world.observe(radius)
@@ -60,9 +60,9 @@ def move_to(
         float, Arg("Cells to the north", positional=True, minimum=-_FARTHEST, maximum=_FARTHEST)
     ],
 ) -> dict[str, Any]:
-    """Move the agent to a cell; each cell of the straight way costs 0.01 stamina.
+    """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
 
-    With too little stamina it stays where it is. Position and stamina lie in
+    With too little stamina it does not move. Position and stamina are stored in
     agents/NAME.md, which anyone may edit.
     """
     world = _world(call)
@@ -80,9 +80,9 @@ def gather_resource(
         int, Arg("How much of it; all of it or nothing", minimum=1, maximum=10**9)
     ] = 1,
 ) -> dict[str, Any]:
-    """Gather a resource of a place where the agent stands, into its inventory.
+    """Gather a resource of a place that the agent is in, into its inventory.
 
-    Of two agents who want the last one, one gets it.
+    If two agents want the last one, only one of them gets it.
     """
     world = _world(call)
     got = world.gather(resource, amount)
@@ -102,7 +102,7 @@ def interact_with_agent(
     other: Annotated[str, Arg("An agent within 5 cells", key="agent", positional=True)],
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
 ) -> dict[str, Any]:
-    """Interact with an agent within reach: a talk, which it finds in its inbox."""
+    """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog
 
     world = _world(call)

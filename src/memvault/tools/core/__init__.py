@@ -1,1 +1,1 @@
-"""What every tool needs: the registry, the one way to run them, and their reference."""
+"""Infrastructure of the tools: registry, invocation, shared results and reference pages."""

@@ -1,4 +1,4 @@
-"""What recall tells of an agent's own beside the memories: values, goals, plans, messages."""
+"""Recall over an agent's own data besides memories: values, goals, plans and messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 def search_agent_state(
     call: Call, query: str, include: list[str], limit: int, full: bool
 ) -> list[dict[str, Any]]:
-    """Return what of the agent's own fits the query, the best first.
+    """Search the agent's own data, the best hits first.
 
     Raises:
-        UsageError: ``include`` names what is not the agent's own.
+        UsageError: If ``include`` names an unknown kind of data.
     """
     from memvault.agents import agent_search
 
@@ -35,7 +35,7 @@ def search_agent_state(
 
 
 def suggest_include(call: Call, query: str) -> None:
-    """Note, where no memory fits well, how many of the agent's own would."""
+    """Add a note on how many of the agent's own entries match, for queries with weak results."""
     from memvault.errors import MemvaultError
 
     try:
@@ -45,7 +45,7 @@ def suggest_include(call: Call, query: str) -> None:
 
         search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), [])
         counts = {name: len(search.hits(query, [name])) for name in agent_search.KINDS}
-    except MemvaultError:  # nobody asked for it
+    except MemvaultError:  # the note is optional
         return
     if any(counts.values()):
         told = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)

@@ -1,7 +1,7 @@
-"""Which tools there are for a caller: the program's own, and those that the vault brings along.
+"""The tools available to a caller: the built-in ones, and those registered in the vault.
 
-Whatever runs a tool finds it here, so a caller's scope holds for all of them. Only with the
-whole scope are there the vault's own tools, which are programs on this machine.
+All code that runs a tool looks it up here, so that the caller's scope is always enforced. The
+vault's tools, which are programs on this machine, are only available with the scope ``all``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from memvault.plugins.tool_file import ToolFiles
 
 WORLD = "world"
-"""The group of the tools that ``memvault.toml`` has to switch on."""
+"""The group of tools that must be enabled in ``memvault.toml``."""
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _NEEDED = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
 def builtin_tools(call: Call) -> list[Tool]:
-    """Return the program's own tools that are switched on in a vault and within the scope."""
+    """Return the built-in tools that are enabled in the vault and allowed by the caller's scope."""
     on = call.settings.world
     return [
         entry
@@ -38,16 +38,16 @@ def _is_within(tool: Tool, caller: Caller) -> bool:
 
 
 def callable_tools(call: Call) -> list[Tool]:
-    """Return every tool that can be called in a vault: the program's own, then the vault's."""
+    """Return every tool that can be called in a vault: built-in tools first, then the vault's."""
     from memvault.tools.core import plugin_tools
 
     return [*builtin_tools(call), *map(plugin_tools.tool_from_plugin, _kept(call).tools.values())]
 
 
 def advertised_tools(call: Call) -> list[Tool]:
-    """Return what a model is offered unasked: no tool of the vault's that nobody trusts here.
+    """Return the tools to list for a model; the vault's tools only if trusted on this machine.
 
-    What such a one says of itself may come from anyone.
+    The description of an untrusted tool may come from anyone.
     """
     from memvault.plugins import trust
     from memvault.tools.core import plugin_tools
@@ -60,18 +60,18 @@ def advertised_tools(call: Call) -> list[Tool]:
 
 
 def _kept(call: Call) -> ToolFiles:
-    """Return the vault's own tools, none for a caller without the whole scope."""
+    """Return the vault's registered tools; none unless the caller's scope is ``all``."""
     from memvault.plugins.tool_file import ToolFiles, read_all
 
     return read_all(call.root) if call.caller.scope == "all" else ToolFiles({}, {})
 
 
 def find_tool(call: Call, name: str) -> Tool:
-    """Return the tool of an exact name; one of the program's own comes before any other.
+    """Return the tool with an exact name; built-in tools take precedence.
 
     Raises:
-        UsageError: there is none.
-        Refused: it is switched off, its file is broken, or the caller's scope is too small.
+        UsageError: If there is no such tool.
+        Refused: If it is disabled, its file is invalid, or the caller's scope is insufficient.
     """
     own = registry.lookup(name)
     if own is not None:

@@ -1,4 +1,4 @@
-"""The only way a tool ever runs."""
+"""Invocation of tools; every call of a tool goes through this module."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
 NAMING = frozenset(("memId", "id", "ids", "factId", "episodeId", "supersedes", "filePath", "query"))
-"""The keys of arguments that may name a memory."""
+"""Keys of arguments that may identify a memory."""
 _WORDS = frozenset(("memory_compound", "memory_forget"))
-"""The tools whose query is a memory's name first, and words to look for after that."""
+"""Tools whose query is tried as the name of a memory before it is searched for."""
 
 
 class VaultTarget(NamedTuple):
-    """Another vault, by its name, and the arguments as it knows them."""
+    """A named vault, and a call's arguments without the prefix of that vault."""
 
     vault: str
     root: Path
@@ -30,13 +30,13 @@ class VaultTarget(NamedTuple):
 def resolve_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault that a call's arguments name, which may be the one that is ``here``.
+    """Return the vault that a call's arguments name with ``NAME:MEMORY``, or None.
 
-    None where they name none.
+    This may be the current vault, ``here``.
 
     Raises:
-        UsageError: they name several.
-        VaultNotFound: it is no longer there.
+        UsageError: If they name several vaults.
+        VaultNotFound: If the vault no longer exists.
     """
     naming = {
         parameter.name
@@ -66,7 +66,7 @@ def resolve_vault(
 
 
 def split_vault_prefix(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
-    """Return the vault that a memory's name is of, and its name there."""
+    """Split ``NAME:MEMORY`` into the root of the named vault and the memory's name in it."""
     known = _known(caller, here)
     vault, rest = _parted(text, known)
     return known[vault], rest
@@ -81,7 +81,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _parted(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
-    """Return a vault's name and what it is to be asked for."""
+    """Split a text into the name of a vault and the name of a memory in it."""
     vault, colon, rest = text.partition(":")
     is_named = colon and vault in known and rest[:1].strip()
     return (vault, rest) if is_named else (locate.THIS, text)
@@ -91,7 +91,7 @@ _MOST_WARNINGS = 20
 
 
 class ToolOutcome(NamedTuple):
-    """A tool's result, and the events in it, which the caller settles once it has them."""
+    """A tool's result, and the delivery of its events, to be acknowledged by the caller."""
 
     result: dict[str, Any]
     delivery: EventDelivery
@@ -107,13 +107,13 @@ def call(
 ) -> ToolOutcome:
     """Run a tool with arguments named as in its schema.
 
-    What the caller should be told besides is under ``warnings``. A tool that
-    waits lets go of the workspace's lock meanwhile, as a condition's ``wait``
-    does; it ends soon after ``gone`` says that the caller has gone and the
-    workspace is woken. ``find`` finds the tool.
+    Notes for the caller are returned under ``warnings``. A tool that waits releases
+    the workspace's lock meanwhile, as a condition's ``wait`` does; it ends soon after
+    ``is_cancelled`` returns true and the workspace is notified. ``find`` looks the
+    tool up.
 
     Raises:
-        MemvaultError: it failed; ``error.result()`` is the failed result.
+        MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     with workspace.lock:
         workspace.refresh_settings()
@@ -137,7 +137,7 @@ def call(
 def _elsewhere(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault that arguments name; errors as for ``elsewhere.meant``."""
+    """Return the vault that bound arguments name, or None; raises as ``resolve_vault``."""
     texts = (
         text for value in bound.values() for text in (value if isinstance(value, list) else [value])
     )
@@ -150,7 +150,7 @@ def _elsewhere(
 def _called(
     made: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> ToolOutcome:
-    """Run a tool in the vault of a call; errors as for ``call``."""
+    """Run a tool in the vault of a call; raises as ``call``."""
     with made.workspace.lock:
         try:
             found = _run(made, tool, bound)
@@ -161,7 +161,7 @@ def _called(
             if isinstance(error, Refused):
                 _locate_secret(error, arguments)
             if isinstance(error, MemvaultError):
-                autocommit(made)  # what it did before it failed
+                autocommit(made)  # commit the changes made before the failure
             raise
         autocommit(made)
         notes = [*made.settings.warnings, *made.all_notes()]
@@ -172,13 +172,13 @@ def _called(
 
 
 def _first(notes: list[str]) -> list[str]:
-    """Return the first warnings and how many more there are: a vault may cause thousands."""
+    """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
     more = len(notes) - _MOST_WARNINGS
     return [*notes[:_MOST_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
 def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
-    """Say of a secret that is refused which argument holds it."""
+    """Add the name of the argument that contains a rejected secret to the error."""
     from memvault.store.writer import SecretRejected
 
     if isinstance(error, SecretRejected):
@@ -186,7 +186,7 @@ def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
 
 
 def autocommit(made: Call) -> None:
-    """Commit what a call wrote, where the settings say so."""
+    """Commit the files that a call wrote to git, if autocommit is enabled."""
     if made.change_set.files and made.settings.autocommit:
         from memvault.git.commit import commit_call
 
@@ -194,20 +194,20 @@ def autocommit(made: Call) -> None:
 
 
 def call_nested(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Run another tool as a part of the call that is under way, and given up with it.
+    """Run another tool as part of the current call, with the same delivery and cancellation.
 
     Raises:
-        MemvaultError: it failed.
+        MemvaultError: If the tool failed.
     """
     tool = available.find_tool(made, name)
     return _run(made, tool, tool.bind(arguments))
 
 
 def require_local_files(made: Call, name: str) -> None:
-    """Make sure that a vault's files are here, for what needs them.
+    """Check that the files of a vault are on this machine.
 
     Raises:
-        Refused: another machine holds them.
+        Refused: If they are on another machine.
     """
     holder = made.settings.shared.sent
     if holder:
@@ -231,9 +231,9 @@ def call_result(
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
 ) -> dict[str, Any]:
-    """Run a tool; return its result, or the failed result where it failed.
+    """Run a tool and return its result, or the failed result if it failed.
 
-    What the tool hands out counts as handed out from here on.
+    Events in the result are acknowledged as delivered.
     """
     with workspace.lock:
         try:

@@ -1,4 +1,4 @@
-"""Tools of the vault's own, made at run time from their files; a tool is a program that is run."""
+"""Tools registered in a vault, created at run time from their files; each runs a program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from memvault.tools.core.registry import Tool
 
 GROUP = "registered"
 _MOST = 1_000_000
-"""How many bytes a tool may print."""
+"""Maximum number of bytes that a tool may print."""
 _LONGEST_LINE = 500
 _OURS = ("success", "warnings", "error")
 
 
 def tool_from_plugin(kept: ToolFile) -> Tool:
-    """Return the tool that a file describes."""
+    """Create the tool that a file defines."""
 
     def function(call: Call, /, **given: Any) -> Mapping[str, Any]:
         return _run_program(call, kept, given)
@@ -43,7 +43,7 @@ def tool_from_plugin(kept: ToolFile) -> Tool:
 
 
 def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a tool that is trusted as it was read; other threads go on meanwhile."""
+    """Run a tool whose definition is trusted; other threads are not blocked meanwhile."""
     program = trust.require(call.root, kept)
     definition = kept.definition
     text = _arguments_json(definition, given)
@@ -57,7 +57,7 @@ def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[s
             _environment(call),
             call.sleep,
         )
-    except UsageError as error:  # of whoever wrote the tool, not of the caller
+    except UsageError as error:  # a mistake in the tool's definition, not by the caller
         message = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(message, error.hint) from error
     _check(kept, finished)
@@ -65,7 +65,7 @@ def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[s
 
 
 def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str:
-    """Return the arguments as JSON, with what was left out filled in."""
+    """Return the arguments as JSON, with defaults for the missing ones."""
     whole = {entry.key: given.get(entry.name, entry.default) for entry in definition.parameters}
     whole = {name: value for name, value in whole.items() if value is not None}
     try:
@@ -78,19 +78,24 @@ def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str
 
 
 def _command(program: str, rest: tuple[str, ...]) -> list[str]:
-    """Return what is run; a Python is told in any case to find no modules beside a script."""
+    """Return the command line; Python gets ``-P``, not to import modules next to the script."""
     return [program, *(["-P"] if PYTHON.fullmatch(Path(program).name) else []), *rest]
 
 
 def _environment(call: Call) -> dict[str, str]:
-    # Python would import modules from the script's folder, and leave new files there.
+    # Keep Python from importing modules from the script's folder and writing bytecode to it.
     python = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     own = {"MEMVAULT_VAULT": str(call.root), "MEMVAULT_AGENT": call.caller.agent}
     return {**process.environment(call.root), **own, **python}
 
 
 def _check(kept: ToolFile, finished: process.ProcessResult) -> None:
-    """Raise what has gone wrong."""
+    """Raise an error if the program timed out, printed too much or failed.
+
+    Raises:
+        TimedOut: If it did not end in time.
+        MemvaultError: If it printed too much, or its exit code is not 0.
+    """
     name = kept.definition.name
     if finished.timed_out:
         raise TimedOut(
@@ -109,10 +114,10 @@ def _check(kept: ToolFile, finished: process.ProcessResult) -> None:
 
 
 def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, Any]:
-    """Return what a tool has printed as its result.
+    """Convert the output of a tool to its result.
 
     Raises:
-        MemvaultError: it says itself that it failed.
+        MemvaultError: If the output reports a failure.
     """
     try:
         value = json.loads(output, parse_constant=_refused) if output.strip() else {}

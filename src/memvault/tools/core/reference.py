@@ -1,4 +1,4 @@
-"""The reference, written from the program: a page for people, a schema for machines."""
+"""The reference of all tools, generated as a markdown page and as a JSON schema."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
 SCHEMA_VERSION = 1
-"""Raised when a key or tool is renamed or goes; new ones do not raise it."""
+"""Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
 
 def described(tool: Tool) -> dict[str, Any]:
-    """Return a tool as an MCP client lists it: name, description, input schema."""
+    """Return a tool as listed over MCP: name, description, input schema and annotations."""
     return {
         "name": tool.name,
         "title": tool.title,
@@ -33,7 +33,7 @@ def described(tool: Tool) -> dict[str, Any]:
 
 
 def schema_document() -> dict[str, Any]:
-    """Return every tool's schema, with the shape of failures that all of them share."""
+    """Return the schemas of all tools, and the schema of failures, which they share."""
     failure = {
         "type": "object",
         "properties": {
@@ -58,7 +58,7 @@ def schema_document() -> dict[str, Any]:
 
 
 def markdown(examples: Mapping[str, Iterable[str]]) -> str:
-    """Return the reference page of all tools, with examples of each command by its words."""
+    """Return the reference page of all tools; ``examples`` are keyed by command."""
     lines = [
         "# Tools",
         "",
@@ -81,7 +81,7 @@ def markdown(examples: Mapping[str, Iterable[str]]) -> str:
 
 
 def _leniencies() -> list[str]:
-    """Return what is taken beyond the schemas, from the table that arguments are read by."""
+    """Return the section on lenient argument parsing, from the table that the parser uses."""
     rows = [f"| {entry.taken} | {entry.meaning} |" for entry in LENIENCIES]
     return [
         "## What is taken beyond the schemas",
@@ -113,7 +113,7 @@ def _section(tool: Tool) -> list[str]:
 
 
 def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
-    """Return the table of arguments that are lists of objects, with the objects' keys."""
+    """Return the table of the arguments in JSON, including the keys of nested objects."""
     lines = ["| argument in JSON | type | |", "|---|---|---|"]
     for parameter in parameters:
         kind, notes = _described(parameter, "Required")
@@ -125,7 +125,7 @@ def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
 
 
 def _on_the_command_line(tool: Tool) -> list[str]:
-    """Return the table of what a command takes that has a form of its own."""
+    """Return the table of command-line arguments, where these differ from those in JSON."""
     lines = ["| on the command line | |", "|---|---|"]
     for parameter in tool.shell_parameters:
         _, notes = _described(parameter, "Required")
@@ -138,7 +138,7 @@ def _spelled(parameter: Parameter) -> str:
 
 
 def _described(parameter: Parameter, required: str) -> tuple[str, str]:
-    """Return a parameter's type and the notes on it."""
+    """Return the type and the description of a parameter."""
     entry = property_schema(parameter)
     kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
     notes = [parameter.arg.help]
@@ -152,7 +152,7 @@ def _described(parameter: Parameter, required: str) -> tuple[str, str]:
 
 
 def command_table() -> str:
-    """Return the table that ``memvault.command_table`` reads, from what modules of tools say."""
+    """Return the tab-separated table that ``memvault.command_table`` reads, for all tools."""
     entered = registry.load_all()
     headings: dict[str, str] = {}
     for group, _ in entered:

@@ -1,11 +1,11 @@
-"""A tool is one typed function; this is where it is entered and found.
+"""The registry of tools; a tool is one typed function.
 
-Which module holds which tool is known from a generated table, so that a call
-loads its own module only.
+A generated table maps tools to modules, so that a call only imports the module of
+its own tool.
 
-The signature, the ``Arg`` notes in its annotations and the docstring are all
-that a tool says of itself. Command line, JSON schema and reference are made
-from them.
+A tool is defined by its signature, the ``Arg`` annotations of its parameters and
+its docstring. The command line, the JSON schema and the reference are generated
+from these.
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
 
 class Tool(NamedTuple):
-    """A tool: its exact name, its command's words, and the function that does it.
+    """A tool: its exact name, its command, and the function that implements it.
 
-    ``shell`` turns what its command takes into the arguments, where that is
-    something else altogether. ``destructive`` says that it may replace or
-    take away something, and not only add. ``open_world`` says that it may reach beyond
-    the vault: the network, or a program of someone else's. ``idempotent`` says that
-    a second call with the same arguments changes nothing more. ``own_scope`` is the least
-    that a caller needs to run it, where that is not to read or to write. One for ``sent``
-    vaults needs no files, so it works on what another machine has sent too. A tool that is made
-    at run time says itself what a function's signature and docstring say
-    otherwise: ``own_parameters`` and ``description``.
+    Attributes:
+        command_line_form: Converts the command's parameters to the tool's arguments, if
+            the command takes entirely different ones.
+        read_only: Whether it changes nothing.
+        destructive: Whether it may replace or remove something, and not only add.
+        open_world: Whether it may reach beyond the vault: the network, or a program of
+            someone else.
+        idempotent: Whether a second call with the same arguments changes nothing more.
+        own_scope: The minimum scope of a caller, if other than read or write.
+        works_without_files: Whether it also works on a vault that another machine sent
+            to an engine, whose files are not on this machine.
+        own_parameters: The parameters of a tool created at run time, in place of the
+            function's signature.
+        description: The description of such a tool, in place of the docstring.
     """
 
     name: str
@@ -54,31 +59,31 @@ class Tool(NamedTuple):
 
     @property
     def scope(self) -> Scope:
-        """The least scope that a caller needs."""
+        """The minimum scope that a caller needs."""
         return self.own_scope or ("read" if self.read_only else "write")
 
     @property
     def title(self) -> str:
-        """The name as people are shown it."""
+        """The display name."""
         return self.name.replace("_", " ").capitalize()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments, read off the function unless the tool names its own."""
+        """The parameters: ``own_parameters``, or else those of the function's signature."""
         return parameters_of(self.function) if self.own_parameters is None else self.own_parameters
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """What the command takes."""
+        """The parameters of the command."""
         if self.command_line_form:
             return parameters_of(self.command_line_form)
         return tuple(part for entry in self.parameters for part in entry.on_command_line)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments made of what the command was given, by its parameters' names.
+        """Convert the values of the command's parameters to the tool's arguments.
 
         Raises:
-            UsageError: something cannot be read.
+            UsageError: If a value cannot be parsed.
         """
         if self.command_line_form:
             return dict(self.command_line_form(**given))
@@ -86,17 +91,17 @@ class Tool(NamedTuple):
         return {key: value for key, value in made.items() if value is not None}
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Check arguments and name them as the function does; errors as for ``arguments.bind``."""
+        """Validate arguments and rename them to the function's parameters; raises as ``bind``."""
         return bind(self.parameters, arguments, self.name)
 
     @property
     def summary(self) -> str:
-        """The first sentence of the docstring, without its full stop."""
+        """The first line of the docstring, without its full stop."""
         return self.doc.split("\n", 1)[0].strip().rstrip(".")
 
     @property
     def doc(self) -> str:
-        """The docstring without indentation, or the description given in its place."""
+        """The description, or else the docstring of the function without indentation."""
         lines = (self.description or self.function.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
 
@@ -105,9 +110,9 @@ _TOOLS: dict[str, Tool] = {}
 
 
 class ToolGroup(NamedTuple):
-    """The tools of one module: their group, its heading, and where they are listed.
+    """The tools of one module: the group's name, heading and position in listings.
 
-    Where a group has several modules, the first of them gives the heading.
+    If a group has several modules, the first of them defines the heading.
     """
 
     name: str
@@ -125,7 +130,18 @@ class ToolGroup(NamedTuple):
         scope: Scope | None = None,
         sent: bool = False,
     ) -> Callable[[Function], Function]:
-        """Enter a function as a tool under its exact name and its command's words."""
+        """Return a decorator that registers a function as a tool.
+
+        Args:
+            name: The exact name of the tool.
+            command: The words of its command.
+            read_only: Whether it changes nothing.
+            destructive: Whether it may replace or remove something.
+            open_world: Whether it may reach beyond the vault.
+            idempotent: Whether a second call changes nothing more.
+            scope: The minimum scope of a caller, if other than read or write.
+            sent: Whether it works on vaults whose files are on another machine.
+        """
 
         def enter(function: Function) -> Function:
             _TOOLS[name] = Tool(
@@ -150,9 +166,10 @@ _GROUPS: dict[str, ToolGroup] = {}
 
 
 def command_line_form(name: str) -> Callable[[Function], Function]:
-    """Enter a function as the command-line form of the tool entered before it.
+    """Return a decorator that registers the command-line form of an already registered tool.
 
-    Its parameters become the command's; it returns the tool's arguments.
+    The decorated function's parameters become the command's; it returns the tool's
+    arguments.
     """
 
     def enter(function: Function) -> Function:
@@ -163,12 +180,12 @@ def command_line_form(name: str) -> Callable[[Function], Function]:
 
 
 def all_tools() -> list[Tool]:
-    """Return every tool, in the order in which the reference shows them."""
+    """Return all built-in tools, in the order of the reference."""
     return [_loaded(command) for command in COMMANDS]
 
 
 def lookup(name: str) -> Tool | None:
-    """Return the program's own tool of an exact name or a command's words, if there is one."""
+    """Return the built-in tool with an exact name or command, or None."""
     wanted = normal_name(name)
     for command in COMMANDS:
         if wanted in (command.tool, command.words.replace(" ", "_")):
@@ -182,10 +199,10 @@ def _loaded(command: Command) -> Tool:
 
 
 def find(name: str) -> Tool:
-    """Return the tool of an exact name, spelled with any case and either of ``_`` and ``-``.
+    """Return the built-in tool with a name, ignoring case and the choice of ``_`` or ``-``.
 
     Raises:
-        UsageError: there is none.
+        UsageError: If there is no such tool.
     """
     found = lookup(name)
     if found is None:
@@ -194,11 +211,11 @@ def find(name: str) -> Tool:
 
 
 _LONGEST_NAME = 100
-"""Characters of an unknown name that are compared with those of the tools, and told."""
+"""Maximum length of an unknown name that is compared with tool names and shown."""
 
 
 def unknown(name: str, names: list[str]) -> UsageError:
-    """Return the error for a name that no tool has, with the nearest that one has."""
+    """Return the error for an unknown tool name, suggesting the most similar name."""
     from difflib import get_close_matches
 
     name = name[:_LONGEST_NAME]
@@ -210,7 +227,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
 
 
 def load_all() -> list[tuple[ToolGroup, Tool]]:
-    """Import every module of tools; return what they enter, in the order of the help."""
+    """Import all tool modules; return their groups and tools, in the order of the help."""
     import memvault.tools
 
     for entry in pkgutil.iter_modules(memvault.tools.__path__):

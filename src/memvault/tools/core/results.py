@@ -1,4 +1,4 @@
-"""Shapes that several tools' arguments and results share."""
+"""Arguments and result structures shared by several tools."""
 
 from __future__ import annotations
 
@@ -28,16 +28,19 @@ Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview 
 
 
 def token_of(chosen: Iterable[str]) -> str:
-    """Return the token for exactly these things, each by a text that changes when it does."""
+    """Compute a confirmation token for a set of items, each given as a text that identifies it.
+
+    The texts should include the items' state, so that the token changes with it.
+    """
     shown = "\n".join(sorted(chosen)).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(shown, digest_size=6).hexdigest()
 
 
 def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
-    """Say whether to go ahead; where nothing was confirmed yet, a preview is to be shown.
+    """Return whether an action is confirmed; if not, the caller should return a preview.
 
     Raises:
-        Conflict: what is confirmed is not what ``token`` is for, which ``what`` names.
+        Conflict: If the given token is not ``token``; ``what`` describes what that is for.
     """
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):
@@ -51,7 +54,7 @@ def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
 
 
 _AROUND = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
-"""What a result says besides what it is about and what was found."""
+"""The other keys of a recall result, whose tokens count in the budget."""
 _MARKS = {
     "supersededBy": "replaced by",
     "newer": "newer:",
@@ -62,7 +65,7 @@ _MARKS = {
 
 
 class RenderedMemory(NamedTuple):
-    """A memory as a result tells it whole, and what a line tells of it."""
+    """A memory as a full entry of a result, and the data for its one-line form."""
 
     memory: Memory
     whole: dict[str, Any]
@@ -73,7 +76,7 @@ class RenderedMemory(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The memory in a line."""
+        """The memory as one line."""
         from memvault.recall.lines import one_line
 
         marks = [f"{_MARKS[key]} {value}" for key, value in self.marks.items()]
@@ -82,20 +85,20 @@ class RenderedMemory(NamedTuple):
 
 
 class ResultBudget(NamedTuple):
-    """What a caller wants to be told: in lines only, and within so many tokens."""
+    """The size limits of a result: whether as lines only, and the budget in tokens (0 for none)."""
 
     brief: bool
     budget: int
 
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
-        """Make it of a tool's arguments; the settings' budget is for whoever pays for tokens."""
+        """Create it from a tool's arguments; the default budget applies to budgeted callers."""
         usual = call.settings.mcp_budget if call.caller.budgeted else 0
         return cls(brief, usual if budget is None else budget)
 
     @property
     def has_lines(self) -> bool:
-        """Whether a memory may be told in a line."""
+        """Whether the result may contain memories as lines."""
         return self.brief or self.budget > 0
 
     def result(
@@ -105,9 +108,9 @@ class ResultBudget(NamedTuple):
         offset: int,
         others: Sequence[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Return what was found, the best first, as a result that begins with ``about``.
+        """Build a result from ``about`` and the memories found, which are ordered best first.
 
-        ``others``, where they were asked for, are told whole and count in the budget.
+        ``others``, if requested, are always included in full and count in the budget.
         """
         beside = {} if others is None else {"others": others}
         whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
@@ -127,7 +130,7 @@ class ResultBudget(NamedTuple):
     def _fitting(
         self, about: dict[str, Any], found: Sequence[RenderedMemory]
     ) -> tuple[int, list[str]]:
-        """Return how many are told whole, and the lines of those that come then."""
+        """Return how many memories fit in full, and the lines of those after them."""
         from memvault import sanitize
         from memvault.index.embedding import static
         from memvault.recall.lines import split_budget
@@ -145,7 +148,7 @@ class ResultBudget(NamedTuple):
 
 
 class VaultSelection:
-    """The vaults that a call asks, and recall over them; ``vaults`` is empty for the call's own."""
+    """The vaults that a call searches, and their engine; no ``vaults`` means the call's own."""
 
     def __init__(self, call: Call, vaults: Mapping[str, Path]) -> None:
         self._call = call
@@ -154,27 +157,27 @@ class VaultSelection:
 
     @classmethod
     def of(cls, call: Call, names: Sequence[str]) -> VaultSelection:
-        """Make it of a tool's argument.
+        """Create it from a tool's argument.
 
         Raises:
-            VaultNotFound: no vault within reach has one of the names.
+            VaultNotFound: If no reachable vault has one of the names.
         """
         return cls(call, call.vaults(names))
 
     def read(self, record: MemoryRecord) -> tuple[Memory | None, str, str]:
-        """Return a listed memory as its file is now, its vault, and when that was sent.
+        """Read the current file of a listed memory; return it, its vault, and when that was sent.
 
-        The memory is None where it has gone.
+        The memory is None if its file no longer exists or cannot be read.
         """
         vault, sent = self.engine.origin(record)
         found = self._call.workspace.open_other(self._vaults[vault]) if vault else self._call
         try:
             return found.store.read(record.path), vault, sent
-        except MemvaultError:  # gone since the look at the folder
+        except MemvaultError:  # removed since the listing
             return None, vault, sent
 
     def count(self, found: Iterable[RecallResult]) -> None:
-        """Count that these were handed out, each in its own vault."""
+        """Count the retrieval of these results, each in its own vault."""
         by_vault: dict[str, list[Memory]] = {}
         for entry in found:
             by_vault.setdefault(entry.vault, []).append(entry.memory)
@@ -189,16 +192,16 @@ FILTER_HELP = "What the front matter must say, such as area == 'main' and 'db' i
 SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last week'"
 UNTIL_HELP = "Changed until then, said in the same ways"
 LISTED = 50
-"""How many a listing gives where nobody says how many."""
+"""Default limit of listings."""
 Limit = Annotated[int, Arg("How many at most", minimum=1)]
 Offset = Annotated[int, Arg("Where to go on: next of the result before", minimum=0)]
 _Entry = TypeVar("_Entry")
 _PATIENCE = 1.0
-"""Seconds that an answer waits at most to be counted."""
+"""Maximum number of seconds that counting may delay a result."""
 
 
 def item(memory: Memory | MemoryRecord) -> dict[str, Any]:
-    """Return what every list of memories says of each."""
+    """Return the fields of a memory that all listings include."""
     return {
         "memId": memory.mem_id,
         "title": memory.title,
@@ -211,10 +214,10 @@ def item(memory: Memory | MemoryRecord) -> dict[str, Any]:
 
 
 def require_text(text: str | None, name: str, hint: str) -> str:
-    """Return a name that was given; empty where none was.
+    """Return an optional text without surrounding whitespace, or an empty text if it is None.
 
     Raises:
-        UsageError: one was and is empty, as of a variable that is not set.
+        UsageError: If it was given but is empty, for example from an unset shell variable.
     """
     if text is not None and not text.strip():
         raise UsageError(f"{name} is empty", hint)
@@ -222,7 +225,7 @@ def require_text(text: str | None, name: str, hint: str) -> str:
 
 
 def trashed(entry: TrashedMemory) -> dict[str, Any]:
-    """Return what every list of the trash says of each memory."""
+    """Return the fields of a memory in the trash that all listings include."""
     return {
         "memId": entry.mem_id,
         "title": entry.title,
@@ -232,20 +235,20 @@ def trashed(entry: TrashedMemory) -> dict[str, Any]:
 
 
 def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
-    """Return a list as a result, with a message where it is empty."""
+    """Return a list as a result, with the message ``nothing`` if it is empty."""
     return {key: found, **more, **({} if found else {"message": nothing})}
 
 
 def paginate(
     found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
 ) -> tuple[Sequence[_Entry], dict[str, Any]]:
-    """Return the part of a listing that is asked for, and what its result says of the whole."""
+    """Return one page of a listing, and the page information for its result."""
     part = found[offset : offset + limit]
     return part, page_info(len(found), offset, len(part), nothing)
 
 
 def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
-    """Say of a part of a listing how many there are, and what offset goes on."""
+    """Return the total of a listing, the offset of the next page, and a message if empty."""
     if not shown and total and offset >= total:
         nothing = f"There are {total:,}; none comes after them"
     end = offset + shown
@@ -257,31 +260,31 @@ def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[st
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
-    """Return what a search has found; what it says besides goes to the call's notes."""
+    """Return the results of a search, and add its notes to the call's."""
     call.notes += answer.notes
     return answer.found
 
 
 def without_none(**values: Any) -> dict[str, Any]:
-    """Return the values that are there."""
+    """Return the values that are not None."""
     return {key: value for key, value in values.items() if value is not None}
 
 
 def without_weak(found: Iterable[RecallResult]) -> list[RecallResult]:
-    """Leave out what is weak: it tells little, and giving it is no recall that counts."""
+    """Leave out weak results, which are not counted as retrievals."""
     return [entry for entry in found if entry.strength != "weak"]
 
 
 def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
-    """Count a recall of these memories; return how often any was recalled by now.
+    """Count a recall of these memories; return the counts of all memories.
 
-    Where that cannot be written, what was recalled is handed out all the same.
+    If the counts cannot be written, a note is added and the recall still succeeds.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import experience_search
 
     try:
-        if call.caller.scope != "read":  # who only reads changes no file
+        if call.caller.scope != "read":  # a read-only caller changes no file
             experience_search.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
@@ -289,15 +292,15 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
 
 def as_of_field(sent: str) -> dict[str, str]:
-    """Say as of when a memory is told, where another machine sent it."""
+    """Return the time as of which a memory is known, if another machine sent it."""
     return {"asOf": sent} if sent else {}
 
 
 def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
-    """Count that these memories were handed out, of the kinds whose recalls matter.
+    """Count the retrieval of these memories, for the types whose recalls are tracked.
 
-    ``root`` is that of their vault where it is not the call's. Nobody asked for the
-    count, so what cannot be counted is passed over in silence, and who only reads counts nothing.
+    ``root`` is the root of their vault if it is not the call's. The count is a side
+    effect, so failures are ignored silently, and a read-only caller counts nothing.
     """
     if call.caller.scope == "read":
         return
@@ -319,10 +322,10 @@ def filters(
     until: str | None,
     expression: str | None,
 ) -> Filters:
-    """Make filters of a tool's arguments.
+    """Create filters from a tool's arguments.
 
     Raises:
-        UsageError: one is not a date.
+        UsageError: If ``since`` or ``until`` is not a date.
     """
     from memvault.recall.filters import Filters
 
@@ -336,7 +339,7 @@ def filters(
 
 
 def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
-    """Note, where nothing was found, which type or tag of the filters no memory has."""
+    """Add notes on types and tags of the filters that no memory has, for empty results."""
     if chosen.memory_type or chosen.tags:
         from memvault.recall.filters import Filters, unknown_value_notes
 
@@ -345,17 +348,17 @@ def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | Non
 
 
 def tags_in(query: str) -> Filters:
-    """Return the filters that a search by tags alone stands for."""
+    """Convert the query of a tag search to filters."""
     from memvault.recall.filters import Filters
 
     return Filters(tags=tuple(query.replace(",", " ").split()))
 
 
 def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | None:
-    """Read an argument that is a date in some form: its first moment, or with ``end`` the last.
+    """Parse a date argument to the first moment of that date, or with ``end`` the last.
 
     Raises:
-        UsageError: it is none.
+        UsageError: If it is not a date.
     """
     from memvault.recall import dates
 
