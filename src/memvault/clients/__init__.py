@@ -1,9 +1,9 @@
-"""Setting up the programs that people talk to agents in, one file a program.
+"""Setup of agent programs such as Claude Code and Codex, one module for each program.
 
-A program says which files it reads and what goes into them (``client``); the
-texts are changed without touching what is there (``jsonc``, ``marked``), and
-``setup`` reads and writes the files.
+A program declares which files it reads and what goes into them (``client``). ``json_edit`` and
+``marked_blocks`` change texts without touching their existing content, and ``setup`` reads and
+writes the files.
 """
 
 NAMES = ("claude-code", "codex", "opencode", "gemini", "cursor")
-"""The programs that memvault knows."""
+"""The agent programs that memvault can set up."""

@@ -1,6 +1,6 @@
 """Claude Code: ``.mcp.json``, hooks in its settings, a sub-agent, ``CLAUDE.md``.
 
-Forms of November 2026, version 2.1: https://code.claude.com/docs/en/hooks, /mcp and /sub-agents.
+Formats of November 2026, version 2.1: https://code.claude.com/docs/en/hooks, /mcp and /sub-agents.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOOLS = (
     "memory_recall", "memory_remember", "memory_compound", "memory_show", "memory_list",
     "memory_list_types", "memory_forget", "memory_restore", "memory_undo", "context",
 )  # fmt: skip
-"""What the server offers; a sub-agent's tools are named one by one."""
+"""Tools that the MCP server offers; the tools of a sub-agent have to be listed by name."""
 
 
 def _files(place: SetupContext) -> list[ClientFile]:
@@ -58,7 +58,7 @@ def _files(place: SetupContext) -> list[ClientFile]:
 
 
 def hook_output(event: Event, text: str) -> str:
-    """Return what Claude Code reads: what it is told before compaction goes into its summary."""
+    """Return the output that Claude Code reads; before compaction, text goes into its summary."""
     if event == "stop":
         return json.dumps({"decision": "block", "reason": text})
     return text if event == "pre-compact" else in_hook_output(_EVENTS, event, text)

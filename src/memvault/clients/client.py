@@ -1,4 +1,4 @@
-"""What is set up for a program that people talk to an agent in: its files, and what goes there."""
+"""Data model of the setup of an agent program: its files and their contents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memvault.clients.marked_blocks import BlockMarkers
 
 Scope = Literal["project", "user"]
 Event = Literal["session-start", "prompt", "pre-compact", "stop", "session-end"]
-"""What a program runs ``memvault hook`` for."""
+"""The events for which a program runs ``memvault hook``."""
 SERVER = "memvault"
-"""What the MCP server is called in every program."""
+"""The name of the MCP server in every program."""
 MARKDOWN = BlockMarkers("<!-- memvault: begin -->", "<!-- memvault: end -->")
 TOML = BlockMarkers("# memvault: begin", "# memvault: end")
 OURS = "written by memvault setup"
-"""What a file says that is memvault's as a whole."""
+"""The text that marks a file as written by memvault as a whole."""
 HISTORIAN = "historian"
 _SERVES = ["mcp", "--vault"]
 _PLAIN = re.compile(r"\$[\w./ -]+")
@@ -29,18 +29,18 @@ ABOUT_HISTORIAN = (
     "memvault. Use it before a design is chosen or an error looked into, and when something was "
     "decided or found out."
 )
-"""When the historian should be asked, as the program tells its model."""
+"""When to ask the historian; the program shows this description to its model."""
 SECONDS: Mapping[Event, int] = {
     event: 10 if event == "session-start" else 5 for event in get_args(Event)
 }
-"""How long a program waits for a hook, which ends itself long before."""
+"""How many seconds a program waits for a hook, which ends by itself long before."""
 
 
 class SetupContext(NamedTuple):
-    """Where to set up, and what to name there.
+    """Where to set up a program, and the command, vault and texts to use there.
 
-    ``root`` is the project's folder, ``home`` the user's; ``program`` is how
-    memvault is started; ``instructions`` and ``historian`` are texts for models.
+    ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
+    memvault; ``instructions`` and ``historian`` are texts for models.
     """
 
     scope: Scope
@@ -54,33 +54,33 @@ class SetupContext(NamedTuple):
 
     @property
     def of_project(self) -> bool:
-        """Whether it is set up for a project alone."""
+        """Whether the setup is for one project only."""
         return self.scope == "project"
 
     def folder(self, variable: str, *names: str) -> Path:
-        """Return a folder of the user's own, which a variable may say is another one."""
+        """Return a folder of the user, which an environment variable may override."""
         named = self.environ.get(variable, "")
         return Path(named) if Path(named).is_absolute() else self.home.joinpath(*names)
 
     def server(self, root: str | None) -> list[str]:
-        """Return the command that serves MCP; ``root`` stands for the project in an argument."""
+        """Return the command of the MCP server; ``root`` stands for the project in an argument."""
         return [*self.program, *_SERVES, self._named(root)]
 
     def hook(self, event: Event, client: str, root: str | None) -> str:
-        """Return a shell's line for a hook; ``root`` stands for the project in one.
+        """Return the shell command of a hook; ``root`` stands for the project in it.
 
-        Where memvault cannot be run at all, that is no reason to stop anything.
+        The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
         named = self._named(root)
         variable = named.startswith("$")
-        if variable and not _PLAIN.fullmatch(named):  # a shell would read more into it
+        if variable and not _PLAIN.fullmatch(named):  # a shell would interpret it
             named, variable = str(self.vault), False
         vault = f'"{named}"' if variable else shlex.quote(named)
         line = shlex.join(self.program)
         return f"{line} hook {event} --for {client} --vault {vault} || true"
 
     def _named(self, root: str | None) -> str:
-        """Return the vault's path, from the project's folder where it lies in there."""
+        """Return the path of the vault, relative to ``root`` if it is inside the project."""
         if root is None or not self.of_project or not self.vault.is_relative_to(self.root):
             return str(self.vault)
         below = self.vault.relative_to(self.root).as_posix()
@@ -88,9 +88,9 @@ class SetupContext(NamedTuple):
 
 
 class MarkedBlock(NamedTuple):
-    """A text between two marks in a file that others write too.
+    """A block of text between two markers in a file that others edit too.
 
-    Where the file says ``unless`` already, it needs no block.
+    A file that contains ``unless``, but no block yet, is left unchanged.
     """
 
     text: str
@@ -99,7 +99,7 @@ class MarkedBlock(NamedTuple):
 
 
 class OwnedFile(NamedTuple):
-    """A file that is memvault's as a whole."""
+    """A file that memvault owns as a whole."""
 
     text: str
 
@@ -108,7 +108,7 @@ Part = JsonEntry | MarkedBlock | OwnedFile
 
 
 class ClientFile(NamedTuple):
-    """A file, and what goes into it; ``base`` is what else a JSON file holds from its start."""
+    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates."""
 
     path: Path
     parts: tuple[Part, ...]
@@ -116,7 +116,7 @@ class ClientFile(NamedTuple):
 
 
 class AgentProgram(NamedTuple):
-    """A program: its name, its files, what it is answered, what its user is to do next."""
+    """An agent program: its name, its files, its hook output and the user's next step."""
 
     name: str
     title: str
@@ -133,10 +133,10 @@ def hooks_entries(
     unit: int = 1,
     only: Mapping[Event, str] = {},
 ) -> tuple[JsonEntry, ...]:
-    """Return the hooks as Claude Code, Codex and Gemini CLI want them.
+    """Return the hooks in the form that Claude Code, Codex and Gemini CLI use.
 
-    ``events`` has the program's name of each event, ``only`` which of its kind count,
-    ``unit`` its parts of a second.
+    ``events`` maps each event to the program's name for it, ``only`` maps an event to the matcher
+    that restricts it, and ``unit`` is how many of the program's units of time make up a second.
     """
     return tuple(
         JsonEntry(
@@ -159,7 +159,7 @@ def hooks_entries(
 
 
 def is_hook(event: Event, client: str) -> Callable[[Any], bool]:
-    """Return what knows a hook again that was set up, and holds nothing else."""
+    """Return a predicate for a list item that setup wrote and that contains nothing else."""
     wanted = f"hook {event} --for {client}"
 
     def own(item: Any) -> bool:
@@ -178,12 +178,15 @@ def is_hook(event: Event, client: str) -> Callable[[Any], bool]:
 
 
 def server_entry(keys: str, value: dict[str, Any]) -> JsonEntry:
-    """Return the MCP server as an entry below a key: one that runs ``mcp --vault``."""
+    """Return the entry of the MCP server below a key: a server that runs ``mcp --vault``."""
     return JsonEntry((keys, SERVER), value, _is_server)
 
 
 def _is_server(value: Any) -> bool:
-    """Say whether a server was set up: its command ends as those do, and names no agent."""
+    """Return whether setup wrote the entry of a server.
+
+    Its command then ends with ``mcp --vault`` and a path, and names no agent.
+    """
     if not isinstance(value, dict):
         return False
     command, arguments = value.get("command"), value.get("args")
@@ -192,18 +195,21 @@ def _is_server(value: Any) -> bool:
 
 
 def instructions(place: SetupContext, path: Path) -> ClientFile:
-    """Return the block of instructions in a program's file of such."""
+    """Return the instructions as a marked block of a program's file of instructions."""
     return ClientFile(path, (MarkedBlock(place.instructions, MARKDOWN, "memvault recall"),))
 
 
 def markdown_agent(place: SetupContext, path: Path, header: str) -> ClientFile:
-    """Return the historian as a markdown file with a header of its program's."""
+    """Return the historian as a markdown file with a header for its program."""
     text = f"---\n{header.strip()}\n---\n\n<!-- {OURS} -->\n\n{place.historian.strip()}\n"
     return ClientFile(path, (OwnedFile(text),))
 
 
 def in_hook_output(names: Mapping[Event, str], event: Event, text: str) -> str:
-    """Return what adds a text to what the model reads, in the form that Claude Code began."""
+    """Return JSON that adds a text to what the model reads.
+
+    The format originates from Claude Code; other programs have adopted it.
+    """
     return json.dumps(
         {"hookSpecificOutput": {"hookEventName": names[event], "additionalContext": text}}
     )

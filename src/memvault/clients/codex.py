@@ -1,6 +1,6 @@
 """Codex: a table in ``config.toml``, ``hooks.json``, an agent, ``AGENTS.md``.
 
-Forms of November 2026, version 0.169: https://developers.openai.com/codex/config-reference,
+Formats of November 2026, version 0.169: https://developers.openai.com/codex/config-reference,
 /hooks and /subagents, and the schemas in codex-rs/hooks/schema of its repository.
 """
 
@@ -41,14 +41,14 @@ web_search = "disabled"
 shell_tool = false
 unified_exec = false
 """
-"""What leaves an agent the tools of servers and nothing that runs, writes or looks out."""
+"""Settings that leave an agent the servers' tools, and none to run, write or search the web."""
 
 
 def _files(place: SetupContext) -> list[ClientFile]:
     user = place.folder("CODEX_HOME", ".codex")
     folder = place.root / ".codex" if place.of_project else user
     command, *arguments = place.server(None)
-    # A basic string of TOML is one of JSON, as far as these go.
+    # For these values, JSON strings are also basic strings of TOML.
     table = f"[mcp_servers.{SERVER}]\ncommand = {_text(command)}\nargs = {_text(arguments)}\n"
     agent = (
         f"# {OURS}\nname = {_text(HISTORIAN)}\ndescription = {_text(ABOUT_HISTORIAN)}\n"
@@ -67,7 +67,7 @@ def _text(value: str | list[str]) -> str:
 
 
 def hook_output(event: Event, text: str) -> str:
-    """Return what Codex reads; before compaction it only shows something to the user."""
+    """Return the output that Codex reads; before compaction, text is only shown to the user."""
     if event == "stop":
         return json.dumps({"decision": "block", "reason": text})
     if event == "pre-compact":

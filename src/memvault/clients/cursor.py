@@ -1,7 +1,8 @@
 """Cursor: ``mcp.json``, ``hooks.json``, a sub-agent, a rule.
 
-Forms of November 2026: https://cursor.com/docs/agent/hooks, /context/mcp, /context/rules and
-/context/subagents. A user's own rules lie in no file, so only a project gets the instructions.
+Formats of November 2026: https://cursor.com/docs/agent/hooks, /context/mcp, /context/rules and
+/context/subagents. The rules of a user are not stored in a file, so instructions are only written
+for a project.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _files(place: SetupContext) -> list[ClientFile]:
 
 
 def hook_output(event: Event, text: str) -> str:
-    """Return what Cursor reads; before compaction it only shows something to the user."""
+    """Return the output that Cursor reads; before compaction, text is only shown to the user."""
     if event == "pre-compact":
         return json.dumps({"user_message": text})
     more = {"continue": True} if event == "prompt" else {}

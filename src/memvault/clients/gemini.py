@@ -1,6 +1,6 @@
 """Gemini CLI: its ``settings.json``, a sub-agent, ``GEMINI.md``.
 
-Forms of November 2026, version 0.61: https://geminicli.com/docs/hooks/reference,
+Formats of November 2026, version 0.61: https://geminicli.com/docs/hooks/reference,
 /reference/configuration and /core/subagents.
 """
 
@@ -37,7 +37,7 @@ def _files(place: SetupContext) -> list[ClientFile]:
     folder = (place.root if place.of_project else place.home) / ".gemini"
     command, *arguments = place.server(".")
     server = server_entry("mcpServers", {"command": command, "args": arguments})
-    # It runs the hooks of an automatic compression at every prompt, before it looks at the size.
+    # It runs the hooks of automatic compression at every prompt, before it checks the size.
     only: Mapping[Event, str] = {"pre-compact": "manual"}
     hooks = hooks_entries(_NAME, place, "$GEMINI_PROJECT_DIR", _EVENTS, 1_000, only)
     header = (
@@ -52,7 +52,10 @@ def _files(place: SetupContext) -> list[ClientFile]:
 
 
 def hook_output(event: Event, text: str) -> str:
-    """Return what Gemini CLI reads; before compaction and at the end it only shows something."""
+    """Return the output that Gemini CLI reads.
+
+    Before compaction and at the end of a session, text is only shown to the user.
+    """
     if event in ("pre-compact", "session-end"):
         return json.dumps({"systemMessage": text})
     return in_hook_output(_EVENTS, event, text)

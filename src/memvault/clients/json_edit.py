@@ -1,9 +1,10 @@
-"""Adding entries to a JSON text, with comments or without, and taking exactly them back: pure.
+"""Insertion and removal of entries in a JSON text, which may contain comments.
 
-Nothing but the entry itself is written, so that comments, order, indentation and
-line ends stay. Where an entry stands tells who made what is around it: behind
-other entries, or right behind the bracket of what was empty, it stands in what
-was there before; alone on a line of its own it stands in what was made for it.
+These functions are pure. They write nothing but the entry itself, so that comments, order,
+indentation and line endings are preserved. The position of an entry shows whether the object or
+list around it existed before. An entry that follows other entries, or directly follows the opening
+bracket of an empty container, is in an existing container; an entry alone on a line of its own is
+in a container that was created for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DEEPEST = 100
 
 
 class JsonSyntaxError(ValueError):
-    """The text is no JSON; says on which line, counted from 1, and why."""
+    """The text is not valid JSON; the message names the line, counted from 1, and the reason."""
 
     def __init__(self, text: str, place: int, reason: str) -> None:
         self.line = text.count("\n", 0, place) + 1
@@ -31,9 +32,9 @@ class JsonSyntaxError(ValueError):
 
 
 class JsonEntry(NamedTuple):
-    """An object under nested keys or, ``listed``, one more of the list there.
+    """An object below nested keys or, if ``listed``, an item of the list there.
 
-    ``own`` knows it again, also where somebody has added to it.
+    ``is_ours`` recognises the entry later, even if others have added keys to it.
     """
 
     keys: tuple[str, ...]
@@ -43,7 +44,7 @@ class JsonEntry(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A value and where it stands; ``start`` of one with a key is that of the key."""
+    """A parsed value and its position; ``start`` is the position of its key, if it has one."""
 
     start: int
     begin: int
@@ -52,18 +53,18 @@ class _Node(NamedTuple):
     entries: list[tuple[str, _Node]]
 
     def last(self, key: str) -> _Node | None:
-        """Return the entry of that key, of several the last, which counts."""
+        """Return the value of a key; of duplicate keys the last one counts."""
         return next((node for name, node in reversed(self.entries) if name == key), None)
 
 
 def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
-    """Return a text with an entry; the text is the same where it holds the entry already.
+    """Return a text with an entry; a text that already contains it is returned unchanged.
 
-    ``base`` is what else a file holds that is made for the entry. What somebody has added
-    to an older entry stays in it.
+    ``base`` holds the other entries of a file that is created for the entry. Keys that others have
+    added to an older version of the entry are preserved.
 
     Raises:
-        Broken: the text is no JSON, or holds something else where the entry goes.
+        JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
     """
     if text is None or not text.strip():
         whole = {**_nested(entry.keys, _inner(entry)), **base}
@@ -88,10 +89,10 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
 
 
 def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
-    """Return a text without an entry; None where the file was made for it.
+    """Return a text without an entry, or None if the file was created for the entry.
 
     Raises:
-        Broken: the text is no JSON.
+        JsonSyntaxError: the text is not valid JSON.
     """
     path = [_parsed(text)]
     for key in entry.keys:
@@ -132,7 +133,7 @@ def _check(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> None:
 
 
 def _deepest(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
-    """Return the value that most of the keys lead to, and how many of them."""
+    """Return the deepest value that the keys lead to, and the number of keys used."""
     node = _parsed(text)
     for depth, key in enumerate(keys):
         found = node.last(key) if isinstance(node.value, dict) else None
@@ -143,7 +144,7 @@ def _deepest(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
 
 
 def _inserted(text: str, holder: _Node, value: Any, key: str | None) -> str:
-    """Return a text with one more entry at the end of an object or a list."""
+    """Return a text with another entry at the end of an object or a list."""
     start = holder.begin + 1
     own_line = _line_indent(text, holder.begin)
     if not holder.entries:
@@ -183,7 +184,10 @@ def _cut(text: str, holder: _Node, gone: _Node) -> str:
 
 
 def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
-    """Say whether an object or a list was made for its first entry: it begins a line."""
+    """Return whether an object or a list was created for its first entry.
+
+    The entry then begins a line of its own.
+    """
     before = text[holder.begin + 1 : first.start]
     return "\n" in before and not before.strip()
 
@@ -214,7 +218,7 @@ def _line_indent(text: str, place: int) -> str:
 
 
 def _gap(text: str, place: int) -> int:
-    """Return where the next sign stands that is neither white space nor a comment."""
+    """Return the position of the next character that is neither white space nor in a comment."""
     while True:
         end = _blanks(text, place)
         comment = _COMMENT.match(text, end)
@@ -274,7 +278,7 @@ def _holder(text: str, place: int, depth: int, first: int) -> _Node:
 
 
 def _line_before(text: str, place: int) -> int:
-    """Return where the line before a place ends, if only blanks lie between."""
+    """Return the end of the previous line, if only blanks precede a position in its line."""
     kept = text[:place].rstrip(" \t")
     return len(kept.removesuffix("\n").removesuffix("\r") if kept.endswith("\n") else kept)
 

@@ -1,7 +1,7 @@
-"""A block of lines between two marks in a text that others write too, added and taken back: pure.
+"""Insertion and removal of a marked block of lines in a text that others edit too.
 
-How the block ends tells how the text ended before it: with an end of line where
-the text had one, without one where it had none.
+These functions are pure. Whether a line ending follows the block shows how the text ended before
+the block was added: with a line ending if it had one, without otherwise.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 
 class UnbalancedMarkers(ValueError):
-    """One of the two marks stands alone; says on which line, counted from 1."""
+    """Only one of the two markers is present; the message names its line, counted from 1."""
 
 
 class BlockMarkers(NamedTuple):
-    """The lines around a block."""
+    """The lines before and after a block."""
 
     begin: str
     end: str
 
 
 def insert_block(text: str | None, block: str, marks: BlockMarkers) -> str:
-    """Return a text with the block, which takes the place of an older one.
+    """Return a text with the block, which replaces an older one.
 
     Raises:
-        Broken: only one of the marks is there.
+        UnbalancedMarkers: only one of the markers is present.
     """
     place = _place(text or "", marks)
     newline = _newline(text or "", place)
@@ -39,10 +39,10 @@ def insert_block(text: str | None, block: str, marks: BlockMarkers) -> str:
 
 
 def remove_block(text: str, marks: BlockMarkers) -> str | None:
-    """Return a text without its block; None where the file was made for it.
+    """Return a text without its block, or None if the file was created for the block.
 
     Raises:
-        Broken: only one of the marks is there.
+        UnbalancedMarkers: only one of the markers is present.
     """
     place = _place(text, marks)
     if place is None:
@@ -58,7 +58,7 @@ def remove_block(text: str, marks: BlockMarkers) -> str | None:
 
 
 def _place(text: str, marks: BlockMarkers) -> tuple[int, int] | None:
-    """Return where the block begins and ends."""
+    """Return the start and the end of the block, or None if there is none."""
     begin = end = None
     at = 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
@@ -78,6 +78,6 @@ def _place(text: str, marks: BlockMarkers) -> tuple[int, int] | None:
 
 
 def _newline(text: str, place: tuple[int, int] | None) -> str:
-    """Return how lines end: in the block if there is one, else in the text."""
+    """Return the line ending of the block if there is one, else that of the text."""
     begin, end = place or (0, len(text))
     return "\r\n" if "\r\n" in text[begin:end] else "\n"

@@ -1,7 +1,7 @@
 """OpenCode: its ``opencode.json``, a plugin, a sub-agent, ``AGENTS.md``.
 
-Forms of November 2026, version 1.18: https://opencode.ai/docs/config, /mcp-servers, /plugins
-and /agents. It runs no commands at its events, so a plugin of a few lines does.
+Formats of November 2026, version 1.18: https://opencode.ai/docs/config, /mcp-servers, /plugins and
+/agents. OpenCode cannot run commands on events, so a plugin of a few lines runs them.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def _files(place: SetupContext) -> list[ClientFile]:
 
 
 def _config(folder: Path) -> Path:
-    """Return the file of settings that is there: the one with comments, or the other."""
+    """Return the settings file: ``opencode.jsonc`` if it exists, else ``opencode.json``."""
     with_comments = folder / "opencode.jsonc"
     return with_comments if with_comments.is_file() else folder / "opencode.json"
 
 
-def hook_output(event: Event, text: str) -> str:  # noqa: ARG001  # every program's has the same form
-    """Return the text alone, which the plugin passes on."""
+def hook_output(event: Event, text: str) -> str:  # noqa: ARG001  # same signature for every program
+    """Return the text itself, which the plugin passes on."""
     return text
 
 

@@ -1,4 +1,7 @@
-"""What setting a program up changes: planned purely, shown as a diff, then written."""
+"""Setup of an agent program: plan the changes of its files, show them as a diff, write them.
+
+Planning writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _CORRECT = "correct it, or take it out; nothing was changed"
 
 
 class FileEdit(NamedTuple):
-    """A file that is to be made, changed or deleted; None stands for no file."""
+    """A file to create, change or delete; ``before`` or ``after`` is None if there is no file."""
 
     path: Path
     before: str | None
@@ -40,17 +43,17 @@ class FileEdit(NamedTuple):
 
     @property
     def action(self) -> str:
-        """What happens to the file."""
+        """What happens to the file: ``create``, ``change`` or ``delete``."""
         if self.before is None:
             return "create"
         return "change" if self.after is not None else "delete"
 
 
 def client(name: str) -> AgentProgram:
-    """Return a program by its name.
+    """Return an agent program by its name.
 
     Raises:
-        NotFound: memvault does not know it.
+        NotFound: the program is not supported.
     """
     if name not in NAMES:
         raise NotFound(f"memvault does not know the program {name!r}", f"name {', '.join(NAMES)}")
@@ -60,10 +63,10 @@ def client(name: str) -> AgentProgram:
 
 
 def plan_edits(files: Sequence[ClientFile], place: SetupContext, remove: bool) -> list[FileEdit]:
-    """Return what has to change so that a program is set up, or as it was before.
+    """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
 
     Raises:
-        Refused: a file cannot be read, makes no sense, or is somebody else's.
+        Refused: a file cannot be read or parsed, or is not memvault's.
     """
     changes = []
     of_others = _read_by_others(files, place) if remove else ()
@@ -82,11 +85,14 @@ def plan_edits(files: Sequence[ClientFile], place: SetupContext, remove: bool) -
 
 
 def _read_by_others(files: Sequence[ClientFile], place: SetupContext) -> set[Path]:
-    """Return the files that another program which is set up there reads too, links followed."""
+    """Return the files that another program uses too, if that program is set up there.
+
+    Links are resolved.
+    """
     own = {_real(file.path, place) for file in files}
     found: set[Path] = set()
     for name in NAMES:
-        with contextlib.suppress(Refused):  # what cannot be read there was not set up
+        with contextlib.suppress(Refused):  # a program with unreadable files was not set up
             theirs = {_real(file.path, place) for file in client(name).files(place)}
             if any(SERVER in (_read(path) or "") for path in theirs - own):
                 found |= theirs & own
@@ -94,11 +100,12 @@ def _read_by_others(files: Sequence[ClientFile], place: SetupContext) -> set[Pat
 
 
 def with_parts(text: str | None, file: ClientFile) -> str:
-    """Return a file's text with all that belongs there.
+    """Return the text of a file with all its parts inserted.
 
     Raises:
-        Broken: the text makes no sense.
-        Refused: something else stands where it goes.
+        JsonSyntaxError: the text is not valid JSON.
+        UnbalancedMarkers: only one of the markers of a block is present.
+        Refused: something else is in the place of a part.
     """
     for part in file.parts:
         text = _with(text, part, file)
@@ -106,10 +113,11 @@ def with_parts(text: str | None, file: ClientFile) -> str:
 
 
 def without(text: str | None, file: ClientFile) -> str | None:
-    """Return a file's text without what was added, or None where it was made for that.
+    """Return the text of a file without its parts, or None if the file was created for them.
 
     Raises:
-        Broken: the text makes no sense.
+        JsonSyntaxError: the text is not valid JSON.
+        UnbalancedMarkers: only one of the markers of a block is present.
     """
     for part in reversed(file.parts):
         if text is None:
@@ -124,11 +132,12 @@ def without(text: str | None, file: ClientFile) -> str | None:
 
 
 def write(changes: Sequence[FileEdit]) -> None:
-    """Write what was planned, unless a file has changed meanwhile.
+    """Write the planned changes, unless a file has changed meanwhile.
 
     Raises:
-        Refused: one has; none is written then.
-        StorageError: the disk refused; what was written before that stays.
+        Refused: a file has changed. All are checked before any is written; only a file that another
+            process creates during the writing is noticed after others were written.
+        StorageError: the file system failed; what was written before remains.
     """
     for change in changes:
         if _read(change.path) != change.before:
@@ -150,8 +159,8 @@ def write(changes: Sequence[FileEdit]) -> None:
 
 
 def _tidy(gone: Path) -> None:
-    """Take away the folders that a file leaves empty, of those that programs have."""
-    with contextlib.suppress(OSError):  # it holds something else
+    """Delete the folders that a deleted file leaves empty, if they are folders of programs."""
+    with contextlib.suppress(OSError):  # the folder is not empty
         for folder in gone.parents[:2]:
             if folder.name not in _FOLDERS:
                 break
@@ -159,7 +168,7 @@ def _tidy(gone: Path) -> None:
 
 
 def diff(change: FileEdit) -> str:
-    """Return what changes, as ``diff -u`` writes it; secrets beside it are masked."""
+    """Return a change in the form of ``diff -u``, with secrets near it masked."""
     old, new = (
         "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
     )
@@ -186,7 +195,11 @@ def _with(text: str | None, part: Part, file: ClientFile) -> str:
 
 
 def _check_toml(before: str, after: str, path: Path) -> None:
-    """Make sure that a file of TOML is one, before and afterwards."""
+    """Check that a TOML file is valid before and after the change.
+
+    Raises:
+        Refused: it is not.
+    """
     try:
         tomllib.loads(before)
     except ValueError as error:
@@ -201,7 +214,11 @@ def _check_toml(before: str, after: str, path: Path) -> None:
 
 
 def _real(path: Path, place: SetupContext) -> Path:
-    """Return where a file lies, links followed; those of a project stay within it."""
+    """Return a path with links resolved.
+
+    Raises:
+        Refused: a file of a project is outside of the project.
+    """
     real = Path(os.path.realpath(path))
     if place.of_project and not real.is_relative_to(os.path.realpath(place.root)):
         raise Refused(

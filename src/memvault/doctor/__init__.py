@@ -1,7 +1,7 @@
-"""Doctor: what is wrong in a vault, and putting it right.
+"""Doctor: checks that report problems of a vault, and fixes for some of them.
 
-``look`` reads the vault once and changes nothing. Each check, in ``headers``,
-``names``, ``links``, ``secrets`` and ``place``, is a function from that look to
-findings; a finding that the program may put right carries a ``Fix``, a frozen value.
-``fixing`` does those, and ``visit`` is the way through all of it.
+``inspection`` reads the vault once and changes nothing. Each check in ``checks_files`` and
+``checks_vault`` is a function from that inspection to findings; a finding that the program can
+repair carries a ``Fix``, an immutable value. ``doctor`` runs the checks and applies the fixes;
+``status`` reports the state of a vault.
 """

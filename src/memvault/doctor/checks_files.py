@@ -1,4 +1,4 @@
-"""A check of secrets that were written into files by hand, or before anything looked."""
+"""Checks of single files: encoding, headers, ids, types, times, copies, names and secrets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 
 _BROKEN = ("broken front matter: ", "the front matter cannot be indexed: ")
-"""How a record's problem begins where its header is not read."""
+"""Prefixes of the problem of a record whose header could not be parsed."""
 _AHEAD = timedelta(days=1)
 _SHOWN = 5
 
 
 def unreadable_files(look: VaultInspection) -> Iterator[Finding]:
-    """Find what cannot be read, and headers that are broken."""
+    """Find unreadable, binary and wrongly encoded files, and broken headers."""
     yield from _folders(look)
     for note in look.notes:
         problem = note.record.problem
@@ -66,7 +66,7 @@ def _trouble(path: str, trouble: str) -> Finding:
 
 
 def check_conflict_markers(look: VaultInspection) -> Iterator[Finding]:
-    """Find the marks of a conflict in git, in memories and in agents' files."""
+    """Find git conflict markers, in memories and in other files such as those of agents."""
     paths = [note.path for note in look.notes if note.conflict_markers]
     for path in paths + [other.path for other in look.others if other.conflict_markers]:
         yield Finding(
@@ -75,7 +75,7 @@ def check_conflict_markers(look: VaultInspection) -> Iterator[Finding]:
 
 
 def check_duplicate_keys(look: VaultInspection) -> Iterator[Finding]:
-    """Find headers that have a key twice."""
+    """Find headers that contain a key more than once."""
     entries: tuple[InspectedMemory | InspectedFile, ...] = (*look.notes, *look.others)
     for entry in entries:
         if entry.duplicate_keys:
@@ -85,7 +85,7 @@ def check_duplicate_keys(look: VaultInspection) -> Iterator[Finding]:
 
 
 def unusable_ids(look: VaultInspection) -> Iterator[Finding]:
-    """Find ids that cannot be a memId; one that is left empty is none."""
+    """Find ids that are not valid memIds; an empty id counts as missing."""
     for note in look.notes:
         own = note.record.metadata.get("id")
         if own in (None, "") or own == note.record.mem_id:
@@ -95,7 +95,7 @@ def unusable_ids(look: VaultInspection) -> Iterator[Finding]:
 
 
 def shared_ids(look: VaultInspection) -> Iterator[Finding]:
-    """Find memories that share a memId, but for copies that a sync kept."""
+    """Find memories that share a memId, except for copies that a sync program kept."""
     known_copies = {copy.path for copy, _ in sync_copies(look)}
     count = Counter(note.record.mem_id for note in look.notes)
     sharing: dict[str, list[InspectedMemory]] = {}
@@ -115,10 +115,10 @@ def shared_ids(look: VaultInspection) -> Iterator[Finding]:
 
 
 def _age_order(note: InspectedMemory) -> tuple[bool, str, bool, int, str]:
-    """Order memories of one id, the same on every machine: the first keeps it.
+    """Return a sort key for memories with one id, equal on every machine: the first keeps it.
 
-    One whose id comes from its path can have no other. A copy is no older, is not
-    called like its title, or has the longer name.
+    A memory whose id is derived from its path comes first, because it can have no other id. A copy
+    is no older than its original, has a file name unlike its title, or has the longer name.
     """
     own = note.record.metadata.get("id") == note.record.mem_id
     other_name = slug(PurePosixPath(note.path).stem) != slug(note.record.title)
@@ -126,7 +126,7 @@ def _age_order(note: InspectedMemory) -> tuple[bool, str, bool, int, str]:
 
 
 def _fresh_id(path: str, taken: set[str]) -> str:
-    """Return a free id that is made of the path, so that two machines give the same one."""
+    """Return an unused id derived from the path, so that two machines choose the same one."""
     fresh, number = derived_id(path), 1
     while fresh in taken:
         number += 1
@@ -135,7 +135,7 @@ def _fresh_id(path: str, taken: set[str]) -> str:
 
 
 def types(look: VaultInspection) -> Iterator[Finding]:
-    """Find types that nobody has named."""
+    """Find types that are neither built in nor declared in the settings."""
     for note in look.notes:
         given = note.record.memory_type
         if given in look.types:
@@ -175,14 +175,14 @@ def future_times(look: VaultInspection) -> Iterator[Finding]:
             yield Finding("time-ahead", note.path, ahead[0])
 
 
-# How syncs name the copy that they keep where both sides changed a file:
+# Names that sync programs give to the copy they keep if both sides changed a file:
 # Syncthing, docs.syncthing.net/users/syncing: NAME.sync-conflict-DATE-TIME-MODIFIEDBY.EXT
 # Dropbox, help.dropbox.com/organize/conflicted-copy: NAME (SOMEONE's conflicted copy DATE).EXT
 # ownCloud, doc.owncloud.com/desktop/next/conflicts.html, and Nextcloud:
-#   NAME (conflicted copy DATE TIME).EXT, earlier NAME_conflict-DATE-TIME.EXT
+#   NAME (conflicted copy DATE TIME).EXT, formerly NAME_conflict-DATE-TIME.EXT
 # Obsidian Sync, obsidian.md/help/sync/troubleshoot: NAME (Conflicted copy DEVICE DATETIME).EXT
-# git, where a folder has the file's name: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
-# iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which people write too
+# git, if a folder has the name of the file: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
+# iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which people use as well
 _CONFLICT = re.compile(
     r"(?:\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]{7})?"
     r"| \([^()]{0,80}\bconflicted copy\b[^()]{0,80}\)(?: \(\d{1,3}\))?"
@@ -194,16 +194,16 @@ _CONFLICT = re.compile(
 _BESIDE_FOLDER = re.compile(r"\.md~.", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _LIKE = 0.8
-"""The share of lines that two files with names like iCloud's have in common at least."""
+"""Minimum share of lines that two files with names like iCloud's must have in common."""
 _SAYS_MUCH = 100
-"""Characters from which on a text is not as another one by chance, as new notes are."""
+"""Minimum number of common characters: shorter texts, as in new notes, match by chance."""
 _MADE = re.compile(r"(.+)-[a-z0-9]{6}")
 _NUMBER = re.compile(r"-\d{1,6}$")
 _LONGEST_ID_SLUG = 40
 
 
 def sync_copies(look: VaultInspection) -> Iterator[tuple[InspectedMemory, InspectedMemory | None]]:
-    """Yield each copy that a sync kept, with its original where that is there."""
+    """Yield each copy that a sync program kept, with its original if that exists."""
     notes = {note.path: note for note in look.notes}
     for note in look.notes:
         pure = PurePosixPath(note.path)
@@ -218,7 +218,7 @@ def sync_copies(look: VaultInspection) -> Iterator[tuple[InspectedMemory, Inspec
 
 
 def _is_copy(look: VaultInspection, note: InspectedMemory, first: InspectedMemory) -> bool:
-    """Say whether a file with a number behind its name is a copy of the one without."""
+    """Return whether a file with a number after its name is a copy of the one without."""
     own = note.record.metadata.get("id")
     if own is not None or first.record.metadata.get("id") is not None:
         return own == first.record.metadata.get("id")
@@ -234,7 +234,10 @@ def _lines(look: VaultInspection, note: InspectedMemory) -> set[str]:
 
 
 def conflict_copies(look: VaultInspection) -> Iterator[Finding]:
-    """Find copies that a sync kept; one of a memory that says the same as it may go."""
+    """Find copies that a sync program kept.
+
+    A copy of a memory that has the same content as its original may be moved to the trash.
+    """
     for copy, first in sync_copies(look):
         if first is None:
             said = "It is a copy that a sync kept of a conflict, and the original is gone"
@@ -258,13 +261,13 @@ def conflict_copies(look: VaultInspection) -> Iterator[Finding]:
 
 
 def _original(stem: str) -> str:
-    """Return the name of which a file is a copy by its name; empty where it is none."""
+    """Return the original's name from the name of a sync copy; empty if it is not a copy."""
     match = _CONFLICT.search(stem)
     return stem[: match.start()] if match else ""
 
 
 def _same(look: VaultInspection, copy: InspectedMemory, first: InspectedMemory) -> bool:
-    """Say whether two files say the same, whenever each was changed."""
+    """Return whether two files have the same content, ignoring their times of modification."""
     if copy.etag == first.etag:
         return bool(copy.etag)
     one, other = _memory(look, copy), _memory(look, first)
@@ -286,14 +289,14 @@ def _memory(look: VaultInspection, note: InspectedMemory) -> Memory | None:
 
 
 def case_collisions(look: VaultInspection) -> Iterator[Finding]:
-    """Find names that a file system which folds case or normalises Unicode takes for one."""
+    """Find names that are equal on a file system that folds case or normalises Unicode."""
     alike: dict[str, list[str]] = defaultdict(list)
     for path in sorted((*look.tree.files, *look.tree.folders)):
         alike[normalize_title(path) if not path.isascii() else path.lower()].append(path)
     for first, *others in alike.values():
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
-                continue  # their folders are told
+                continue  # the folders that contain them are reported
             one, other = _told_apart(first, path)
             said = (
                 f"Where case and the form of Unicode do not count, {other} and {one} are one name"
@@ -302,7 +305,7 @@ def case_collisions(look: VaultInspection) -> Iterator[Finding]:
 
 
 def _told_apart(one: str, other: str) -> tuple[str, str]:
-    """Return two names so that a reader sees how they differ."""
+    """Return two names in a form in which a reader can see how they differ."""
     if normalize("NFC", one) != normalize("NFC", other):
         return replace_surrogates(one), replace_surrogates(other)
     first, second = (name.encode("ascii", "backslashreplace").decode() for name in (one, other))
@@ -310,10 +313,10 @@ def _told_apart(one: str, other: str) -> tuple[str, str]:
 
 
 def titles(look: VaultInspection) -> Iterator[Finding]:
-    """Find memories whose title and file name were one and fell apart.
+    """Find memories whose title and file name once matched and now differ.
 
-    Only of those that memvault named, as the id tells: people call their own
-    files as they like. A copy has the id of another one.
+    Only memories that memvault named are checked, which the form of the id shows: people name their
+    own files as they like. Copies are skipped, because they have the id of another memory.
     """
     count = Counter(note.record.mem_id for note in look.notes)
     for note in look.notes:
@@ -331,7 +334,11 @@ def titles(look: VaultInspection) -> Iterator[Finding]:
 
 
 def in_texts(look: VaultInspection) -> Iterator[Finding]:
-    """Find files that hold a secret and do not say that it is fine; the secret is not told."""
+    """Find files that contain a secret without declaring it allowed.
+
+    Such secrets were written by hand, or before secrets were detected. The finding does not
+    disclose the secret itself.
+    """
     entries: tuple[InspectedMemory | InspectedFile, ...] = (*look.notes, *look.others)
     for entry in entries:
         if entry.secrets:

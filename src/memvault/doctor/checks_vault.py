@@ -1,4 +1,4 @@
-"""Checks of the vault's place: the folder, git, this machine's index, models and history."""
+"""Checks of references, links, the vault's folder, git, the index, models and history."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SECOND = re.compile(r"(.+)_[2-9]")
 
 
 class _Names:
-    """Which memory a header's name means."""
+    """A lookup from the names used in headers to memories."""
 
     def __init__(self, look: VaultInspection) -> None:
-        self._owners: dict[str, str] = {}  # of several that have a name, any
+        self._owners: dict[str, str] = {}  # any one of the memories with a name
         self._shared: set[str] = set()
         for note in look.notes:
             record = note.record
@@ -40,14 +40,14 @@ class _Names:
                     self._shared.add(name)
 
     def another(self, note: InspectedMemory, name: str) -> str:
-        """Return the path of another memory that has a name; empty where there is none."""
+        """Return the path of another memory that has a name; empty if there is none."""
         key = name_key(name)
         found = self._owners.get(key, "")
         return found if found != note.path or key in self._shared else ""
 
 
 def superseding(look: VaultInspection) -> Iterator[Finding]:
-    """Find headers that say they replace, or are replaced by, what is no memory."""
+    """Find headers whose ``supersedes`` or ``superseded_by`` names no other memory."""
     names = _Names(look)
     for note in look.notes:
         for key in (SUPERSEDES, SUPERSEDED_BY):
@@ -58,7 +58,7 @@ def superseding(look: VaultInspection) -> Iterator[Finding]:
 
 
 def circles(look: VaultInspection) -> Iterator[Finding]:
-    """Find memories that replace each other in a circle, each circle by one of its files."""
+    """Find memories that replace each other in a cycle; report each cycle for one file."""
     names = _Names(look)
     replaced: dict[str, list[str]] = {}
     for note in look.notes:
@@ -82,7 +82,7 @@ def circles(look: VaultInspection) -> Iterator[Finding]:
 
 
 def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """Yield circles of a graph, of those that share a place not every one."""
+    """Yield cycles of a graph; of cycles that share a node, some may be omitted."""
     done: set[str] = set()
     told: set[str] = set()
     for start in sorted(after):
@@ -103,7 +103,10 @@ def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
 
 
 def kept_twice(look: VaultInspection) -> Iterator[Finding]:
-    """Find memories that git sync kept as two files, and what is left of it in a header."""
+    """Find memories that git sync kept as two files.
+
+    Also find the header entry that remains after such a conflict has been settled.
+    """
     names = _Names(look)
     for note in look.notes:
         said = referenced_names(note.record.metadata, LINK)
@@ -119,7 +122,7 @@ def kept_twice(look: VaultInspection) -> Iterator[Finding]:
 
 
 def kept_twice_by_agents(look: VaultInspection) -> Iterator[Finding]:
-    """Find what agents and spaces keep that git sync kept as two files, as their names tell."""
+    """Find files of agents and spaces that git sync kept twice, recognised by their names."""
     files = set(look.tree.files)
     for path in files:
         pure = PurePosixPath(path)
@@ -131,11 +134,11 @@ def kept_twice_by_agents(look: VaultInspection) -> Iterator[Finding]:
 
 
 def broken_links(look: VaultInspection) -> Iterator[Finding]:
-    """Find links in texts that lead to no file.
+    """Find links in texts whose target is missing.
 
-    A link may name a memory in any way, a file by its name or the end of its path,
-    as Obsidian writes it, and one of the other names that a header gives a memory.
-    Markdown's own links lead to much: those to notes are looked at.
+    A link may refer to a memory by any of its names, including the aliases in its header, and to a
+    file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
+    so only those to notes are checked.
     """
     if not any(note.links for note in look.notes):
         return
@@ -161,12 +164,12 @@ def _leads(link: Link, path: str, known: set[str]) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
     if not link.is_wikilink and (beside.startswith("../") or bare[-3:].lower() != ".md"):
-        return True  # out of the vault, or no note
+        return True  # leads out of the vault, or not to a note
     return any(name_key(text) in known for text in (bare, beside))
 
 
 def _ends(path: str) -> Iterator[str]:
-    """Yield a path, and what is left of it without each of its folders."""
+    """Yield a path and what remains after removing each of its leading folders."""
     parts = path.split("/")
     for start in range(len(parts)):
         yield "/".join(parts[start:])
@@ -176,7 +179,7 @@ _SHOWN = 20
 
 
 def nested_vaults(look: VaultInspection) -> Iterator[Finding]:
-    """Find a vault inside another one."""
+    """Find vaults inside this one, and a vault that contains it."""
     for path in look.tree.files:
         folder, name = posixpath.split(path)
         if folder and name == SETTINGS_FILE:
@@ -188,14 +191,14 @@ def nested_vaults(look: VaultInspection) -> Iterator[Finding]:
 
 
 def repositories(look: VaultInspection) -> Iterator[Finding]:
-    """Find git repositories inside of the one that the vault is in."""
+    """Find git repositories inside the one that contains the vault."""
     for path in look.machine.repositories:
         said = "It is a git repository of its own, so the vault's does not hold what is in it"
         yield Finding("repository-inside", path, f"{said}: {program.HINT}")
 
 
 def special_files(look: VaultInspection) -> Iterator[Finding]:
-    """Find links of the file system that lead out of the vault or nowhere, pipes and devices."""
+    """Find symbolic links that lead out of the vault or nowhere, pipes and devices."""
     for path in look.tree.links_out:
         said = "The link leads out of the vault, so memvault does not follow it"
         yield Finding("link-outside", path, said)
@@ -207,7 +210,7 @@ def special_files(look: VaultInspection) -> Iterator[Finding]:
 
 
 def private(look: VaultInspection) -> Iterator[Finding]:
-    """Find what is wrong with ``.memvault`` and what was left behind there."""
+    """Find problems of the folder ``.memvault``, and what killed processes left behind."""
     machine = look.machine
     for path in machine.temporary:
         fix = Fix("sweep", "delete it")
@@ -232,7 +235,7 @@ def private(look: VaultInspection) -> Iterator[Finding]:
 
 
 def history_problems(look: VaultInspection) -> Iterator[Finding]:
-    """Find what is wrong with the journal, the revisions and the trash."""
+    """Find problems of the journal, the revisions and the trash."""
     machine = look.machine
     for name, count in machine.journal:
         said = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
@@ -247,7 +250,7 @@ def history_problems(look: VaultInspection) -> Iterator[Finding]:
 
 
 def index(look: VaultInspection) -> Iterator[Finding]:
-    """Find an index that is not as the files are, and what embedders lack."""
+    """Find index entries that differ from their files, and problems of embedding models."""
     machine = look.machine
     fix = Fix("reindex", "make the index anew")
     for path in machine.stale[:_SHOWN]:

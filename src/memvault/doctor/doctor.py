@@ -1,4 +1,4 @@
-"""A visit to the doctor: look, find, and where it is asked for fix and look again."""
+"""Running the doctor: inspect the vault, run the checks, apply fixes and inspect again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from memvault.vault.paths import private_folder
 
 
 def apply(call: Call, fix: Fix) -> None:
-    """Do one fix.
+    """Apply one fix.
 
     Raises:
-        Conflict: the file has changed since it was looked at.
-        MemvaultError: it cannot be done.
+        Conflict: the file has changed since the inspection.
+        MemvaultError: the fix cannot be applied.
     """
     match fix.kind:
         case "header":
@@ -69,15 +69,18 @@ CHECKS: tuple[Callable[[VaultInspection], Iterator[Finding]], ...] = (
     checks_vault.history_problems,
     checks_vault.index,
 )
-"""Every check."""
+"""All checks, in the order in which they run."""
 _ROUNDS = 5
-"""How often is looked again: what is fixed may show what it hid, never without end."""
+"""Maximum number of rounds of fixes: a fix may reveal another problem, but not endlessly."""
 _LONGEST = 400
-"""Characters of a message: it may quote what a stranger wrote."""
+"""Maximum number of characters of a message, which may quote text from strangers."""
 
 
 def run_checks(seen: VaultInspection, only: Iterable[str] = ()) -> list[Finding]:
-    """Return what all checks find, or only some codes, the gravest first."""
+    """Run all checks and return their findings, most severe first.
+
+    If ``only`` names codes, other findings are left out.
+    """
     wanted = frozenset(only) or CODES.keys()
     every = (finding for check in CHECKS for finding in check(seen))
     return sorted(
@@ -89,10 +92,10 @@ def run_checks(seen: VaultInspection, only: Iterable[str] = ()) -> list[Finding]
 def run_doctor(
     call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
 ) -> dict[str, Any]:
-    """Return what is wrong, and with ``fix`` what was put right before.
+    """Return the findings of a vault; with ``fix``, apply fixes first and return those too.
 
     Raises:
-        UsageError: there is no such code, or ``only`` is empty.
+        UsageError: ``only`` is empty or contains an unknown code.
     """
     codes = list(only or ())
     if only is not None and not codes:
@@ -128,12 +131,15 @@ def run_doctor(
 
 
 def _is_wanted(finding: Finding, codes: Sequence[str]) -> bool:
-    """Say whether ``--fix`` may: what cannot be undone, only where the code was named."""
+    """Return whether ``--fix`` may handle a finding.
+
+    A fix that cannot be undone is allowed only if its code was named.
+    """
     return finding.fix is None or not finding.fix.for_good or finding.code in codes
 
 
 def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
-    """Fix what can be fixed, one thing a file; return what was."""
+    """Apply the fixes of findings, at most one for each file; return the fixed findings."""
     done = []
     files: set[str] = set()
     acted: set[str] = set()

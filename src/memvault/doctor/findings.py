@@ -1,4 +1,4 @@
-"""What a check finds, what would put it right, and the codes that there are."""
+"""Findings of checks, their fixes, and the table of finding codes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The gravest first."""
+"""All severities, most severe first."""
 
 Kind = Literal["header", "trash", "sweep", "unlock", "ignore", "prune", "reindex", "vectors"]
 
 
 class Fix(NamedTuple):
-    """What would put a finding right, and in words for people.
+    """A repair for a finding, with a description for people in ``words``.
 
-    ``header`` sets header lines of a memory, ``trash`` moves one there; both only
-    while its bytes have ``etag``. The others are about the vault as a whole. What
-    nothing brings back is deleted ``for_good``, and only where its code is named.
+    A fix of the kind ``header`` sets keys in the header of a memory, and ``trash`` moves a memory
+    to the trash; both apply only while the bytes of the file have the given ``etag``. All other
+    kinds concern the vault as a whole. A fix ``for_good`` deletes data irrecoverably, and is
+    applied only if the code of its finding is named explicitly.
     """
 
     kind: Kind
@@ -29,7 +30,7 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong; ``path`` is empty where it is about no file of the vault."""
+    """A problem that a check found; ``path`` is empty if it concerns no file of the vault."""
 
     code: str
     path: str
@@ -38,12 +39,12 @@ class Finding(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """How much it matters."""
+        """The severity of the finding's code."""
         return CODES[self.code].severity
 
 
 class FindingType(NamedTuple):
-    """How grave a finding is, what it says, and what ``--fix`` does, as the documentation does."""
+    """The severity and meaning of a code, and what ``--fix`` does, for the documentation."""
 
     severity: Severity
     meaning: str
@@ -144,4 +145,4 @@ CODES: Mapping[str, FindingType] = {
     "title-apart": FindingType("note", "A title and a file name that were one and fell apart"),
     "not-utf8": FindingType("note", "A memory in another encoding than UTF-8, which is a guess"),
 }
-"""Every code, the gravest first; docs/doctor.md has the same table."""
+"""All codes, most severe first; docs/doctor.md has the same table."""

@@ -1,8 +1,7 @@
-"""One look at everything that the checks ask for; nothing is changed by it.
+"""Inspection of a vault: a read-only snapshot of everything that the checks need.
 
-What is known of memories comes from the index's records, the rest from reading
-each file once; only what the checks need of a text is kept. Links of the file
-system are never followed.
+Memories come from the records of the index; everything else comes from reading each file once. Only
+the parts of a text that checks need are retained. Symbolic links are never followed.
 """
 
 from __future__ import annotations
@@ -33,16 +32,17 @@ from memvault.vault.markdown import Link, has_conflict_markers, links
 from memvault.vault.paths import is_ignored
 
 _Kind = Literal["file", "folder", "link out", "unreadable", "dangling", "special", "too deep"]
-"""What an entry of a folder is, in the order of ``Tree``."""
+"""The kind of a directory entry, in the order of the fields of ``FileTree``."""
 
 
 class FileTree(NamedTuple):
-    """Plain files and folders by their paths; ``unreadable`` could not be listed.
+    """The files and folders of a vault by path, and the entries that are not read.
 
-    ``links_out`` are links that lead out of the vault, ``dangling`` those that lead
-    nowhere; none is followed. ``special`` are called like memories and are no files.
-    ``too_deep`` are folders whose paths are longer than the system takes.
-    What begins with a dot, or is ignored by the settings, is not in it.
+    ``unreadable`` are folders that could not be listed. ``links_out`` are symbolic links that lead
+    out of the vault, ``dangling`` those whose target is missing; no link is followed. ``special``
+    are entries with the name of a memory that are not regular files. ``too_deep`` are folders whose
+    paths are longer than the operating system accepts. Entries whose names begin with a dot, and
+    those that the settings ignore, are left out.
     """
 
     files: tuple[str, ...]
@@ -55,7 +55,7 @@ class FileTree(NamedTuple):
 
 
 def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
-    """Return what lies in a vault."""
+    """Return the files and folders of a vault, each kind sorted by path."""
     real = os.path.realpath(root)
     found: dict[_Kind, list[str]] = {kind: [] for kind in get_args(_Kind)}
     pending = [""]
@@ -73,7 +73,7 @@ def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
                     if kind is not None:
                         found[kind].append(path)
         except FileNotFoundError:
-            continue  # gone between the listing and the look at it
+            continue  # deleted after its parent was listed
         except OSError as error:
             is_deep = error.errno == errno.ENAMETOOLONG
             found["too deep" if is_deep else "unreadable"].append(folder)
@@ -81,7 +81,10 @@ def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
 
 
 def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
-    """Say what an entry is; nothing of a link within the vault, and of what is called otherwise."""
+    """Return the kind of a directory entry, or None if it is not reported.
+
+    Links within the vault, and special files that are not named like a memory, are not reported.
+    """
     if entry.is_symlink():
         target = os.path.realpath(entry.path)
         if target != real and not target.startswith(real + os.sep):
@@ -95,7 +98,7 @@ def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:
-    """Say whether there is something where a link leads, as far as this user may know."""
+    """Return whether the target of a link exists, as far as this user can determine."""
     try:
         entry.stat()
     except OSError as error:
@@ -104,16 +107,17 @@ def _leads(entry: os.DirEntry[str]) -> bool:
 
 
 _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
-"""What stands before the first colon of a line, with how far it is indented."""
+"""A possible key: the text of a line before its first colon, with its indentation."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class InspectedMemory(NamedTuple):
-    """A memory: its record, the etag and time that its file has now, what it links to.
+    """A memory: its record, and what was found when its file was read.
 
-    ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read;
-    ``doubled`` names the keys that its header has more than once, ``secrets`` says which
-    it holds and does not call fine, and where.
+    ``etag`` and ``mtime`` (in nanoseconds) are those of the file now, ``links`` its links.
+    ``conflict_markers`` is whether the text contains git conflict markers, ``trouble`` why the file
+    cannot be read. ``duplicate_keys`` are the keys that its header has more than once. ``secrets``
+    describes the secrets that the file contains without declaring them allowed, and where.
     """
 
     record: MemoryRecord
@@ -132,7 +136,10 @@ class InspectedMemory(NamedTuple):
 
 
 class InspectedFile(NamedTuple):
-    """A markdown file that is no memory, such as an agent's entry; ``broken`` says how."""
+    """A markdown file that is not a memory, such as a file of an agent.
+
+    ``broken`` is why its header cannot be parsed; the other fields are those of a memory.
+    """
 
     path: str
     conflict_markers: bool = False
@@ -143,14 +150,16 @@ class InspectedFile(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What is of this machine: problems of models, vectors, index, journal, history, git.
+    """The state of this machine: models, vectors, index, journal, history, locks and git.
 
-    ``stale`` are memories that the index has otherwise than they are, and ``waiting``
-    those without deep vectors. ``repositories`` are folders that git takes for repositories of
-    their own. ``old_vectors`` counts the other models' folders, ``overdue``
-    what the history should keep no longer. ``held`` are locks' files of processes that are
-    gone, ``damaged`` are revisions, each with what is wrong. ``engine`` says what an engine
-    holds otherwise than was sent there.
+    ``model_problem`` is why an embedding model cannot be used. ``waiting`` counts the memories
+    without transformer vectors, ``old_vectors`` the folders of vectors of other models. ``stale``
+    are memories whose index entry differs from their file. ``journal`` has the number of unreadable
+    lines of each journal file; ``overdue`` counts the files that the history should no longer keep.
+    ``held`` are lock files of processes that are gone, ``damaged`` are revisions, each with its
+    problem. ``in_git`` is a file of ``.memvault`` that git tracks. ``vault_above`` is the vault
+    that contains this one. ``repositories`` are folders that git treats as repositories of their
+    own. ``engine`` describes how the content of an index engine differs from what was sent to it.
     """
 
     model_problem: str
@@ -173,7 +182,7 @@ class Machine(NamedTuple):
 
 
 class VaultInspection(NamedTuple):
-    """Everything that checks are told; ``read`` gives the bytes of a file of the vault."""
+    """The input of every check; ``read`` returns the bytes of a file of the vault."""
 
     notes: tuple[InspectedMemory, ...]
     others: tuple[InspectedFile, ...]
@@ -185,7 +194,7 @@ class VaultInspection(NamedTuple):
 
 
 def inspect(call: Call) -> VaultInspection:
-    """Look at the vault of a call; errors as for the index's look."""
+    """Inspect the vault of a call; errors are those of refreshing the index."""
     call.engine.invalidate()
     records = call.engine.list_records(Filters())
     tree = walk_tree(call.root, call.settings.ignore)
@@ -244,18 +253,21 @@ def _other(call: Call, path: str) -> InspectedFile:
 
 
 def _secrets(call: Call, path: str, data: bytes) -> str:
-    """Say which secrets a file holds, in a vault that looks for any."""
+    """Describe the secrets in a file; empty if the settings turn their detection off."""
     return "" if call.settings.secrets.on_write == "off" else writer.in_file(path, data)
 
 
 def _doubled(data: bytes) -> tuple[str, ...]:
-    """Return the keys that a header has more than once; only where some seem so it is parsed."""
+    """Return the keys that a header has more than once.
+
+    The header is parsed only if a cheap scan of its lines finds a possible duplicate.
+    """
     if data[:2] in _UTF16:
         data = document.decode(data).text.encode("utf-8", "replace")
     head = data.removeprefix(codecs.BOM_UTF8)
     if not head.startswith(b"---"):
         return ()
-    text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # its lines are the same
+    text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # keeps the division into lines
     lines = _KEY.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
     keys = [line.rstrip(" \t\"'").replace('"', "").replace("'", "") for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
@@ -264,7 +276,7 @@ def _doubled(data: bytes) -> tuple[str, ...]:
 
 
 def _trouble(error: OSError) -> str:
-    """Say why a file cannot be read; nothing of one that has gone meanwhile."""
+    """Return why a file cannot be read; empty if it was deleted in the meantime."""
     if isinstance(error, FileNotFoundError):
         return ""
     return "large" if error.errno == errno.EFBIG else (error.strerror or str(error))
@@ -307,7 +319,10 @@ def _machine(
 
 
 def _model_problem(call: Call) -> str:
-    """Say why an embedder cannot be used; empty where both can, or the deep one is not wanted."""
+    """Return why an embedder cannot be used; empty if there is no problem.
+
+    The transformer embedder is not checked if the settings turn it off.
+    """
     try:
         _ = call.index.table.version
     except EmbedderError as error:
@@ -321,9 +336,10 @@ def _model_problem(call: Call) -> str:
 def _stale(
     call: Call, notes: tuple[InspectedMemory, ...], known: set[str], tree: FileTree
 ) -> tuple[str, ...]:
-    """Return the memories that the index has otherwise than they are, looked at twice.
+    """Return the memories whose index entry differs from their file, after a second check.
 
-    What was changed around the second look says nothing of the index.
+    Files that were changed around the second refresh are left out: their difference does not show
+    that the index is wrong.
     """
     present = {path for path in tree.files if paths.is_memory_path(path)}
     hidden = tuple(f"{folder}/" for folder in (*tree.unreadable, *tree.too_deep))
@@ -333,7 +349,7 @@ def _stale(
     if not suspects:
         return ()
     before = {path: _etag_of(call, path) for path in suspects}
-    call.engine.invalidate()  # somebody may have saved them meanwhile
+    call.engine.invalidate()  # they may have been saved since the first refresh
     fresh = {record.path: record.etag for record in call.engine.list_records(Filters())}
     wrong = (path for path, etag in before.items() if etag != fresh.get(path, ""))
     return tuple(sorted(path for path in wrong if _etag_of(call, path) == before[path]))
@@ -346,7 +362,10 @@ def _etag_of(call: Call, path: str) -> str:
 
 
 def _vault_above(call: Call) -> str:
-    """Return the vault that this one lies in, as the caller may be told it; empty where none."""
+    """Return the vault that contains this one; empty if there is none.
+
+    A caller who may not see paths gets only the name of its folder.
+    """
     from memvault.files.user_folders import SETTINGS_FILE
 
     for folder in call.root.parents:

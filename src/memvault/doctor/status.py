@@ -1,4 +1,4 @@
-"""How a vault is."""
+"""Status of a vault: counts, index, embedders, sizes and problems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memvault.vault.reader import scan
 
 
 def status(call: Call) -> dict[str, Any]:
-    """Gather counts, index state, embedder, sizes, what is pending, and problems."""
+    """Return the counts, index state, embedders, sizes, pending work and problems of a vault."""
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder = call.index.place.folder
@@ -68,7 +68,7 @@ def status(call: Call) -> dict[str, Any]:
 
 
 def unlisted(call: Call) -> list[dict[str, str]]:
-    """Name the folders that cannot be listed, so that no memory in them is found."""
+    """Return the folders that cannot be listed, whose memories are therefore not found."""
     folders = scan(call.root, call.settings.ignore).unreadable
     return [
         {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
@@ -77,14 +77,14 @@ def unlisted(call: Call) -> list[dict[str, str]]:
 
 
 def remove_temporary_files(call: Call) -> None:
-    """Take away the temporary files of killed processes, in the vault and beside its index."""
+    """Delete temporary files left by killed processes in the vault and its index folder."""
     for folder in (call.root, call.index.place.folder):
         if folder is not None:
             atomic.sweep_below(folder)
 
 
 def _embedder(call: Call) -> dict[str, Any]:
-    """Describe the quick embedder, the built-in table."""
+    """Describe the built-in static embedder."""
     found = call.index.vector_card()
     try:
         version, dimension = call.index.table.version, call.index.table.dimension
@@ -99,7 +99,7 @@ def _embedder(call: Call) -> dict[str, Any]:
 
 
 def _deep(call: Call) -> dict[str, Any]:
-    """Describe the deep embedder, how many memories wait for it, and whether it is at work."""
+    """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
     deep = call.index.deep
     entry: dict[str, Any] = {"name": hide_local_paths(call, deep.name), "mode": deep.mode}
     if deep.mode == "off":
@@ -117,7 +117,7 @@ def _deep(call: Call) -> dict[str, Any]:
 
 
 def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
-    """Name the files that share a memId, so that only their paths tell them apart."""
+    """Return the files that share a memId, so that only their paths distinguish them."""
     sharing: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: record.path):
         sharing.setdefault(record.mem_id, []).append(record.path)
@@ -129,7 +129,7 @@ def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
 
 
 def too_large(root: Path) -> list[dict[str, str]]:
-    """Name the files of the program's own state that are not read for their size."""
+    """Return the program's own state files that are too large to be read."""
     kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
     problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
     return [

@@ -1,4 +1,4 @@
-"""What was changed: by which call, when, and in which lines."""
+"""History of memories: their changes, revisions, and the differences between revisions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from memvault.store.change_set import FileChange, JournalEntry
 from memvault.vault import document
 
 _LONGEST_COMPARED = 5_000
-"""Lines that are compared with each other; what differs in more is shown as replaced."""
+"""Maximum number of lines to compare; a longer difference is shown as a replacement."""
 
 
 class LoggedMemory(NamedTuple):
-    """A memory that a name means, or what the journal says of one that is gone."""
+    """The memory that a name refers to; ``memory`` is None if it no longer exists.
+
+    The other fields are then those of its latest journal entry that has the name.
+    """
 
     mem_id: str
     path: str
@@ -28,11 +31,11 @@ class LoggedMemory(NamedTuple):
 
 
 def resolve_logged(call: Call, name: str) -> LoggedMemory:
-    """Return what a name means, even of a memory that is gone.
+    """Return the memory that a name refers to, even if it no longer exists.
 
     Raises:
-        NotFound: neither the vault nor the journal knows it.
-        Ambiguous: there are several.
+        NotFound: neither the vault nor the journal knows the name.
+        Ambiguous: the name fits several memories.
     """
     try:
         memory = call.engine.resolve(name)
@@ -48,9 +51,9 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 
 
 def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
-    """Yield the changes of one memory, newest first, each with its own file only.
+    """Yield the changes of one memory, newest first, restricted to its own files.
 
-    What the journal does not know comes last: revisions that older versions kept.
+    Revisions that the journal does not know, kept by older versions, come last.
     """
     known: set[str] = set()
     for change in call.store.changes.journal.changes():
@@ -66,7 +69,7 @@ def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
 
 
 def is_edited(call: Call, named: LoggedMemory) -> bool:
-    """Say whether a memory was changed since, by somebody else than a tool."""
+    """Return whether a memory was changed since its last journal entry, thus not by a tool."""
     for change in call.store.changes.journal.changes():
         for entry in reversed(change.files):
             if entry.mem_id == named.mem_id and entry.path == named.path:
@@ -75,7 +78,7 @@ def is_edited(call: Call, named: LoggedMemory) -> bool:
 
 
 def change_item(change: JournalEntry) -> dict[str, Any]:
-    """Return how a result tells a change."""
+    """Return a change in the form that results use."""
     told: dict[str, Any] = {
         "changeId": change.change_id,
         "when": change.when,
@@ -88,7 +91,10 @@ def change_item(change: JournalEntry) -> dict[str, Any]:
 
 
 def file_item(entry: FileChange) -> dict[str, Any]:
-    """Return how a result tells what was done to one file; a revision is what it was before."""
+    """Return the change of one file in the form that results use.
+
+    ``revision`` is the revision with the content before the change.
+    """
     told = {
         "change": entry.kind,
         "filePath": entry.path,
@@ -100,10 +106,12 @@ def file_item(entry: FileChange) -> dict[str, Any]:
 
 
 def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str) -> dict[str, Any]:
-    """Compare two revisions of a memory, or one with what it is now; the last one by default.
+    """Compare two revisions of a memory, or a revision with the current file.
+
+    ``revision`` defaults to the latest revision, ``other`` to the current file.
 
     Raises:
-        NotFound: there is no such revision.
+        NotFound: there is no such revision, or no current file to compare with.
     """
     history = call.store.history
     if not revision:
@@ -135,10 +143,10 @@ def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str
 
 
 def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
-    """Return what masks the secrets of a revision, where the caller is told none.
+    """Return a function that masks secrets in a revision, or ``str`` if the caller may see them.
 
-    In a diff a secret may be cut, and a mark stands before each line, so that one is not known
-    for a secret any more.
+    It is applied to whole texts, not to their diff: a diff may cut a secret, and puts a marker
+    before each line, so that the detector would no longer recognise the secret.
     """
     from memvault.secrets import detector
 
@@ -149,9 +157,10 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
 def difference(
     first: bytes, second: bytes, before: str, after: str, told: Callable[[str], str] = str
 ) -> dict[str, Any]:
-    """Return how many lines one version adds to another and removes, and the unified diff.
+    """Return the numbers of added and removed lines of two versions, and a unified diff.
 
-    The diff is of what is ``told`` of the texts.
+    The diff is computed from the results of applying ``told`` to both texts, for example to mask
+    secrets; the numbers count the lines of the original texts.
     """
     old, new = document.decode(first).text, document.decode(second).text
     lines = shown = _lines(old, new, before, after)
@@ -166,7 +175,7 @@ def difference(
 
 
 def _lines(first: str, second: str, before: str, after: str) -> list[str]:
-    """Return a unified diff; what both begin and end with alike costs nothing to compare."""
+    """Return a unified diff; in long texts the common beginning and end are not compared."""
     old, new = first.splitlines(), second.splitlines()
     pairs = zip(old, new, strict=False)
     head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,9 +1,8 @@
-"""Taking back what a call changed: worked out first, then done, file by file.
+"""Undo of a change set: planned first, then applied file by file.
 
-What a call did to one file, in however many steps, is one step back: from the
-bytes that it left to those that it found. A file that has other bytes by now
-stays as it is, and so does everything else of that change. A step that is done
-already, by an undo that was killed, is no obstacle.
+All steps of a call on one file are reverted at once: from the bytes that the call left to those
+that it found. If a file has other bytes by now, neither it nor any other file of that change is
+touched. Steps that are already reverted, by an undo that was killed, are skipped.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _NEW = ("created", "restored")
 
 
 class RevertStep(NamedTuple):
-    """One file on its way back: from the etag that the change left, to that which it found.
+    """The reversal of one file: from the etag that a change left to the etag that it found.
 
-    Either is empty where there was no file. ``kept`` names the revision that has the
-    bytes, or with ``trashed`` the folder of the trash; of that an older journal does
-    not say which bytes are there.
+    ``left`` and ``found`` are empty if there was no file. ``kept`` names the revision that has the
+    bytes or, if ``trashed`` is set, the folder in the trash. Older journals do not record the etag
+    of files in the trash, so ``found`` may be empty for those.
     """
 
     path: str
@@ -46,12 +45,12 @@ class RevertStep(NamedTuple):
 
 
 def select_change(call: Call, wanted: str) -> JournalEntry:
-    """Return the change that an id or its beginning names; without one the last of the caller's.
+    """Return the change with an id or prefix of an id; without one, the caller's last change.
 
     Raises:
-        NotFound: there is none.
-        Ambiguous: there are several.
-        Refused: the last change is another agent's.
+        NotFound: there is no such change.
+        Ambiguous: several changes fit the prefix.
+        Refused: no id is given, and the last change is another agent's.
     """
     changes = call.store.changes.journal.changes()
     if wanted:
@@ -77,7 +76,7 @@ def select_change(call: Call, wanted: str) -> JournalEntry:
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
-    """Return the way back, the last file first."""
+    """Return the steps that revert the changes of files, last file first."""
     found: dict[str, RevertStep] = {}
     for change in files:
         earlier = found.pop(change.path, None)
@@ -88,13 +87,13 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
             subject = FileRef(change.mem_id, change.title)
             earlier = RevertStep(change.path, subject, "", kept, trashed, had)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
-            continue  # into the trash and out again
+            continue  # moved to the trash and restored again
         found[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
     return [step for step in reversed(found.values()) if step.left or step.kept]
 
 
 def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
-    """Say why a change cannot be taken back, in a few words; empty where it can."""
+    """Return why a change cannot be undone, in a short message; empty if it can."""
     try:
         _todo(store, change)
     except MemvaultError as error:
@@ -103,12 +102,12 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
 
 
 def undo(call: Call, change: JournalEntry) -> list[FileChange]:
-    """Take a change back; return what was done to which files.
+    """Undo a change; return what was done to which files.
 
     Raises:
         Conflict: a file has changed since.
-        NotFound: earlier bytes are no longer kept.
-        Refused: the change names what is no file of the vault's.
+        NotFound: the earlier bytes are no longer kept.
+        Refused: the change names a path that is not a file of the vault.
     """
     call.change_set.reverts = change.change_id
     with contextlib.ExitStack() as locks:
@@ -133,7 +132,7 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
 
 
 def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
-    """Return a file that a change left, and the path that its memory has by now."""
+    """Return a file that a change left and its memory's current path, if it was moved since."""
     for entry in change.files:
         if entry.kind in _GONE or not paths.is_memory_path(entry.path):
             continue
@@ -147,9 +146,9 @@ def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
 def _todo(
     store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
 ) -> list[RevertStep]:
-    """Return the steps that are still to be taken; errors as for ``undo``.
+    """Return the steps that remain to be applied; errors are those of ``undo``.
 
-    ``changes``, the newest first, are for what an error says to type.
+    ``changes``, newest first, are used to suggest a command in the hint of an error.
     """
     try:
         return _open_steps(store, change, changes)
@@ -179,9 +178,9 @@ def _open_steps(
 
 
 def _is_undone(call: Call, change: JournalEntry) -> bool:
-    """Say whether each file is as it was before, by whatever way: there is nothing to undo.
+    """Return whether every file is as it was before a change, for whatever reason.
 
-    A memory that was moved is no longer under its path, and there all the same.
+    A memory that was moved is missing at its old path but still exists, so it is not undone.
     """
     try:
         is_done = all(_is_done(call.store, step) for step in revert_steps(change.files))
@@ -215,7 +214,7 @@ def _check(
 def _in_the_way(
     step: RevertStep, change: JournalEntry, now: str, changes: Iterable[JournalEntry]
 ) -> tuple[str, str]:
-    """Say why a file that is not as a change left it cannot go back, and what to type."""
+    """Return why a file that is not as a change left it cannot be reverted, and a hint."""
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
         said = f"{path} is no longer there, so {name} cannot be undone"
@@ -241,10 +240,11 @@ def _in_the_way(
 
 
 def _etag_of(store: MemoryStore, path: str) -> str:
-    """Return a file's etag; empty where there is none.
+    """Return the etag of a file; empty if it is missing.
 
     Raises:
-        Refused: it is no file that a tool writes, or leads out of the vault.
+        Refused: the path is not one that tools write, or leads out of the vault.
+        Conflict: the file cannot be read.
     """
     pure = PurePosixPath(path)
     hidden = any(part.startswith(".") or part == ".." for part in pure.parts)
@@ -261,7 +261,10 @@ def _etag_of(store: MemoryStore, path: str) -> str:
 
 
 def _trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
-    """Return the bytes of a step in the trash: where they were put, or were put again since."""
+    """Return the trashed file with the bytes of a step, or None if it is gone.
+
+    It is in the folder where the change put it or, if it was trashed again since, in another one.
+    """
     history = store.history
     found = _with_bytes(history.discarded_in(step.kept), step)
     return found or _with_bytes(history.discarded(), step)
@@ -278,7 +281,11 @@ def _with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile |
 
 
 def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
-    """Take a step; a file whose memory ``moves`` back to its old path does not go to the trash."""
+    """Apply a step.
+
+    ``moves`` is whether another step restores the same memory at its old path; the file at the new
+    path is then removed instead of moved to the trash.
+    """
     changes, path = store.changes, step.path
     try:
         if step.trashed:

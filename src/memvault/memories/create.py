@@ -1,4 +1,4 @@
-"""New memories: a title that can be one, a header, a file of its own."""
+"""Creation of memories: templates, titles, tags and headers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
 _PARTS = re.compile(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
-"""What Moment.js, which Obsidian uses, writes for a date: momentjs.com/docs, section Format."""
+"""Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 class RenderedTemplate(NamedTuple):
-    """A template with its marks filled in: what its header says, and the text."""
+    """A template with its placeholders filled in: its text, its type and its tags."""
 
     body: str
     memory_type: str
@@ -38,16 +38,18 @@ class RenderedTemplate(NamedTuple):
 
 
 def names(root: Path) -> list[str]:
-    """Return the names of a vault's templates."""
+    """Return the names of a vault's templates, sorted."""
     return sorted(path.stem for path in (root / FOLDER).glob("*.md") if path.is_file())
 
 
 def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplate:
-    """Return a template with title, date and time put in; empty where ``is_named`` is not set.
+    """Return a template with the title, the date and the time filled in.
+
+    If there is no such template, the result is empty unless ``is_named`` is set.
 
     Raises:
-        NotFound: a template was named, and there is none.
-        StorageError: it cannot be read.
+        NotFound: ``is_named`` is set, and there is no such template.
+        StorageError: the template cannot be read.
     """
     known = names(root)
     if name not in known:
@@ -124,10 +126,10 @@ _RESERVED = frozenset(
 def add(
     store: MemoryStore, title: str, content: str, memory_type: str, header: Mapping[str, Any]
 ) -> Memory:
-    """Write a new memory with a fresh memId; ``header`` goes between type and times.
+    """Write a new memory with a new memId; ``header`` goes between the type and the times.
 
     Raises:
-        UsageError: the title is empty, or the type's name cannot be one.
+        UsageError: the title is empty, or the name of the type is invalid.
     """
     name = clean_title(title)
     kind = paths.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
@@ -137,10 +139,10 @@ def add(
 
 
 def clean_title(title: str) -> str:
-    """Return a title on one line, without what cannot be printed.
+    """Return a title on one line, without unprintable characters.
 
     Raises:
-        UsageError: nothing is left.
+        UsageError: nothing remains of the title.
     """
     plain = plain_text(title)
     name = " ".join("".join(char for char in plain if char.isprintable() or char.isspace()).split())
@@ -150,13 +152,15 @@ def clean_title(title: str) -> str:
 
 
 def clean_tags(tags: list[str]) -> list[str]:
-    """Return tags without hashes, blanks and repetitions."""
+    """Return tags without leading hash signs and duplicates; blanks become hyphens."""
     cleaned = ("-".join(tag.strip().lstrip("#").split()) for tag in tags)
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
 def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
-    """Return a title made of a text's own first words, with masks over secrets: it may be cut.
+    """Return a title made of the first words of a text.
+
+    Secrets are masked first, because a secret that is cut would not be detected any more.
 
     Raises:
         UsageError: the text is empty.
@@ -173,11 +177,11 @@ def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
 
 
 def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, Any]:
-    """Return the header keys of what a caller says of a text.
+    """Return the header entries for the metadata and the area that a caller gives.
 
     Raises:
-        UsageError: a key is invalid, or one that the vault sets itself, or a value
-            is neither a text, a number, a truth value nor a list of these.
+        UsageError: a key is invalid or is one that the vault sets itself, a value is not a string,
+            a number, a boolean or a list of these, or two different areas are given.
     """
     header: dict[str, Any] = {}
     for key, value in metadata.items():

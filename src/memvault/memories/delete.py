@@ -1,4 +1,4 @@
-"""Bringing back what was forgotten or changed."""
+"""Deletion of memories to the trash, and restoration from the trash or from a revision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from memvault.store.revisions import TrashedFile
 
 
 class DeletionCandidate(NamedTuple):
-    """A memory that would go, and how well it fits, in 0..1 and, if it was looked for, a word."""
+    """A memory that would be deleted, and how well it fits the query, from 0 to 1.
+
+    ``strength`` describes the fit in a word, and is empty if no search was needed.
+    """
 
     memory: Memory
     score: float
@@ -37,9 +40,10 @@ def candidates(
     limit: int,
     notes: list[str],
 ) -> list[DeletionCandidate]:
-    """Return the memories that a query means: named ones, else those that fit well enough.
+    """Return the memories that a query refers to: named ones, else those above the threshold.
 
-    ``notes`` gets what a search has to say.
+    An empty query refers to all memories that pass the filters. Notes of the search are appended to
+    ``notes``.
 
     Raises:
         Ambiguous: a name fits several memories.
@@ -65,7 +69,7 @@ def candidates(
 
 
 def _named(engine: RecallEngine, query: str) -> list[Memory]:
-    """Return the memories that a query names one by one; none where any part is no name.
+    """Return the memories that a query names one by one; none if any part is not a name.
 
     Raises:
         Ambiguous: every part is a name, and one fits several memories.
@@ -93,9 +97,9 @@ def _named(engine: RecallEngine, query: str) -> list[Memory]:
 
 
 def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
-    """Return the memories that ids name, and the ids that name none.
+    """Return the memories that ids refer to, and the ids that refer to none.
 
-    An id is split at commas, unless the whole is a path or title that holds commas.
+    An id is split at commas, unless the whole is a path or title that contains commas.
 
     Raises:
         Ambiguous: an id fits several memories.
@@ -122,7 +126,8 @@ def forget(store: MemoryStore, chosen: list[DeletionCandidate]) -> list[str]:
     """Move memories to the trash; return their paths.
 
     Raises:
-        MemvaultError: one could not go; ``files`` in its details are gone already.
+        MemvaultError: a memory could not be moved; ``files`` in the details of the error are the
+            paths of those that were moved before.
     """
     done: list[str] = []
     for entry in chosen:
@@ -135,17 +140,17 @@ def forget(store: MemoryStore, chosen: list[DeletionCandidate]) -> list[str]:
 
 
 def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
-    """Move memories to the trash, all of them or none.
+    """Move memories to the trash, either all of them or none.
 
     Raises:
-        MemvaultError: one could not go; those that had gone are back, but for the
-            ``files`` in its details, which something keeps in the trash.
+        MemvaultError: a memory could not be moved; those moved before are restored, except for
+            ``files`` in the details of the error, which could not be and remain in the trash.
     """
     done: list[tuple[TrashedFile, FileRef]] = []
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            # One by one: what is done when another fails goes back.
+            # Recorded at once, so that it is restored if a later one fails.
             done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
         left = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
@@ -163,7 +168,7 @@ def _put_back(store: MemoryStore, item: TrashedFile, subject: FileRef) -> bool:
 
 
 class TrashedMemory(NamedTuple):
-    """A memory in the trash; ``when`` says since when, as the rest of the program writes times."""
+    """A memory in the trash; ``when`` is the time of its deletion, in the usual format."""
 
     item: TrashedFile
     path: str
@@ -175,7 +180,7 @@ class TrashedMemory(NamedTuple):
 
 
 def trash(store: MemoryStore) -> list[TrashedMemory]:
-    """Return what is in the trash, newest first."""
+    """Return the memories in the trash that the caller may see, newest first."""
     found = []
     for item in filter(lambda item: store.deed.can_see(item.path), store.history.discarded()):
         with contextlib.suppress(OSError):
@@ -189,10 +194,10 @@ def trash(store: MemoryStore) -> list[TrashedMemory]:
 
 
 def older(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:
-    """Return what was forgotten before a moment, newest first; without one all of it.
+    """Return the memories deleted before a time, newest first; without a time, all of them.
 
     Raises:
-        UsageError: the moment is none.
+        UsageError: the time is neither a date nor an age.
     """
     if moment is None:
         return trash(store)
@@ -203,14 +208,14 @@ def older(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:
 
 
 def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
-    """Put back the memory that a memId or its beginning, a path or a title names.
+    """Restore the memory that a memId, a prefix of a memId, a path or a title refers to.
 
-    Of several with one path the one discarded last is meant.
+    Of several with the same path, the one that was deleted last is restored.
 
     Raises:
-        NotFound: there is none in the trash.
-        Ambiguous: there are several with different paths.
-        Conflict: it is in the vault already, as a sync may have kept what others changed.
+        NotFound: no memory in the trash fits.
+        Ambiguous: several memories with different paths fit.
+        Conflict: the vault already contains the memory, as when a sync kept what others changed.
     """
     fits = match_name(name, trash(store))
     if not fits:
@@ -234,11 +239,11 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
 
 
 def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:
-    """Give a memory the bytes of an earlier revision; its present ones become a revision.
+    """Replace a memory by an earlier revision; the present content becomes a revision.
 
     Raises:
         NotFound: there is no such revision.
-        Conflict: it is damaged.
+        Conflict: the revision is damaged.
     """
     earlier = store.history.read_verified(memory.mem_id, revision)
     return store.rewrite(memory, earlier).memory

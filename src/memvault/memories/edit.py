@@ -1,4 +1,4 @@
-"""Changing a memory: which one is meant, and new text and headers in its file."""
+"""Editing of memories: find the memory that is meant, and change its text and header."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _ENDS = ("\n", "\r")
 _TRIES = 6
-"""Times that a change is tried, where an editor saves the file meanwhile."""
+"""How often a change is attempted while an editor keeps saving the file."""
 
 
 def retry_on_conflict(
     store: MemoryStore, memory: Memory, change: Callable[[Memory], WriteResult]
 ) -> WriteResult:
-    """Change a memory; one that an editor has saved meanwhile is read and changed again.
+    """Change a memory; if its file was saved meanwhile, read it again and retry.
 
     Raises:
-        Conflict: it is saved again and again.
+        Conflict: the file was saved during every attempt.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -38,12 +38,12 @@ def retry_on_conflict(
 
 
 def modified_now(memory: Memory) -> dict[str, str]:
-    """Return the new time of change for a header that keeps one."""
+    """Return the header change that sets ``modified``, if the header has that key."""
     return {"modified": clock.iso()} if "modified" in memory.metadata else {}
 
 
 def modified(body: str, text: str, newline: str, mode: str, section: str) -> str:
-    """Return a body with a text put in: ``append``, ``replace`` or ``section``."""
+    """Return a body with a text inserted in a mode: ``append``, ``replace`` or ``section``."""
     if mode == "append":
         return append(body, text, newline)
     if mode == "replace":
@@ -52,7 +52,7 @@ def modified(body: str, text: str, newline: str, mode: str, section: str) -> str
 
 
 def append(body: str, text: str, newline: str) -> str:
-    """Add a text after a blank line at the end of a body."""
+    """Return a body with a text added at the end, after a blank line."""
     addition = _clean(text, newline)
     if not body.strip():
         return f"{body or newline}{addition}"
@@ -62,16 +62,16 @@ def append(body: str, text: str, newline: str) -> str:
 
 
 def replace_all(body: str, text: str, newline: str) -> str:
-    """Put a text in a body's place, after the blank lines that the body began with."""
+    """Return a body replaced by a text; blank lines at the beginning of the body are kept."""
     lead = body[: len(body) - len(body.lstrip("\r\n"))]
     return f"{lead}{_clean(text, newline)}"
 
 
 def replace_section(body: str, heading: str, text: str, newline: str) -> str:
-    """Replace what stands under a heading, up to the next one of its level or above.
+    """Replace the text under a heading, up to the next heading of its level or above.
 
-    A heading that is not there is added at the end. Headings are compared
-    without case and marks; the first that fits is meant.
+    A missing heading is added at the end. Headings are compared ignoring case and ``#``; the first
+    match is used.
     """
     wanted = heading.strip()
     names = {wanted.casefold(), wanted.lstrip("#").strip().casefold()}
@@ -95,13 +95,13 @@ _CLEAR_LEAD = 0.12
 
 
 def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
-    """Return the one memory that a name or a search clearly means.
+    """Return the one memory that a name or a search query clearly refers to.
 
-    ``notes`` gets what a search has to say.
+    Notes of the search are appended to ``notes``.
 
     Raises:
-        Ambiguous: none is clear; ``candidates`` are in its details.
-        NotFound: nothing fits.
+        Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
+        NotFound: no memory fits.
         UsageError: the query is empty.
     """
     exact = engine.try_resolve(query)
@@ -140,11 +140,11 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
 def compound(
     store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
 ) -> WriteResult:
-    """Put a text into a memory, as ``edit.modified`` does, and change its type if one is given.
+    """Insert a text into a memory as ``modified`` does, and change its type if one is given.
 
     Raises:
-        Conflict: the file is not as it was read, or as ``if_match`` says.
-        UsageError: there is no text, or no heading for a section.
+        Conflict: the file has changed since it was read, or does not match ``if_match``.
+        UsageError: the text is empty, or the heading of a section is missing.
     """
     if mode == "section" and not section.strip():
         raise UsageError("A section's heading is needed", "--section HEADING")
@@ -155,7 +155,7 @@ def compound(
         body = modified(memory.body, text, memory.newline, mode, section)
         return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
 
-    if if_match or mode == "replace":  # what was changed is not replaced unseen
+    if if_match or mode == "replace":  # never overwrite changes that the caller has not seen
         return change(memory)
     return retry_on_conflict(store, memory, change)
 
@@ -163,7 +163,9 @@ def compound(
 def update(
     store: MemoryStore, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
 ) -> WriteResult:
-    """Replace a memory's text and title, and what ``header`` and ``kind`` name.
+    """Replace the title and text of a memory, its type, and the header keys in ``header``.
+
+    The type stays if ``kind`` is empty.
 
     Raises:
         Conflict: the file was changed since the memory was read.

@@ -1,10 +1,9 @@
-"""Episodes: what happened once, as memories of the type ``episode`` that a person can read.
+"""Episodes: single experiences, stored as memories of the type ``episode`` that people can read.
 
-The header holds ``importance``, ``success``, ``skills_used`` and ``agent``; the
-body a list under each of the headings Context, Actions and Outcomes, and at the
-end a text under Reflection, which may hold headings of its own. An outcome is
-one JSON object in backticks; so is, as a JSON string, an entry of a list that
-would not read back as itself, such as one of several lines.
+The header holds ``importance``, ``success``, ``skills_used`` and ``agent``. The body has a list
+under each of the headings Context, Actions and Outcomes and, at the end, a text under Reflection,
+which may contain headings of its own. An outcome is a JSON object in backticks. A list entry that
+would read back differently, such as one with several lines, is a JSON string in backticks.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""
 _ERRORS = 30
-"""The percentage of errors from which on an episode went badly."""
+"""The percentage of errors from which on an episode counts as unsuccessful."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _ALSO = {"situation": "context", "outcome": "outcomes"}
-"""Other words for the headings that people use."""
+"""Alternative headings that people use."""
 _MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _LONGEST_PART = 40
-"""Characters of a title's half."""
+"""Maximum number of characters of each half of a title."""
 _IN_WORDS = {"success": "went well", ERROR: "went wrong"}
 _MOST_SKILLS = 200
 _LONGEST_SKILL = 200
 
 
 class EpisodeInput(NamedTuple):
-    """What an agent tells of an experience."""
+    """An experience as an agent reports it."""
 
     context: Sequence[str] = ()
     actions: Sequence[str] = ()
@@ -55,7 +54,7 @@ class EpisodeInput(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """One experience, as its file says."""
+    """An episode as parsed from its file."""
 
     episode_id: str
     path: str
@@ -72,16 +71,17 @@ class Episode(NamedTuple):
 
 
 def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether an episode went well: it has outcomes, and fewer than 30 % are errors."""
+    """Return whether an episode succeeded: it has outcomes, and fewer than 30 % are errors."""
     errors = sum(outcome.get("type") == ERROR for outcome in outcomes)
     return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
 
 
 def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
-    """Write an episode; its title says the situation and the outcome in its own words.
+    """Write an episode; its title is made of its situation and its outcome.
 
     Raises:
-        UsageError: it says nothing, or something that no file can hold.
+        UsageError: the episode is empty, has too many or too long skills, or contains a value that
+            cannot be written to a file.
     """
     skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
     if len(skills) > _MOST_SKILLS or any(len(skill) > _LONGEST_SKILL for skill in skills):
@@ -104,7 +104,7 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
 
 
 def _title(story: EpisodeInput) -> str:
-    """Say in few words what the situation was, or else what was done, and how it came out."""
+    """Return a short title: the situation, or else the actions, and the outcome."""
     situation = _first((*story.context, *story.actions))
     told = list(reversed(story.outcomes))
     outcome = _first(map(_words, told)) or _first(map(_kind, told))
@@ -118,7 +118,7 @@ def _first(texts: Iterable[str]) -> str:
 
 
 def _words(outcome: Mapping[str, Any]) -> str:
-    """Return what an outcome says beside its type."""
+    """Return the first text of an outcome apart from its type."""
     told = (value for key, value in outcome.items() if key != "type")
     return _first(value for value in told if isinstance(value, str))
 
@@ -134,10 +134,10 @@ def body_of(
     outcomes: Sequence[Mapping[str, Any]],
     reflection: str,
 ) -> str:
-    """Write an episode as markdown; what is empty is left out.
+    """Return an episode as markdown; empty sections are left out.
 
     Raises:
-        UsageError: an outcome holds what JSON cannot spell.
+        UsageError: an outcome contains a value that JSON cannot represent.
     """
     lists = {
         "Context": [_line(text) for text in context],
@@ -153,7 +153,7 @@ def body_of(
 
 
 def summary(episode: Episode) -> str:
-    """Tell an episode in a few lines of plain text."""
+    """Return a summary of an episode in a few lines of plain text."""
     sections = {
         "Context": "; ".join(episode.context),
         "Actions": "; ".join(episode.actions),
@@ -166,7 +166,7 @@ def summary(episode: Episode) -> str:
 
 
 def _outcome_text(outcome: Mapping[str, Any]) -> str:
-    """Return an outcome's type and what else it says: its text as it is, the rest as JSON."""
+    """Return the type and values of an outcome: its text unchanged, the rest as JSON."""
     details = [
         value if key == "text" and isinstance(value, str) else f"{key} {_json(value)}"
         for key, value in outcome.items()
@@ -176,7 +176,7 @@ def _outcome_text(outcome: Mapping[str, Any]) -> str:
 
 
 def episode_of(memory: Memory) -> Episode:
-    """Read an episode; what a person left out or wrote otherwise is empty."""
+    """Parse an episode; sections that a person left out or wrote differently are empty."""
     sections = _sections(memory.body)
     outcomes = [_outcome(entry) for entry in _entries(sections["outcomes"])]
     given = memory.metadata
@@ -198,19 +198,19 @@ def episode_of(memory: Memory) -> Episode:
 
 
 def number(value: Any, otherwise: float) -> float:
-    """Return a header's number in 0..1, or what stands for an invalid one."""
+    """Return a number of a header limited to 0..1, or the default if it is not a number."""
     return min(max(float(value), 0.0), 1.0) if type(value) in (int, float) else otherwise
 
 
 def texts(value: object) -> list[str]:
-    """Return a header's list as texts; a single value is a list of one."""
+    """Return a list of a header as strings; a single value becomes a list of one."""
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 
 
 def _line(text: str) -> str:
-    """Write an entry of a list as it is, or as JSON where it would read back otherwise."""
-    plain = replace_surrogates(text)  # no file can hold half a character
+    """Return a list entry unchanged, or as JSON if it would read back differently."""
+    plain = replace_surrogates(text)  # a file cannot hold half of a surrogate pair
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry(line) for line in _entries(f"- {plain}\n")] == [plain]:
         return plain
@@ -218,10 +218,10 @@ def _line(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Write a value as JSON on one line, what is not printable as escapes.
+    """Return a value as JSON on one line, with unprintable characters escaped.
 
     Raises:
-        UsageError: JSON has no spelling for it.
+        UsageError: JSON cannot represent the value.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -240,7 +240,7 @@ def _code(text: str) -> str:
 
 
 def _sections(body: str) -> dict[str, str]:
-    """Return what stands under each of the headings; the reflection goes on to the end."""
+    """Return the text under each of the headings; the reflection extends to the end."""
     found: dict[str, str] = defaultdict(str)
     for (_, end, _, title), (stop, *_) in pairwise([*headings(body), (len(body), 0, 0, "")]):
         name = title.strip().casefold()
@@ -253,10 +253,10 @@ def _sections(body: str) -> dict[str, str]:
 
 
 def _entries(section: str) -> list[str]:
-    """Return the entries of a list, as they are written.
+    """Return the entries of a list as they are written.
 
-    A line without a mark belongs to the entry above; behind a blank line and
-    not indented it is an entry of its own.
+    A line without a list marker continues the entry above, unless it follows a blank line and is
+    not indented: then it is an entry of its own.
     """
     entries: list[list[str]] = []
     apart = True
@@ -272,7 +272,7 @@ def _entries(section: str) -> list[str]:
 
 
 def _entry(written: str) -> str:
-    """Return what an entry of a list says: a JSON string in backticks, or the text itself."""
+    """Return the content of a list entry: a JSON string in backticks, or the text itself."""
     value = _value(written) if written.startswith(('`"', '``"')) else None
     return value if isinstance(value, str) else written
 
@@ -282,12 +282,12 @@ def _outcome(written: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     text = _entry(written)
-    named = _TYPED.fullmatch(text)  # as on the command line
+    named = _TYPED.fullmatch(text)  # the form that the command line uses
     return {"type": named[1], "text": named[2]} if named else {"type": "note", "text": text}
 
 
 def _value(written: str) -> Any:
-    """Return the JSON value that an entry holds, or None where a result could not repeat it."""
+    """Return the JSON value of a list entry; None if it is invalid or cannot be output again."""
     try:
         value = json.loads(written.strip("` "))
         return json.loads(
@@ -298,7 +298,10 @@ def _value(written: str) -> Any:
 
 
 def similar(engine: RecallEngine, query: str, limit: int, least: float) -> RecallAnswer:
-    """Find the episodes that are like a situation and matter enough; else as ``search``."""
+    """Search the episodes that resemble a situation; errors are those of ``search``.
+
+    Episodes with an importance below ``least`` are left out.
+    """
     return experience_search.search(
         engine,
         query,

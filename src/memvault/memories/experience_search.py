@@ -1,8 +1,8 @@
-"""What episodes, facts and procedures have in common: finding them, and where they came from.
+"""Search of episodes, facts and procedures; their provenance, and counts of their recalls.
 
-They are found by recall's engine, narrowed to their type. Those whose header
-says ``status: archived`` are put aside: plain recall finds them, these do not;
-``status: example`` neither does.
+The recall engine finds them, restricted to their type. Memories with ``status: archived`` in their
+header are excluded here, but not from plain recall; those with ``status: example`` are excluded
+from both.
 """
 
 from __future__ import annotations
@@ -36,28 +36,34 @@ _FILE = "access.json"
 _RECENT = "access.jsonl"
 _LOCK = "access.lock"
 _MOST_RECENT = 64 * 1024
-"""Bytes of the lines that are not folded in."""
+"""Maximum number of bytes of recent recalls before they are added to the counts."""
 _MOST = 50_000
-"""Memories that counts are kept of, those recalled last; their file is then far from too large."""
+"""Maximum number of memories with counts, those recalled last.
+
+This keeps their file far below the maximum size.
+"""
 _KEPT = timedelta(days=90)
-"""How long counts of what is gone are kept: it may be in the trash, or on another branch."""
+"""How long counts of missing memories are kept: they may be in the trash or on another branch."""
 
 Counts = dict[str, dict[str, Any]]
 
 
 def counts(root: Path) -> dict[str, int]:
-    """Return how often each memory was recalled, by memId; what is damaged counts as never."""
+    """Return how often each memory was recalled, by memId; damaged entries count as never."""
     return {mem_id: entry["count"] for mem_id, entry in _read(root / ".memvault").items()}
 
 
 def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
     """Count one more recall of each of these memories.
 
-    Others that count at the same time are waited for, at most so many seconds.
+    Args:
+        root: the folder of the vault.
+        mem_ids: the memories that were recalled.
+        seconds: how long to wait for other processes that are counting.
 
     Raises:
         StorageError: the vault cannot be written.
-        Refused: ``.memvault`` leads out of the vault, or there is no plain file.
+        Refused: ``.memvault`` leads out of the vault, or a file in it is not a regular file.
         TimedOut: another process holds the lock.
     """
     recalled = list(dict.fromkeys(mem_ids))
@@ -72,7 +78,7 @@ def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
 
 
 def prune(root: Path, known: Collection[str]) -> None:
-    """Forget the counts of memories that are gone and were not recalled for long.
+    """Delete the counts of memories that are missing and have not been recalled for 90 days.
 
     Raises:
         StorageError: the vault cannot be written.
@@ -92,7 +98,10 @@ def prune(root: Path, known: Collection[str]) -> None:
 
 
 def _fold(folder: Path, found: Counts) -> None:
-    """Put counts in the place of both files; killed in between, the recent ones count twice."""
+    """Replace both files by the given counts.
+
+    If the process is killed in between, recent recalls are counted twice.
+    """
     latest = sorted(found.items(), key=lambda item: item[1]["last"])[-_MOST:]
     text = json.dumps(dict(latest), ensure_ascii=False)
     atomic.write(folder / _FILE, text.encode("utf-8", "replace"))
@@ -101,7 +110,10 @@ def _fold(folder: Path, found: Counts) -> None:
 
 
 def _read(folder: Path) -> Counts:
-    """Return the entries that are whole; the recent ones first, which may move to the others."""
+    """Return the intact entries of both files.
+
+    The recent recalls are read first, because they may be moved to the other file meanwhile.
+    """
     found: Counts = {}
     if folder.is_symlink():
         return found
@@ -131,7 +143,7 @@ Test = Callable[["MemoryRecord"], bool]
 
 
 class Provenance(NamedTuple):
-    """The episodes that a memory was made of, their files, and the proposal that it was."""
+    """The origin of a memory: its source episodes, their files, and its proposal."""
 
     episodes: tuple[str, ...]
     paths: tuple[str, ...]
@@ -139,17 +151,17 @@ class Provenance(NamedTuple):
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the memory's header says of it."""
+        """The header entries that record the origin."""
         return {"episodes": list(self.episodes), "proposal": self.proposal}
 
 
 def is_archived(metadata: dict[str, Any]) -> bool:
-    """Say whether a header puts its memory aside."""
+    """Return whether a header marks its memory as archived."""
     return str(metadata.get("status") or "").strip().casefold() == ARCHIVED
 
 
 def is_put_aside(metadata: dict[str, Any]) -> bool:
-    """Say whether a memory is archived or an example, so that it is none of what is known."""
+    """Return whether a memory is archived or an example, so that searches leave it out."""
     return is_archived(metadata) or is_example(metadata)
 
 
@@ -162,10 +174,10 @@ def search(
     only_current: bool = False,
     strict: bool = True,
 ) -> RecallAnswer:
-    """Find memories of a type that are not put aside, the best for a query first.
+    """Search the memories of a type that are not archived and not examples, best match first.
 
-    With ``only_current`` not what was replaced, has ended or has not begun;
-    without ``strict`` what is weak too.
+    With ``only_current``, memories that are replaced, expired or not yet valid are excluded;
+    without ``strict``, weak matches are included.
 
     Raises:
         UsageError: the query is empty.
@@ -183,20 +195,26 @@ def search(
 def memories_of(
     store: MemoryStore, engine: RecallEngine, memory_type: str, passes: Test
 ) -> Iterator[Memory]:
-    """Yield every memory of a type that is not put aside, newest first, as its file is now."""
+    """Yield the memories of a type with their files as they are now, newest first.
+
+    Archived memories and examples are left out.
+    """
     return readable(store, records_of(engine, memory_type, passes))
 
 
 def records_of(engine: RecallEngine, memory_type: str, passes: Test) -> list[MemoryRecord]:
-    """Return the records of every memory of a type that is not put aside, newest first."""
+    """Return the records of the memories of a type, newest first.
+
+    Archived memories and examples are left out.
+    """
     records = engine.list_records(_filters(memory_type, passes))
     return sorted(records, key=lambda record: record.created, reverse=True)
 
 
 def readable(store: MemoryStore, records: Iterable[MemoryRecord]) -> Iterator[Memory]:
-    """Yield the memories of records as their files are now; what cannot be read is left out."""
+    """Yield the memories of records as their files are now; unreadable ones are skipped."""
     for record in records:
-        with contextlib.suppress(MemvaultError):  # gone since the look at the folder
+        with contextlib.suppress(MemvaultError):  # deleted since the folder was scanned
             yield store.read(record.path)
 
 
@@ -210,36 +228,36 @@ def _filters(memory_type: str, passes: Test) -> Filters:
 
 
 def unquoted(text: str) -> str:
-    """Return what was seen or said without quotes, which in a query ask for exact words."""
+    """Return a text without quotes, because quotes in a query request exact words."""
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
 def distance(found: RecallResult) -> float:
-    """Return how far a memory is from the query in meaning: 0 the same, 1 nothing in common."""
+    """Return the semantic distance from the query: 0 for identical, 1 for nothing in common."""
     return round(1 - found.similarity, 4)
 
 
 def text_of(memory: Memory) -> str:
-    """Return what a memory says, without the line that names the episodes it came from."""
+    """Return the text of a memory without the last line, which names its source episodes."""
     return _cut(memory)[0].strip("\r\n")
 
 
 def with_text(memory: Memory, text: str) -> str:
-    """Return a memory's body with another text; the line that names its episodes stays."""
+    """Return the body of a memory with a new text; the line that names its episodes is kept."""
     body, sources = _cut(memory)
     fresh = edit.replace_all(body or memory.newline, text, memory.newline)
     return f"{fresh}{memory.newline}{sources}" if sources else fresh
 
 
 def linked(text: str, paths: Sequence[str]) -> str:
-    """Return a text with a closing line of links to the files that it came from."""
+    """Return a text with a last line of links to its source files."""
     stems = [PurePosixPath(path).stem for path in paths]
     links = ", ".join(f"[[{stem}]]" for stem in stems if not _UNLINKED.search(stem))
     return f"{text}\n\nFrom {links}" if links else text
 
 
 def _cut(memory: Memory) -> tuple[str, str]:
-    """Split a body before its last line, where that and the header name episodes."""
+    """Split a body before its last line, if that line and the header name source episodes."""
     whole = memory.body.rstrip()
     start = max(whole.rfind("\n"), whole.rfind("\r")) + 1
     last = whole[start:]
@@ -249,10 +267,10 @@ def _cut(memory: Memory) -> tuple[str, str]:
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a short text as a header keeps it: one line without blanks around it.
+    """Return a short text as a header stores it: on one line, without surrounding blanks.
 
     Raises:
-        UsageError: it is longer than a header's value should be.
+        UsageError: the text is longer than 200 characters.
     """
     plain = " ".join(text.split())
     if len(plain) > _LONGEST:

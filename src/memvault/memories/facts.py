@@ -1,7 +1,7 @@
-"""Facts: what is known without the story of how, as memories of the type ``fact``.
+"""Facts: statements without the story behind them, stored as memories of the type ``fact``.
 
-The header holds ``category``, ``confidence`` and ``source``; the body is what
-the fact says. A fact that a person wrote without these has the defaults.
+The header holds ``category``, ``confidence`` and ``source``; the body is the statement. A fact that
+a person wrote without these keys has their defaults.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 
-if TYPE_CHECKING:  # storing needs none of recall
+if TYPE_CHECKING:  # not needed to store facts
     from memvault.recall.answer import RecallAnswer
     from memvault.recall.engine import RecallEngine
 
@@ -23,7 +23,7 @@ TYPE = "fact"
 
 
 class Fact(NamedTuple):
-    """One fact, as its file says."""
+    """A fact as parsed from its file."""
 
     fact_id: str
     text: str
@@ -33,7 +33,7 @@ class Fact(NamedTuple):
 
 
 def fact_of(memory: Memory) -> Fact:
-    """Read a fact; what its header leaves out has the default."""
+    """Parse a fact; missing header keys have their defaults."""
     given = memory.metadata
     return Fact(
         memory.mem_id,
@@ -56,12 +56,12 @@ def add(
     source: str,
     origin: experience_search.Provenance | None = None,
 ) -> Memory:
-    """Write a new fact; its title is made from its own first words.
+    """Write a new fact; its title is made of its first words.
 
-    With an origin it names and links the episodes that it was made of.
+    With ``origin``, the fact names its source episodes and links to them.
 
     Raises:
-        UsageError: the text is empty, or category or source is too long.
+        UsageError: the text is empty, or the category or the source is too long.
     """
     title = create.title_of(text)
     header = {
@@ -77,12 +77,12 @@ def add(
 def change(
     store: MemoryStore, memory: Memory, text: str | None, confidence: float | None
 ) -> WriteResult:
-    """Correct a fact; what it said before is kept as a revision.
+    """Change the text or the confidence of a fact; the previous file is kept as a revision.
 
-    A title that was made from the old text is made from the new one.
+    A title that was made from the old text is made again from the new one.
 
     Raises:
-        Refused: the memory is no fact.
+        Refused: the memory is not a fact.
         UsageError: the new text is empty.
         Conflict: the file was changed since the memory was read.
     """
@@ -96,7 +96,7 @@ def change(
     if text is not None:
         title = create.title_of(text)
         body = experience_search.with_text(memory, text)
-        with contextlib.suppress(UsageError):  # the old text may say nothing
+        with contextlib.suppress(UsageError):  # the old text may be empty
             made = create.title_of(experience_search.text_of(memory))
             if made == memory.title != title:
                 changes["title"] = title
@@ -108,7 +108,10 @@ def change(
 def similar(
     engine: RecallEngine, query: str, limit: int, category: str = "", only_current: bool = False
 ) -> RecallAnswer:
-    """Find the facts that fit a query, of a category where one is named; else as ``search``."""
+    """Search the facts that fit a query; errors are those of ``search``.
+
+    With ``category``, only facts of that category are returned.
+    """
     wanted = _category_key(category) if category.strip() else ""
     return experience_search.search(
         engine,

@@ -1,4 +1,4 @@
-"""Which memories link to which: the links in their texts, and the names in their headers."""
+"""Links between memories: the links in their texts, and the names in their headers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from memvault.vault.file_names import (
 from memvault.vault.markdown import Link, links
 
 HEADER_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
-"""The keys of a header that name other memories."""
+"""The header keys that name other memories."""
 
 
 class ResolvedLink(NamedTuple):
-    """A link of one memory to another, or to nothing that is there.
+    """A link of a memory to another one; ``target`` is None if the link is broken.
 
-    ``key`` is the header's key where it stands there; ``link`` is None then.
+    If the link is in the header, ``key`` is its key and ``link`` is None.
     """
 
     source: Memory
@@ -41,9 +41,9 @@ class ResolvedLink(NamedTuple):
 
 
 class LinkGraph:
-    """The links of a vault, as one look at it found them; texts are read when asked for.
+    """The links of a vault, based on a snapshot of its records; texts are read on demand.
 
-    ``records`` are all of its memories, ``unread`` those that could not be read.
+    ``records`` are all memories; ``unread`` collects the paths of those that could not be read.
     """
 
     def __init__(self, records: Sequence[MemoryRecord], store: MemoryStore) -> None:
@@ -58,11 +58,11 @@ class LinkGraph:
 
     @cached_property
     def files(self) -> Counter[str]:
-        """How many memories' files have each name, as an index keeps it."""
+        """The number of memories with each file name, normalised as an index stores it."""
         return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.records)
 
     def memories(self) -> Iterator[Memory]:
-        """Yield every memory as its file is now; what cannot be read is left out."""
+        """Yield every memory with its file as it is now; unreadable ones are skipped."""
         for record in self.records:
             try:
                 memory = self._store.read(record.path)
@@ -74,7 +74,7 @@ class LinkGraph:
             yield memory
 
     def outgoing(self, memory: Memory) -> list[ResolvedLink]:
-        """Return a memory's links to notes, those of its text first, in their order."""
+        """Return the links of a memory to notes: those of its text in order, then its header."""
         found = []
         for link in links(memory.body):
             target = self.resolve(link, memory.path)
@@ -89,7 +89,7 @@ class LinkGraph:
         return found
 
     def backlinks(self, path: str) -> list[ResolvedLink]:
-        """Return every link to the memory of a path, but for its own."""
+        """Return all backlinks of the memory at a path, except for links to itself."""
         return [
             link
             for memory in self.memories()
@@ -99,24 +99,24 @@ class LinkGraph:
         ]
 
     def resolve(self, link: Link, path: str) -> MemoryRecord | None:
-        """Return the memory that a link in a file of some path leads to, if any."""
+        """Return the memory that a link in the file at a path leads to, or None."""
         beside = None if link.is_wikilink else self.beside(link, path)
         return beside or next(iter(self.by_name(link.target)), None)
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
-        """Return the memory whose path from the folder of a file is a link's target, if any."""
+        """Return the memory at a link's target, relative to the folder of a file, or None."""
         wanted = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
         known = self._named.get(name_key(wanted), ())
         return next((entry for entry in known if entry.path == wanted), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
-        """Return the memories that a link's target or a name in a header fits equally well."""
+        """Return the memories that a link target, or a name in a header, fits equally well."""
         name = target.removeprefix("./").strip("/")
         known = self._named.get(name_key(name), [])
         return match_link(name, known) or known
 
 
 def ends(path: str) -> Iterable[str]:
-    """Yield what is left of a path without each of its first folders, as Obsidian writes it."""
+    """Yield what remains of a path after removing each of its leading folders, as Obsidian does."""
     parts = path.split("/")
     return ("/".join(parts[start:]) for start in range(1, len(parts)))

@@ -1,11 +1,10 @@
-"""Procedures: how something is done, as memories of the type ``procedure``.
+"""Procedures: how to do something, stored as memories of the type ``procedure``.
 
-The title is the procedure's name, one procedure a name; the body is its
-prompt. The header holds ``success_rate`` and ``usage_count``, and ``skill_id``
-where it belongs to the tree of skills. ``put`` and ``outcome`` hold one lock, and so
-does whoever calls ``add``, so that the tools lose no outcome and never give one name to two files.
-People, git and the tools for any memory do not hold it: where a name has come
-twice, the oldest file counts.
+The title is the name of the procedure, and names are unique; the body is its prompt. The header
+holds ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the skill
+tree. ``upsert`` and ``record_outcome`` hold a lock, and callers of ``add`` must hold it too, so
+that these functions lose no outcome and never give a name to two files. People, git and the tools
+for arbitrary memories do not hold it: if two files have one name, the oldest counts.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _LONGEST = 120
 
 
 def key(skill_id: str) -> str:
-    """Return an id in the spelling under which it is compared."""
+    """Return an id in the form that is used for comparison."""
     return normalize("NFC", skill_id).strip().casefold()
 
 
 def checked_id(skill_id: str) -> str:
-    """Return an id as it is kept.
+    """Return an id in the form that is stored.
 
     Raises:
-        UsageError: it cannot be one.
+        UsageError: the id is invalid.
     """
     plain = found_id(skill_id)
     if not plain:
@@ -55,13 +54,13 @@ def checked_id(skill_id: str) -> str:
 
 
 def found_id(value: object) -> str:
-    """Return the id that a header holds, or an empty text where it holds none."""
+    """Return the id in a header, or an empty string if it has no valid one."""
     plain = normalize("NFC", str(value if value is not None else "")).strip()
     return plain if len(plain) <= _LONGEST and _ID.fullmatch(plain) else ""
 
 
 def below(skill_ids: Iterable[str], branch: str) -> list[str]:
-    """Return the ids on a branch, itself included, in their order."""
+    """Return the ids on a branch, including the branch itself, sorted."""
     wanted = key(branch)
     return sorted(
         (entry for entry in skill_ids if f"{key(entry)}.".startswith(f"{wanted}.")), key=key
@@ -69,7 +68,7 @@ def below(skill_ids: Iterable[str], branch: str) -> list[str]:
 
 
 def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
-    """Return the branches of the tree at a depth, and how many skills each has."""
+    """Return the branches of the skill tree at a depth, and the number of skills of each."""
     parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
     named = (".".join(part) for part in parts if len(part) == depth)
     spelled: dict[str, str] = {}
@@ -78,13 +77,13 @@ def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
 
 TYPE = "procedure"
 ALPHA = 0.1
-"""How much the latest outcome counts in the moving average."""
+"""The weight of the latest outcome in the moving average."""
 _LOCK = "procedures.lock"
 _MOST = 10
 
 
 class Procedure(NamedTuple):
-    """One procedure, as its file says."""
+    """A procedure as parsed from its file."""
 
     procedure_id: str
     name: str
@@ -95,7 +94,7 @@ class Procedure(NamedTuple):
 
 
 def procedure_of(memory: Memory) -> Procedure:
-    """Read a procedure; what its header leaves out is as for one that was never used."""
+    """Parse a procedure; missing header keys have the values of a procedure without uses."""
     given = memory.metadata
     used: Any = given.get("usage_count")
     return Procedure(
@@ -109,23 +108,24 @@ def procedure_of(memory: Memory) -> Procedure:
 
 
 def averaged(rate: float, success: bool) -> float:
-    """Return a success rate after one more outcome."""
+    """Return a success rate, a moving average, after one more outcome."""
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
 def upsert(
     store: MemoryStore, engine: RecallEngine, name: str, prompt: str, rate: float, skill_id: str
 ) -> tuple[WriteResult, bool]:
-    """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
+    """Store a procedure; an existing one of that name gets the prompt, not the rate and count.
 
-    One that was put aside is in use again. Returns too whether there was one.
+    An archived procedure or an example becomes active again. Returns the result, and whether the
+    procedure existed before.
 
     Raises:
-        UsageError: the name, the prompt or the skillId cannot be one.
+        UsageError: the name, the prompt or the skillId is invalid.
         Conflict: the file is being edited by something else.
     """
     title = clean_name(name)
-    create.title_of(prompt)  # refuses one that says nothing
+    create.title_of(prompt)  # raises UsageError if it is empty
     skill = checked_id(skill_id) if skill_id.strip() else ""
 
     def change(memory: Memory) -> WriteResult:
@@ -156,13 +156,13 @@ def add(
     source: str,
     origin: experience_search.Provenance,
 ) -> Memory:
-    """Store a procedure that was made of episodes, which it names and links.
+    """Store a procedure that was made from episodes; it names them and links to them.
 
-    Its name and skillId are clean ones. ``paths`` are the procedures that there
-    are, as ``held`` gives them.
+    Its name and skillId must be in stored form. ``paths`` are the existing procedures, as ``held``
+    yields them; the new one is added.
 
     Raises:
-        Conflict: there is a procedure of that name by now.
+        Conflict: a procedure of that name exists by now.
     """
     if new.name in paths:
         raise Conflict(f"A procedure {new.name!r} exists now", "the next run proposes another name")
@@ -178,7 +178,7 @@ def add(
 
 
 def clean_name(name: str) -> str:
-    """Return a name as it is kept and looked for; errors as for ``clean_title``."""
+    """Return a name in the form that is stored and looked up; errors as for ``clean_title``."""
     return normalize("NFC", create.clean_title(name))
 
 
@@ -187,7 +187,7 @@ def _header(rate: float, used: int, skill: str) -> dict[str, Any]:
 
 
 def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success: bool) -> Procedure:
-    """Count an outcome of a procedure; return it with its new numbers.
+    """Record an outcome of a procedure; return it with its new rate and count.
 
     Raises:
         NotFound: there is no procedure of that name.
@@ -218,10 +218,10 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 def recall_procedures(
     engine: RecallEngine, situation: str, least: float
 ) -> tuple[list[Procedure], list[str]]:
-    """Find the procedures that fit a situation and mostly succeed, the best rate first.
+    """Search the procedures that fit a situation and mostly succeed, best success rate first.
 
-    What was replaced, has ended or has not begun is no way to do it. Returns what the caller
-    should be told besides too; errors as for ``search``.
+    Procedures with a rate below ``least``, and those that are replaced, expired or not yet valid,
+    are left out. Also returns the notes of the search; errors are those of ``search``.
     """
     found, notes = experience_search.search(
         engine,
@@ -238,7 +238,7 @@ def recall_procedures(
 
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
-    """Return the procedures that are skills, in the order of their ids."""
+    """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
     found = experience_search.memories_of(
         store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
@@ -248,9 +248,9 @@ def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
 
 @contextmanager
 def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
-    """Hold the lock of procedures; give the path of each name's file, of several the oldest.
+    """Hold the lock of procedures; yield the path of each name's file, the oldest if several.
 
-    Whatever others stored before the lock was taken is seen.
+    Everything that was stored before the lock was taken is included.
     """
     wanted = Filters(memory_type=TYPE)
     with FileLock(

@@ -1,8 +1,8 @@
-"""Giving a memory another title or place, and rewriting what names it by the old one.
+"""Renaming and moving of memories, and rewriting the links that refer to them by the old name.
 
-A wikilink keeps its form: one by title names the new title, one by path the new path, with
-its heading, its alias and whatever else stands in it; where a name would end the link, it is
-the memId. A markdown link is written from its own folder on. One by memId needs no change.
+A wikilink keeps its form: a link by title gets the new title, a link by path the new path, and its
+heading, its alias and everything else are kept; a name that would end the link early is replaced by
+the memId. A markdown link is relative to its own folder. A link by memId does not change.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from memvault.vault.markdown import first_heading, headings
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 _NOT_IN_ANGLES = re.compile(r"[%#<>]")
 _KEPT = "/!$&'*+,;=:@()-._~"
-"""What stands in a markdown link as it is."""
+"""Characters that are not percent-encoded in a markdown link."""
 
 
 class LinkRewrite(NamedTuple):
-    """A memory whose links have to change: how many, and what in its header and text."""
+    """A memory with links to change: their number, and the changes of its header and body."""
 
     memory: Memory
     links: int
@@ -42,9 +42,9 @@ class LinkRewrite(NamedTuple):
 
 
 class RenamePlan(NamedTuple):
-    """A memory that gets another title or path, and what has to change with it.
+    """A new title or path of a memory, and the changes of other memories that it requires.
 
-    ``unread`` are memories that cannot be read, so that links in them stay as they are.
+    ``unread`` are memories that cannot be read, so that their links stay as they are.
     """
 
     memory: Memory
@@ -55,23 +55,22 @@ class RenamePlan(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether all is so already."""
+        """Whether the memory already has this title and path."""
         return (self.title, self.path) == (self.memory.title, self.memory.path)
 
 
 def plan_rename(
     store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
 ) -> RenamePlan:
-    """Work out what renaming a memory changes; nothing is written.
+    """Plan the changes for renaming a memory; nothing is written.
 
-    ``title`` and ``place`` are empty where they stay; a place is a folder, or a path that
+    ``title`` and ``place`` are empty to keep the current ones; a place is a folder, or a path that
     ends with ``.md``.
 
     Raises:
-        UsageError: the new title or place cannot be one.
-        Refused: the place lies outside the vault, nothing would be found there, or it
-            holds a secret.
-        Conflict: another file is there.
+        UsageError: the new title or place is invalid, such as a folder that is not searched.
+        Refused: the place is outside the vault, or contains a secret.
+        Conflict: another file has that path.
     """
     given = clean_title(title) if title.strip() else ""
     path = _path(store, memory, given or memory.title, place)
@@ -89,7 +88,7 @@ def plan_rename(
 
 
 def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
-    """Return the title that a memory has at a path: it may be its file's name."""
+    """Return the title of a memory at a path: it may depend on the name of the file."""
     data, state = store.read_bytes(memory.path)
     return store.parse(data, state._replace(path=path)).title
 
@@ -124,7 +123,7 @@ def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
 
 
 def _others(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> Iterator[LinkRewrite]:
-    """Yield the memories with links to change, the renamed one itself among them."""
+    """Yield the memories with links to change, which may include the renamed one."""
     after = _after(store, graph, renaming)
     for memory in graph.memories():
         found = [
@@ -138,7 +137,7 @@ def _others(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> Itera
 
 
 def _after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
-    """Return the links as they will be, so that it is known where a name will lead."""
+    """Return the links after the rename, to determine where names will lead."""
     memory = renaming.memory
     aliases = retitled(memory, renaming.title) if renaming.title != memory.title else {}
     metadata = {**memory.metadata, **aliases}
@@ -154,10 +153,10 @@ def _after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGr
 def _written(
     found: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
 ) -> str | None:
-    """Return what a link's target is to be called; None where it stays as it is.
+    """Return the new target of a link, or None if it does not change.
 
-    A link to another memory is written anew where it would lead to the renamed one from now on,
-    or leaves from another folder.
+    A link to another memory is rewritten if it would lead to the renamed one, or if the folder of
+    its own file changes.
     """
     link, own = found.link, renaming.memory.path
     if found.target is None:
@@ -171,13 +170,13 @@ def _written(
         if leads != [target] and (was_one or leads[:1] != [target]):
             suffix = name[-3:] if name.lower().endswith(".md") else ""
             name = f"{target[: -len('.md')]}{suffix}"
-            if len(after.by_name(name)) > 1:  # another file has the path in other letters
+            if len(after.by_name(name)) > 1:  # the path of another file differs only in case
                 name = found.target.mem_id
         if name != found.name and _NOT_IN_LINKS.intersection(name):
             name = found.target.mem_id
         return name if name != found.name else None
     source = renaming.path if found.source.path == own else found.source.path
-    if graph.beside(link, found.source.path) is None:  # named from the top, or by its name alone
+    if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
         beside = after.beside(link, source)
         there = [beside] if beside is not None else after.by_name(link.target)
         if [entry.path for entry in there] == [target]:
@@ -187,7 +186,7 @@ def _written(
 
 
 def _called(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
-    """Return the new name in the form of an old one: path, end of a path, file name or title."""
+    """Return the new name in the form of the old: path, end of a path, file name or title."""
     memory, key = renaming.memory, name_key(name.removeprefix("./").strip("/"))
     suffix = name[-3:] if name.lower().endswith(".md") else ""
     path = renaming.path[: -len(".md")]
@@ -201,11 +200,11 @@ def _called(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
         return f"{file}{suffix}" if name_key(file) != key else name
     if key == name_key(memory.title) and memory.title != renaming.title:
         return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
-    return name  # by its memId, or by an alias that stays
+    return name  # a memId, or an alias that is kept
 
 
 def _rewritten(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRewrite:
-    """Return what a memory's links, as they are to be, change in its text and header."""
+    """Return the changes of the text and header of a memory that update its links."""
     body, in_text = memory.body, False
     for entry, written in reversed(found):
         if entry.link is not None:
@@ -224,7 +223,7 @@ def _rewritten(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRew
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return a header's value with one of its names replaced, brackets and all else kept."""
+    """Return a header value with one of its names replaced; brackets and the rest are kept."""
     if isinstance(value, list):
         return [_replaced(entry, old, new) for entry in value]
     is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
@@ -232,10 +231,10 @@ def _replaced(value: Any, old: str, new: str) -> Any:
 
 
 def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
-    """Do what was worked out, each file in one step; return the memory as it is then.
+    """Apply a rename plan, each file in one step; return the renamed memory.
 
     Raises:
-        Conflict: a file was changed meanwhile; what was done until then is one change to undo.
+        Conflict: a file was changed meanwhile; the changes made before form one change set to undo.
         Refused: a header cannot be patched.
     """
     memory, body = renaming.memory, None
@@ -256,7 +255,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # First what the links are to lead to: it may have been changed meanwhile.
+    # The target of the links first, as it may have been changed meanwhile.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:
@@ -267,7 +266,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
 
 
 def _retitled(body: str, old: str, title: str) -> str | None:
-    """Return a body with the new title in its first heading, where that is the old title."""
+    """Return a body with the new title in its first heading; None if that is not the old title."""
     first = next((entry for entry in headings(body) if entry[2] == 1), None)
     if first is None or " ".join(first[3].split()) != old:
         return None

@@ -1,4 +1,4 @@
-"""Tags of memories, in their headers and in their texts: added, removed, renamed, counted."""
+"""Tags of memories, in headers and in texts: add, remove, rename and count them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 
 
 class TagCount(NamedTuple):
-    """A tag, in how many memories it or one nested in it is, and in how many it is itself."""
+    """A tag, how many memories have it or a nested one, and how many have the tag itself."""
 
     tag: str
     memories: int
@@ -26,10 +26,10 @@ class TagCount(NamedTuple):
 
 
 def cleaned(tags: Iterable[str]) -> list[str]:
-    """Return new tags as a header keeps them.
+    """Return new tags in the form that headers store.
 
     Raises:
-        UsageError: one of them cannot be a tag, or none is given.
+        UsageError: a tag is invalid, or none is given.
     """
     found = [new(part) for entry in tags for part in entry.split(",")]
     if not found:
@@ -38,10 +38,10 @@ def cleaned(tags: Iterable[str]) -> list[str]:
 
 
 def new(text: str) -> str:
-    """Return one new tag as a header keeps it.
+    """Return one new tag in the form that headers store.
 
     Raises:
-        UsageError: it cannot be a tag.
+        UsageError: the tag is invalid.
     """
     tag = named(text)
     odd = any(not char.isprintable() or char in _NOT_IN_TAGS for char in tag)
@@ -53,15 +53,17 @@ def new(text: str) -> str:
 
 
 def named(text: str) -> str:
-    """Return a tag that there may be as it is kept: also one that no new tag could be called."""
+    """Return a tag that may exist in its stored form, even if it would be invalid as a new tag."""
     return text.strip().removeprefix("#").strip("/")
 
 
 def present(tags: Iterable[str], memory: Memory) -> list[str]:
-    """Return which tags of a memory are meant: each whole, or else its parts at commas.
+    """Return the tags that are given for a memory, each in its stored form.
+
+    A given tag is split at commas, unless the memory has the whole as one tag.
 
     Raises:
-        UsageError: none is given.
+        UsageError: no tag is given.
     """
     held = {tag.casefold() for tag in memory.tags}
     found: list[str] = []
@@ -74,9 +76,9 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
 
 
 def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
-    """Return every tag of some memories in the order of a tree, those above nested ones too.
+    """Return the counts of all tags of the records, in the order of a tree.
 
-    Tags of examples do not count.
+    The parents of nested tags are included. Tags of examples are not counted.
     """
     whole: dict[str, set[int]] = defaultdict(set)
     own: dict[str, set[int]] = defaultdict(set)
@@ -96,7 +98,7 @@ def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
 
 
 def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
-    """Add tags to a header; those that are there already stay as they are."""
+    """Add tags to the header of a memory; tags that it already has are not changed."""
 
     def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
@@ -108,7 +110,7 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
 
 
 def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
-    """Take tags out of a header; one in the text loses its ``#`` and stays as a word."""
+    """Remove tags from the header of a memory; in its text they lose ``#`` and become words."""
     gone = {tag.casefold() for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
@@ -120,18 +122,18 @@ def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
 
 
 def is_under(tag: str, above: str) -> bool:
-    """Say whether a tag is another one, or nested in it."""
+    """Return whether a tag equals another one or is nested in it."""
     low = tag.casefold()
-    if len(above) > len(low):  # a longer one is not folded for each tag; folding shortens none
+    if len(above) > len(low):  # folding never shortens, so a longer one needs no folding
         return False
     return low == above.casefold() or low.startswith(f"{above.casefold()}/")
 
 
 def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
-    """Make sure that a new name can stand in the texts that have the old one.
+    """Check that a new name for a tag can be used in the texts that contain the old one.
 
     Raises:
-        UsageError: it would be another tag there.
+        UsageError: the new name would be another tag there.
     """
     if [match[1] for match in tags_in(f"#{new}")] == [new]:
         return
@@ -144,7 +146,7 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
 
 
 def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
-    """Rename a tag, and those nested in it, in a memory's header and text."""
+    """Rename a tag, and the tags nested in it, in the header and text of a memory."""
 
     def renamed(tag: str) -> str | None:
         nested = tag.split("/")[old.count("/") + 1 :]
@@ -158,7 +160,7 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
 
 
 def _changed(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
-    """Write a memory with other tags in its header, under the key that it has them under."""
+    """Write a memory with new tags, under the header key that it already uses, and a new text."""
     unique = list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
     changes: Mapping[str, Any] = {}
     if unique != list(header_tags(memory.metadata)):
@@ -171,7 +173,7 @@ def _changed(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str)
 
 
 def _rewritten(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
-    """Return a text with its tags called otherwise, where ``renamed`` says how."""
+    """Return a text with its tags renamed; ``renamed`` returns None for a tag to keep."""
     parts: list[str] = []
     place = 0
     for start, end, name in _new_names(body, renamed):
