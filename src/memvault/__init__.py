@@ -1,7 +1,7 @@
-"""memvault: the memory that people and their agents share.
+"""memvault: a memory shared by people and their agents.
 
-``open_vault`` is the whole library: the same tools as the command line, with
-the same arguments and results, in a process that stays warm.
+``open_vault`` is the whole library: the same tools as the command line, with the same arguments and
+results, in a process that stays warm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 
 class Vault:
-    """An open vault. Safe to share between threads: calls take turns."""
+    """An open vault. Safe to share between threads: calls run one at a time."""
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         import os
@@ -30,13 +30,13 @@ class Vault:
         self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Run a tool and return the same dict as ``memvault call``, failures included."""
+        """Run a tool and return the same dict as ``memvault call``, including failures."""
         from memvault.tools.core.invoke import call_result
 
         return call_result(self._workspace, tool, arguments, self._caller)
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close the vault's open files."""
         self._workspace.close()
 
     def __enter__(self) -> Vault:

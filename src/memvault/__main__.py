@@ -1,4 +1,4 @@
-"""The command line's entry; what needs no command is answered before one is loaded."""
+"""The entry point of the command line, which answers simple requests without loading a command."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import signal
 import sys
 
 _OBJECTS = 100_000
-"""New objects between two looks for rubbish: what start-up makes lives until the end."""
+"""Garbage collection threshold of new objects; those made at startup live until the end anyway."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # What Python's own handler raises is lost in a callback, and imports run many.
+        # An exception of Python's own handler is lost in a callback, and imports run many.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from memvault.cli.shutdown import run_guarded
 
     if arguments is None:
-        # Together a sixth of a short command: most of it went into a last look at every module.
+        # Together a sixth of a short command's time, most of it a last collection over all modules.
         gc.set_threshold(_OBJECTS, 20, 20)
         atexit.register(gc.freeze)
     if arguments is None and sys.getfilesystemencoding() == "ascii":
-        # A locale without UTF-8 cannot spell most file names; Python's own mode can.
-        # -P: a module in the present folder, which may be a vault, is none of memvault's.
+        # A locale without UTF-8 cannot represent most file names; Python's UTF-8 mode can. -P:
+        # never import a module from the current folder, which may be a vault.
         command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
-        os.execv(sys.executable, command)  # noqa: S606  # the same program again
+        os.execv(sys.executable, command)  # noqa: S606  # this program again
     given = sys.argv[1:] if arguments is None else arguments
     return run_guarded(lambda: _run(given))
 
@@ -48,15 +48,15 @@ def _run(given: list[str]) -> int:
 
         print(coloured(everything()), end="")
         return 0
-    if given[:1] == ["__complete"]:  # at each key
+    if given[:1] == ["__complete"]:  # at every key press
         from memvault.cli.completion import main as complete
 
         return complete(given[1:])
-    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before each prompt
+    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before every prompt
         from memvault.cli.hook import main as answer
 
         return answer(given[1:])
-    if given[:2] == ["git", "merge-file"]:  # git runs it once a file
+    if given[:2] == ["git", "merge-file"]:  # called by git once per file
         from memvault.git.driver import main as merge
 
         return merge(given[2:])

@@ -1,6 +1,6 @@
-"""One run of a tool: who calls, what it may, its look at the vault, and what it hands out.
+"""One call of a tool: its caller and scope, its change set, its index snapshot, its events.
 
-Nothing about one call outlives it: the workspace knows only the vault.
+Nothing about a call outlives it: the workspace knows only the vault.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 Scope = Literal["read", "write", "all"]
-"""What a caller may do: read; write memories and what is its own; look after the vault too."""
+"""What a caller may do: read; also write memories and its own files; also maintain the vault."""
 
 
 def not_cancelled() -> bool:
-    """Say that the caller is still there."""
+    """Return False: the caller has not cancelled."""
     return False
 
 
 class Caller(NamedTuple):
-    """Who calls, and what it may.
+    """The caller of a tool, and what it is allowed to do.
 
-    ``programs`` says whether it may name a program to run, ``paths`` whether it
-    is at this machine and may name, and be told, its paths. ``budgeted`` says that
-    it pays for each token, so that the settings' budget holds where it names none.
-    ``vaults`` are names of other vaults that it may reach, None for all. With less than
-    the whole ``scope`` it sees nothing of what is other agents' own. Its answers have masks
-    over secrets (``masks``), so what a tool compares or cuts has to be masked before.
+    ``may_run_programs`` is whether it may name a program to run, ``may_see_paths`` whether it is on
+    this machine and may name and be shown its paths. ``budgeted`` means that it pays for each
+    token, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
+    other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
+    files of other agents. With ``masks``, secrets in its answers are masked, so what a tool
+    compares or cuts has to be masked before.
     """
 
     agent: str = "main"
@@ -54,26 +54,26 @@ class Caller(NamedTuple):
 
 
 LOCAL = Caller()
-"""Whoever sits at this machine, as the agent main."""
+"""The caller on this machine, as the agent main."""
 
 
 class EventDelivery:
-    """The events that one result hands out: the caller's own once it has the result."""
+    """The events handed out by one result; they belong to the caller once it has the result."""
 
     def __init__(self) -> None:
         self._leases: list[Lease] = []
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is handed out."""
+        """Whether no events are handed out."""
         return not self._leases
 
     def add(self, lease: Lease) -> None:
-        """Hand out the events of a lease too."""
+        """Add the events of a lease."""
         self._leases.append(lease)
 
     def acknowledge(self) -> list[str]:
-        """Let go of the events, which the caller has now; say of those that may come again."""
+        """Acknowledge the leases, as the caller has the events, and return notes about failures."""
         notes = []
         for lease in self._taken():
             try:
@@ -83,7 +83,7 @@ class EventDelivery:
         return notes
 
     def requeue(self) -> None:
-        """Give events back that the caller will not have."""
+        """Put back events that the caller will not get."""
         for lease in self._taken():
             lease.requeue()
 
@@ -93,11 +93,11 @@ class EventDelivery:
 
 
 class Call:
-    """One run of a tool in a vault.
+    """One call of a tool in a vault.
 
-    ``notes`` collects what the caller should be told beside the result, ``deed``
-    what was changed; ``gone`` says whether the caller has left meanwhile. A tool
-    that ``only_reads`` may answer from a part of the memories, which a note says then.
+    ``notes`` collects what to report to the caller in addition to the result, ``change_set`` what
+    was changed; ``gone`` returns whether the caller has cancelled. If ``only_reads`` is true, the
+    tool may answer from a part of the memories, which a note then reports.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Call:
 
     @property
     def store(self) -> MemoryStore:
-        """The memories as files, changed by this call."""
+        """The store of memories, with changes in this call's change set."""
         store = self.workspace.store
         if self._store is None or self._store.settings is not store.settings:
             self._store = store.with_change_set(self.change_set)
@@ -140,24 +140,24 @@ class Call:
 
     @cached_property
     def engine(self) -> RecallEngine:
-        """Recall, with one look at the folder for the whole call."""
+        """The recall engine, with one snapshot of the index for the whole call."""
         from memvault.index.protocol import BEST_EFFORT, COMPLETE
         from memvault.recall.engine import RecallEngine
 
         return RecallEngine(self.store, self.index, BEST_EFFORT if self.only_reads else COMPLETE)
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
-        """Return the folders of the vaults that are to be asked.
+        """Return the folders of the vaults to search.
 
         Raises:
-            VaultNotFound: none has such a name, or the caller may not reach it.
+            VaultNotFound: no vault has one of the names, or the caller may not reach it.
         """
         from memvault.settings.locate import select_vaults
 
         return select_vaults(names, self.root, self.caller.vaults)
 
     def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
-        """Return recall over several vaults, by their names; one that is missing costs a note."""
+        """Return a recall engine over several vaults by name; a missing one only adds a note."""
         from memvault.index.federated import FederatedIndex, VaultMember
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.engine import RecallEngine
@@ -169,16 +169,16 @@ class Call:
         return RecallEngine(self.store, FederatedIndex(members), BEST_EFFORT)
 
     def all_notes(self) -> list[str]:
-        """Return the notes, those on what was changed first, and what the look left out."""
+        """Return the notes, with warnings about changes first and the snapshot's notes last."""
         left_out = self.engine.notes() if "engine" in self.__dict__ else []
         return [*self.change_set.warnings, *self.notes, *left_out]
 
     @cached_property
     def address(self) -> Address:
-        """Who is asking.
+        """The address of the calling agent.
 
         Raises:
-            UsageError: the agent's name cannot be one.
+            UsageError: the agent's name is invalid.
         """
         from memvault.agents.address import address
 
@@ -186,19 +186,19 @@ class Call:
 
     @cached_property
     def inbox(self) -> Inbox:
-        """The agent's own inbox, into which its plans are fired."""
+        """The agent's own inbox, to which its due plans are delivered."""
         from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans import plans
 
-        if self.caller.scope == "read":  # who reads writes no event of a plan either
+        if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
         return plans.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def sleep(self, seconds: float) -> None:
-        """Wait, at most so long; other threads that share the vault go on meanwhile.
+        """Wait for at most the given seconds; other threads can use the vault meanwhile.
 
         Raises:
-            TimedOut: the caller has gone.
+            TimedOut: the caller has cancelled.
         """
         self.workspace.condition.wait(seconds)
         if self.is_cancelled():

@@ -1,4 +1,4 @@
-"""The only source of time and of randomness."""
+"""The only source of time and randomness."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
 
 
 def now() -> datetime:
-    """Return the present moment in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def monotonic_now() -> datetime:
-    """Return the present moment, but later than any that this process was given before."""
-    global _latest  # noqa: PLW0603  # one clock a process
+    """Return the current time in UTC, later than any that this process got before."""
+    global _latest  # noqa: PLW0603  # one clock per process
     with _TURN:
         _latest = max(now(), _latest + timedelta(microseconds=1))
         return _latest
 
 
 def iso(moment: datetime | None = None) -> str:
-    """Return a moment (now, if none) as ISO 8601 in UTC with milliseconds and ``Z``."""
+    """Return a time (by default the current one) as ISO 8601 in UTC with milliseconds and ``Z``."""
     utc = (moment or now()).astimezone(UTC)
     return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_from_ns(nanoseconds: int) -> str:
-    """Return a file's time stamp in the same form; a time no calendar holds becomes 1970."""
+    """Return a file's timestamp in the same form; one out of the calendar's range becomes 1970."""
     try:
         return iso(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
     except (OverflowError, ValueError, OSError):
@@ -42,7 +42,7 @@ def iso_from_ns(nanoseconds: int) -> str:
 
 
 def parse(text: str) -> datetime | None:
-    """Read an ISO 8601 date or time, in UTC where it names no zone; None if it is neither."""
+    """Parse an ISO 8601 date or time, by default in UTC; None if it is neither."""
     try:
         moment = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -51,7 +51,7 @@ def parse(text: str) -> datetime | None:
 
 
 def parse_age(text: str) -> datetime | None:
-    """Read a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None for anything else."""
+    """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is invalid."""
     match = _AGO.fullmatch(text.strip().lower())
     if match is None:
         return parse(text)
@@ -62,7 +62,7 @@ def parse_age(text: str) -> datetime | None:
 
 
 def random_id(length: int = 6) -> str:
-    """Return random lower-case letters and digits that are not mistaken for each other."""
+    """Return random lowercase letters and digits, without those that look alike."""
     return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
 
 
@@ -70,7 +70,7 @@ def zone(name: str) -> tzinfo:
     """Return a time zone by its name in the tz database, such as ``Europe/Berlin``.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no such time zone.
     """
     if name == "UTC":
         return UTC
@@ -78,5 +78,5 @@ def zone(name: str) -> tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # a folder's name, a path, an odd character
+    except (KeyError, ValueError, OSError) as error:  # a folder, a path, an invalid character
         raise ValueError(f"there is no time zone {name!r}") from error

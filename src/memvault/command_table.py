@@ -1,4 +1,4 @@
-"""Which module holds which command, as ``make docs`` writes it down."""
+"""The table of all commands and their modules, which ``make docs`` generates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FILE = Path(__file__).parent / "data" / "commands.tsv"
 
 
 class Command(NamedTuple):
-    """A tool's exact name, its command's words, its module, group, heading and summary."""
+    """A tool's exact name, the words of its command, its module, group, heading and summary."""
 
     tool: str
     words: str
@@ -22,4 +22,4 @@ class Command(NamedTuple):
 COMMANDS = tuple(Command(*line.split("\t")) for line in FILE.read_text("utf-8").splitlines())
 """Every tool, in the order of the help."""
 GROUPS = {command.group: command.heading for command in COMMANDS}
-"""Each group and its heading, in the same order."""
+"""The heading of each group, in the same order."""

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as a tree.
+"""All errors of memvault, as a class hierarchy.
 
 ::
 
@@ -16,9 +16,9 @@
     ├── TimedOut               4   timed_out
     └── Bug                   70   bug
 
-The number is the exit code of the command line, the word the ``code`` of a
-failed result. A message is one sentence without a full stop that can be
-understood alone; the hint says what to type next.
+The number is the exit code of the command line, the text after it the ``code`` of a failed result.
+A message is one sentence without a full stop that can be understood on its own; the hint suggests
+what to do next.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class MemvaultError(Exception):
-    """Base of every error that a user may see.
+    """Base class of all errors shown to users.
 
     ``details`` are further keys of the failed result, such as ``candidates``.
     """
@@ -61,7 +61,7 @@ class MemvaultError(Exception):
         self.details = dict(details or {})
 
     def result(self) -> dict[str, object]:
-        """Return the failed result that every front end hands out."""
+        """Return the failed result that all front ends return."""
         error = {"code": self.code, "message": self.message}
         if self.hint:
             error["hint"] = self.hint
@@ -69,13 +69,13 @@ class MemvaultError(Exception):
 
 
 class NotFound(MemvaultError):
-    """No memory, tool or file of that name."""
+    """There is no memory, tool or file of that name."""
 
     code = "not_found"
 
 
 class Ambiguous(NotFound):
-    """A name that fits several memories."""
+    """A name fits several memories."""
 
     code = "ambiguous"
 
@@ -86,56 +86,56 @@ class Ambiguous(NotFound):
 
 
 class Conflict(MemvaultError):
-    """The file is not what the caller last saw."""
+    """The file has changed since the caller read it."""
 
     code = "conflict"
 
 
 class Refused(MemvaultError):
-    """Understood, possible, and not done: it would break a rule of the vault."""
+    """The request is valid and possible, but would break a rule of the vault."""
 
     code = "refused"
 
 
 class StorageError(MemvaultError):
-    """The disk said no: full, read-only, no permission."""
+    """The file system failed: it is full or read-only, or access was denied."""
 
     code = "storage"
 
 
 class Unwritable(StorageError):
-    """The disk, or this user's rights, allow no writing; reading may work all the same."""
+    """The file system or this user's permissions do not allow writing; reading may still work."""
 
 
 class EmbedderError(MemvaultError):
-    """An embedding model that cannot be loaded or run."""
+    """An embedding model cannot be loaded or run."""
 
     code = "embedder"
 
 
 class UsageError(MemvaultError):
-    """Arguments that make no sense."""
+    """The arguments are invalid."""
 
     code = "usage"
     exit_code = 2
 
 
 class VaultNotFound(MemvaultError):
-    """No vault where one was expected."""
+    """There is no vault where one was expected."""
 
     code = "vault_not_found"
     exit_code = 3
 
 
 class VaultUnreadable(MemvaultError):
-    """A vault that cannot be read: permissions, broken settings."""
+    """A vault cannot be read, because of permissions or invalid settings."""
 
     code = "vault_unreadable"
     exit_code = 3
 
 
 class TimedOut(MemvaultError):
-    """Timed out while waiting, for a lock or an event."""
+    """A lock or an event did not come in time."""
 
     code = "timed_out"
     exit_code = 4
@@ -149,7 +149,7 @@ class Bug(MemvaultError):
 
 
 def to_memvault_error(error: Exception) -> MemvaultError:
-    """Return what a user is told of an exception: the system's refusal, or a bug of memvault's."""
+    """Convert an exception to an error shown to users: a storage error, or a bug of memvault."""
     if isinstance(error, MemvaultError):
         return error
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Paths of this machine, which a caller who is not at it is not told."""
+"""Hide paths of this machine from callers that are not on it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from memvault.settings.vault_settings import EngineSettings, load_settings
 
 
 def hide_local_paths(call: Call, text: str) -> str:
-    """Return a text of the program's own as the caller is told it; see ``telling``."""
+    """Return a text of the program as shown to the caller; see ``telling``."""
     return telling(call)(text)
 
 
 def telling(call: Call) -> Callable[[str], str]:
-    """Return what makes of a text of the program's own what the caller is told.
+    """Return a function that converts a text of the program to the one shown to the caller.
 
-    To one who is not at this machine a path in the vault is told relative to
-    it, and of others the folder is named by what it is for. The settings are read once,
-    here, for however many texts.
+    For a caller that is not on this machine, a path in the vault is shown relative to it, and other
+    folders by their purpose. The settings are read only once, here, for any number of texts.
     """
     if call.caller.may_see_paths:
         return str
@@ -48,7 +47,7 @@ def telling(call: Call) -> Callable[[str], str]:
 
 
 def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds folders in a text, and whether something in them is meant."""
+    """Return a pattern that finds folders in a text, and the separator before a name in them."""
     known = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
     slash = re.escape(os.sep)
     return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
@@ -60,12 +59,12 @@ def _engine(shared: EngineSettings) -> Iterator[tuple[str, str]]:
 
 
 def _folders(call: Call) -> Iterator[tuple[str, str]]:
-    """Yield each folder of this machine that may be spoken of, and what it is told as.
+    """Yield each folder of this machine that a text may have, and the name shown for it.
 
-    The vault's has no name: what lies in it is told by its path there.
+    The vault's folder has no name: files in it are shown by their relative path.
     """
     yield str(call.root), ""
-    settings = call.workspace.__dict__.get("settings")  # as they were read, if they could be
+    settings = call.workspace.__dict__.get("settings")  # as loaded before, if that succeeded
     if settings is not None:
         yield from _engine(settings.shared)
     models = [settings.embedder, settings.reranker] if settings else []
@@ -88,7 +87,7 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
         (partial(user_folders.user_folder, "config"), "the folder of settings"),
     )
     for find, name in owned:
-        with contextlib.suppress(OSError, MemvaultError):  # there is none, or none that counts
+        with contextlib.suppress(OSError, MemvaultError):  # there is none, or it is not valid
             if (folder := find()) is not None:
                 yield str(folder), name
                 if folder.name == "memvault":

@@ -1,4 +1,4 @@
-"""Frozen values that the layers hand to each other."""
+"""Immutable values shared by all layers."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Any, NamedTuple
 
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
-"""The types of memory whose recalls are counted."""
+"""The types of memories whose recalls are counted."""
 CATEGORY = "general"
-"""The category of a fact that names none."""
+"""The category of a fact that has none."""
 SOURCE = "experience"
-"""The source of a fact that names none."""
+"""The source of a fact that has none."""
 IMPORTANCE = 0.5
-"""The importance of an episode, or a fact, that names none."""
+"""The importance of an episode or fact that has none."""
 LEAST_IMPORTANCE = 0.3
-"""What an episode must matter at least to be recalled unasked."""
+"""The minimum importance of an episode that is recalled without being asked for."""
 RATE = 0.5
 """The success rate of a procedure that was never used."""
 _EXAMPLE = "example"
 _MOST_ALIASES = 100
-"""Other names that one header is read for."""
+"""Maximum number of aliases read from one header key."""
 
 
 def is_example(metadata: dict[str, Any]) -> bool:
-    """Say whether a header calls its memory an example, which no search ever finds."""
+    """Return whether a header marks its memory as an example, which no search ever returns."""
     return str(metadata.get("status") or "").strip().casefold() == _EXAMPLE
 
 
 def aliases_of(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return the other names that a header gives its memory, as Obsidian reads them.
+    """Return the aliases in a header, by Obsidian's rules.
 
-    A text instead of a list is a name, and names with commas between them.
+    A string in place of a list is an alias itself, and also a comma-separated list of them.
     """
     found: list[Any] = []
     for key in ("aliases", "alias"):
@@ -43,17 +43,16 @@ def aliases_of(metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 class MemoryType(NamedTuple):
-    """A kind of memory, built in or named in ``memvault.toml``."""
+    """A type of memories, built in or defined in ``memvault.toml``."""
 
     name: str
     description: str
 
 
 class FileState(NamedTuple):
-    """What the file system says of a file without opening it.
+    """The state of a file, as known from the file system without opening it.
 
-    ``path`` is relative to the vault with forward slashes; times are in
-    nanoseconds.
+    ``path`` is relative to the vault with forward slashes; times are in nanoseconds.
     """
 
     path: str
@@ -64,12 +63,11 @@ class FileState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """One markdown file, read.
+    """A memory: the parsed content of one markdown file.
 
-    ``metadata`` is the whole header as plain JSON values, ``body`` the text
-    below it, ``etag`` a hash of the file's bytes, ``problem`` what a person
-    should know of a file that could not be read as it was meant, ``newline``
-    how the file ends its lines.
+    ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
+    the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
+    ending.
     """
 
     path: str
@@ -87,12 +85,12 @@ class Memory(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Its other names."""
+        """The other names of the memory."""
         return aliases_of(self.metadata)
 
 
 class Passage(NamedTuple):
-    """A stretch of a memory's body, ``body[start:end]``, and the headings above it."""
+    """A passage of a memory's body, ``body[start:end]``, and the headings above it."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Choosing a model, to embed or to rerank, and finding out whether it works here."""
+"""Select a model for embedding or reranking, and check that it works on this machine."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
 def select_model(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
-    """Check a model, write it into the settings, and embed every memory with it if it embeds.
+    """Check a model, set it in the settings, and if it embeds, embed every memory with it.
 
-    Nothing is changed where the model cannot be used.
+    Nothing is changed if the model cannot be used.
 
     Raises:
-        EmbedderError: it cannot be loaded or fetched.
-        Refused: the caller may not choose one.
+        EmbedderError: it cannot be loaded or downloaded.
+        Refused: the caller may not select a model.
     """
     _check_caller(call, name)
     rerank = purpose == "rerank"
@@ -59,12 +59,12 @@ def select_model(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
 
 
 def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
-    """Load a model, or the one in use, and compare three texts with it.
+    """Load a model, by default the one in use, and compare three texts with it.
 
     Raises:
-        EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
-        NotFound: it does not tell the texts apart.
-        Refused: the caller may not choose one.
+        EmbedderError: it cannot be loaded, or is the vault's and not allowed on this machine.
+        NotFound: it does not distinguish the texts.
+        Refused: the caller may not select a model.
     """
     _check_caller(call, name or "")
     started = time.perf_counter()
@@ -98,7 +98,7 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
 
 
 def _check_caller(call: Call, name: str) -> None:
-    """Make sure that the caller may choose a model: it is a program, and a folder is a path."""
+    """Check that the caller may select a model, which is a program and may be named by a path."""
     if not call.caller.may_run_programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
@@ -113,7 +113,7 @@ def _check_caller(call: Call, name: str) -> None:
 def _loaded(
     name: str, root: Path | None, purpose: Purpose, download: bool = False
 ) -> tuple[Embedder | CrossEncoder, Sequence[float]]:
-    """Return a model, and how near it finds a related and an unrelated text."""
+    """Return a loaded model, and its scores of a related and an unrelated text."""
     if purpose == "rerank":
         encoder = open_cross_encoder(name, root, download)
         return encoder, encoder.scores(_QUESTION, (_STATEMENT, _UNRELATED))
@@ -129,7 +129,7 @@ def _described(model: Embedder | CrossEncoder) -> dict[str, Any]:
 
 
 def _write(call: Call, section: str, name: str) -> None:
-    """Write a model's name into the settings, and have them read anew."""
+    """Write a model's name to the settings, and reload them."""
     path = call.root / SETTINGS_FILE
     try:
         before = plain_files.read(path, plain_files.SETTING)
@@ -143,9 +143,9 @@ def _write(call: Call, section: str, name: str) -> None:
 
 
 def _meant(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
-    """Return a model's name, and the vault if it is a folder's path, portable where it can be.
+    """Return a model's name, portable if possible, and the vault if it may be a folder's path.
 
-    What fastembed knows is fastembed's, whatever folder a vault has of that name.
+    A name that fastembed knows is fastembed's model, even if the vault has such a folder.
     """
     text = name.strip()
     if not text:

@@ -1,6 +1,6 @@
-"""Running programs: another's within limits of time and output, one of ours in the background.
+"""Run programs: other ones with limits of time and output, memvault's own in the background.
 
-No shell is ever asked.
+No shell is used.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
     import subprocess
 
 _COMPLAINT = 64 * 1024
-"""How much is kept of the end of what a program writes to standard error."""
+"""Maximum number of bytes kept of the end of a program's standard error."""
 _PIECE = 64 * 1024
 _SHORTEST, _LONGEST = 0.001, 0.05
-"""Seconds between two looks at whether the program has ended."""
+"""Seconds between two checks whether the program has ended."""
 _LISTS = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
-"""How the names of those variables end that list folders to find programs and modules in."""
+"""Suffixes of environment variables that list folders to search for programs and modules."""
 _AFTERWARDS = 1.0
-"""Seconds that what a program left behind may go on writing once it has ended itself."""
+"""Seconds that processes left by a program may continue writing after it has ended."""
 
 
 class ProcessResult(NamedTuple):
-    """What became of a program.
+    """The result of a program.
 
-    ``data`` is its standard output, ``complaint`` the end of its standard error.
-    ``timed_out`` and ``cut`` say that it was killed: out of time, or for writing
-    too much.
+    ``stdout`` is its standard output, ``stderr`` the end of its standard error. ``timed_out`` and
+    ``truncated`` mean that it was killed: it ran too long, or wrote too much.
     """
 
     code: int
@@ -50,7 +49,7 @@ class ProcessResult(NamedTuple):
 
     @property
     def last_error_line(self) -> str:
-        """The last line of the complaint that says anything."""
+        """The last line of its standard error that is not blank."""
         lines = (line.strip() for line in reversed(self.stderr.splitlines()))
         return next(filter(None, lines), "")
 
@@ -67,18 +66,17 @@ def run(
 ) -> ProcessResult:
     """Run a program with a text on its standard input.
 
-    After ``seconds``, and when it has written more than ``most`` bytes, it is
-    killed; ``gently``, it is asked to end first, and given a moment to tidy up.
-    Whatever it started and left behind in its process group is killed in any
-    case, also where this process is asked to end meanwhile. A program that is
-    named without a slash is looked for in the folders of ``PATH`` and nowhere
-    else. ``pause`` waits for a moment between two looks, also for what outlives
-    the program and keeps its output open, though not for long.
+    It is killed after ``seconds``, or when it has written more than ``most`` bytes; with
+    ``terminate_first`` it is first sent SIGTERM, and has a second to clean up. Processes that it
+    leaves in its process group are killed in any case, even if this process is terminated
+    meanwhile. A program named without a slash is searched for in the folders of ``PATH`` only.
+    ``pause`` waits between two checks, and for a limited time for processes that outlive the
+    program and keep its output open.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
     """
-    if os.name != "posix":  # where nothing says whether a pipe can be read
+    if os.name != "posix":  # pipes cannot be polled there
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     given = dict(os.environ if environment is None else environment)
     whole = [find_program(command[0], folder, given), *command[1:]]
@@ -104,10 +102,10 @@ def run(
 def run_interactive(
     command: Sequence[str], environment: Mapping[str, str], text: str | None = None
 ) -> int:
-    """Run a program that a person uses on this terminal; return its exit code.
+    """Run a program that a person uses in this terminal, and return its exit code.
 
-    ``text`` is what it reads, else it reads the terminal. A Ctrl-C meanwhile is its own affair:
-    an editor must not lose a text to it.
+    It reads ``text``, by default the terminal. Ctrl-C is left to the program meanwhile: an editor
+    must not lose a text because of it.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
@@ -125,7 +123,7 @@ def run_interactive(
             f"{command[0]!r} cannot be run: {reason}", "correct the command"
         ) from error
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in this process alone
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in this process only
         child.communicate(None if text is None else text.encode("utf-8", "replace"))
         return child.returncode
     finally:
@@ -133,7 +131,7 @@ def run_interactive(
 
 
 def words_of(command: str, name: str) -> list[str]:
-    """Return the words of a command that the environment variable of a name holds.
+    """Return the words of a command from the environment variable ``name``.
 
     Raises:
         UsageError: a quote in it is not closed.
@@ -147,7 +145,7 @@ def words_of(command: str, name: str) -> list[str]:
 
 
 class _Child:
-    """One program under way, fed and read by one loop."""
+    """A running program, whose pipes are read and written by one loop."""
 
     def __init__(self, text: bytes, most: int, pause: Callable[[float], object]) -> None:
         self._left = memoryview(text)
@@ -162,7 +160,7 @@ class _Child:
         self._killed = False
 
     def start(self, command: list[str], folder: Path | None, environment: dict[str, str]) -> None:
-        """Start the program at the head of a process group of its own."""
+        """Start the program as the leader of its own process group."""
         import selectors
         import subprocess
 
@@ -185,11 +183,11 @@ class _Child:
             (self._process.stderr, selectors.EVENT_READ, self._complaint),
         ):
             assert file is not None
-            os.set_blocking(file.fileno(), False)  # it may read a part and wait
+            os.set_blocking(file.fileno(), False)  # it may read only a part, then wait
             self._pipes.register(file, event, heard)
 
     def attend(self, done: Callable[[], bool], deadline: float) -> bool:
-        """Feed and read until something holds or too much was written; no at the deadline."""
+        """Read and write until ``done()`` or too much output; return False at the deadline."""
         step = _SHORTEST
         while not (done() or self._is_cut()):
             left = deadline - time.monotonic()
@@ -206,45 +204,45 @@ class _Child:
         return True
 
     def _goes_on(self, pipe: IO[bytes], heard: bytearray | None) -> bool:
-        """Read what there is, or write what fits; say whether more may follow."""
+        """Read what is available, or write what fits, and return whether more may follow."""
         if heard is None:
-            with contextlib.suppress(OSError):  # one that does not read is no error
+            with contextlib.suppress(OSError):  # a program may ignore its input
                 self._left = self._left[pipe.write(self._left) or 0 :]
                 return bool(self._left)
             return False
-        piece: bytes | None = pipe.read(_PIECE)  # None where there is nothing yet
+        piece: bytes | None = pipe.read(_PIECE)  # None if nothing is available yet
         heard += piece or b""
         if heard is self._complaint:
             del heard[:-_COMPLAINT]
         return piece != b""
 
     def has_ended(self) -> bool:
-        """Say whether the program has ended."""
+        """Return whether the program has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def is_silent(self) -> bool:
-        """Say whether nobody can write any more."""
+        """Return whether all output pipes are closed."""
         return all(key.data is None for key in self._pipes.get_map().values())
 
     def _is_cut(self) -> bool:
         return len(self._output) > self._most
 
     def ask_to_end(self) -> None:
-        """Ask the program and all of its group to end."""
+        """Send SIGTERM to the program and its process group."""
         if self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the program and all of its group, whether or not it has ended itself."""
+        """Kill the program and its process group, whether or not it has ended by itself."""
         if self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._killed = True  # from now on the number may be another's
+            self._killed = True  # its process id may be reused from now on
 
     def close(self) -> None:
-        """Kill it, and close the pipes, whoever still holds the other ends."""
+        """Kill the program, and close the pipes even if other processes hold their other ends."""
         if self._process is not None:
             self.kill()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -253,7 +251,7 @@ class _Child:
         self._pipes.close()
 
     def finished(self, timed_out: bool) -> ProcessResult:
-        """Return what became of it, once it was killed."""
+        """Return the result, after the program was killed."""
         assert self._process is not None
         output = bytes(self._output[: self._most])
         complaint = bytes(self._complaint).decode("utf-8", "replace")
@@ -261,14 +259,14 @@ class _Child:
 
 
 _detached: list[int] = []
-"""The processes that were started in the background and have not been seen to end."""
+"""Ids of processes started in the background that have not been reaped."""
 
 
 def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Start a program in a session of its own, without input or output, and let go of it.
+    """Start a program in its own session, without input or output, and do not wait for it.
 
-    It takes a few milliseconds at most. The program closes whatever other files
-    it inherits, and makes itself give way to others.
+    This takes a few milliseconds at most. The program is expected to close other inherited files
+    and to lower its own priority.
 
     Raises:
         OSError: it cannot be started.
@@ -286,7 +284,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
             creationflags=flags, close_fds=True,
         )  # fmt: skip
         return
-    for number in list(_detached):  # those that have ended would stay as zombies
+    for number in list(_detached):  # reap those that have ended
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(number, os.WNOHANG) == (0, 0):
                 continue
@@ -301,11 +299,11 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
 
 
 def environment(root: Path) -> dict[str, str]:
-    """Return this process's environment without the folders through which a vault gets in.
+    """Return this process's environment without folders from which a vault could inject files.
 
-    An empty or relative entry of ``PATH`` and its like means the folder that a
-    program runs in; with it, or one in the vault, a file there would stand for
-    a program, library or module that was meant.
+    An empty or relative entry in ``PATH`` and similar variables means the working folder of a
+    program; with it, or with one in the vault, a file there could be run in place of the intended
+    program, library or module.
     """
     base = os.path.realpath(root)
     whole = dict(os.environ)
@@ -323,20 +321,20 @@ def environment(root: Path) -> dict[str, str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Say whether a path is a folder or lies in it; both are real paths."""
+    """Return whether a path is a folder or is in it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def find_program(
     name: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """Return where the program lies that a command names.
+    """Return the path of the program that a command names.
 
-    A ``PATH`` that names the present folder would let a vault's file stand for
-    a program of the same name.
+    Relative folders in ``PATH`` are ignored, since a file of the vault could be run in place of a
+    program of the same name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such program.
     """
     import shutil
 
@@ -356,10 +354,10 @@ def find_program(
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Let a signal wait for a moment: between a start and its noting nobody could be killed."""
+    """Defer signals while a process is started, until it is registered and can be killed."""
     came: list[int] = []
     before: dict[int, Any] = {}
-    with contextlib.suppress(ValueError):  # not the main thread, which alone is interrupted
+    with contextlib.suppress(ValueError):  # not the main thread, the only one that gets signals
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             before[number] = signal.signal(number, lambda sent, _: came.append(sent))
     try:

@@ -1,9 +1,8 @@
-"""What comes out of a vault, so that it cannot lie to whoever reads it.
+"""Escape texts from a vault, so that they cannot deceive a reader or control a terminal.
 
-A vault may come from anyone. Whatever of it is shown to a person, or written
-as JSON, passes here first: what steers a terminal, turns text round, ends a
-line or is not seen becomes a sign. Letters of every script stay what they are,
-emoji and what joins them too.
+A vault is untrusted. Everything in it that is shown to a person, or written as JSON, is escaped
+here first: characters that control a terminal, change the text direction, end a line or are
+invisible are replaced by visible ones. Letters of every script, emoji and their joiners are kept.
 """
 
 from __future__ import annotations
@@ -14,40 +13,40 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNSEEN = re.compile(
-    "[\x7f-\x9f"  # delete, and what steers a terminal as ESC does
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns text round
+    "[\x7f-\x9f"  # delete, and characters that control a terminal like ESC
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # characters that change the text direction
     "\u2028\u2029\ufeff"
-    "\ud800-\udfff"  # half a character, which no text may hold
-    "\U000e0000-\U000e007f]"  # letters that nobody sees
+    "\ud800-\udfff"  # lone surrogates, invalid in text
+    "\U000e0000-\U000e007f]"  # invisible letters
 )
 _SIGNS = {code: 0x2400 + code for code in range(32) if code != ord("\t")}
 _SIGNS_BUT_LINES = {code: sign for code, sign in _SIGNS.items() if code != ord("\n")}
 
 
 def escape_line(value: str) -> str:
-    """Return a text as one line for people: ␛ stands for ESC, ␊ for a line's end."""
+    """Return a text as one line for people, with ␛ for ESC and ␊ for a line end."""
     return escaped(value).translate(_SIGNS)
 
 
 def escape_text(value: str) -> str:
-    """Return a text for people as the lines that it has."""
+    """Return a text for people, keeping its lines."""
     return escaped(value).translate(_SIGNS_BUT_LINES)
 
 
 def quote_argument(value: str) -> str:
-    """Return a text from anyone as one word of a command that somebody may type."""
+    """Return an untrusted text as one word of a command that a user may type."""
     import shlex
 
     return shlex.quote(value) if value.isprintable() else "NAME"
 
 
 def safe_json(value: Any) -> str:
-    """Return a value as JSON that is safe to look at, and means exactly the value."""
+    """Return a value as JSON that is safe to print and parses to exactly the value."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def as_json_lines(value: Mapping[str, Any]) -> str:
-    """Return an object as JSON with a line for each key, and for each entry of a list.
+    """Return an object as JSON with one line for each key, and for each entry of a list.
 
     It is a fifth shorter than with a line for each value, and easier to search by lines.
     """
@@ -60,5 +59,5 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 
 def escaped(value: str) -> str:
-    """Return a text with what is not seen spelled as JSON does: in JSON it means the same."""
+    """Return a text with unsafe characters as JSON escapes, which keep their meaning in JSON."""
     return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], value)

@@ -1,4 +1,4 @@
-"""The composition root: one vault with all its parts, each built when first asked for."""
+"""The composition root: one vault with all its parts, each built on first use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NO_KINGFISHER = (
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Tell nobody how far it is."""
+    """Ignore the progress."""
 
 
 class _Waits(threading.local):
-    """Of each thread: what is called before its call waits; it returns whether it need not."""
+    """The hook of each thread called before its call waits; it returns true to skip the wait."""
 
     begin: Callable[[], bool] = staticmethod(lambda: False)
 
@@ -36,18 +36,18 @@ WAITS = _Waits()
 
 
 class Turn(threading.Condition):
-    """The lock of a vault as a condition, on which a call waits while others go on."""
+    """The lock of a vault as a condition; a call that waits on it lets others run."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is notified, or the caller has gone."""
+        """Wait for a notification, unless the caller has cancelled."""
         return WAITS.begin() or super().wait(timeout)
 
 
 class Workspace:
-    """One open vault, for one call at a time (``lock``).
+    """One open vault, used by one call at a time (``lock``).
 
-    ``progress`` is told of slow work, in the thread that does it. ``turn`` is the lock as a
-    condition: who waits on it lets other calls go on.
+    ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
+    as a condition: waiting on it lets other calls run.
     """
 
     def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
@@ -60,7 +60,7 @@ class Workspace:
 
     @cached_property
     def settings(self) -> vault_settings.Settings:
-        """The vault's settings, as they were when last looked at."""
+        """The vault's settings, as last loaded."""
         self._settings_state = _state(self.root / SETTINGS_FILE)
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
@@ -72,17 +72,17 @@ class Workspace:
         return settings
 
     def refresh_settings(self) -> None:
-        """Begin anew where ``memvault.toml`` was changed since the settings were read."""
+        """Reload the settings and parts if ``memvault.toml`` has changed since it was loaded."""
         if "settings" in self.__dict__:
             state = _state(self.root / SETTINGS_FILE)
             if not state:
-                locate.find_vault(str(self.root))  # says that it is no longer a vault
+                locate.find_vault(str(self.root))  # raises if it is no longer a vault
             if state != self._settings_state:
                 self.reload()
 
     @cached_property
     def store(self) -> MemoryStore:
-        """The memories as files."""
+        """The store of memories."""
         if not self.settings.shared.sent:
             from memvault.store.memory_store import MemoryStore
 
@@ -93,7 +93,7 @@ class Workspace:
 
     @cached_property
     def index(self) -> LocalIndex:
-        """The derived index, in a folder of the user's own."""
+        """The derived index, in a folder of the user."""
         from memvault.index.factory import open_index
         from memvault.index.folder import forget_older, prepare_folder
 
@@ -101,7 +101,7 @@ class Workspace:
         return open_index(self.store, prepare_folder(self.root), self._told)
 
     def open_other(self, root: Path) -> Workspace:
-        """Return another vault, which stays open as long as this one; itself for its own folder."""
+        """Return another vault, open as long as this one; this one for its own folder."""
         if root == self.root:
             return self
         if root not in self._beside:
@@ -113,18 +113,18 @@ class Workspace:
         self.progress(what, done, total)
 
     def reload(self) -> None:
-        """Forget settings and parts, because ``memvault.toml`` has changed."""
+        """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
         self.close()
         for name in ("settings", "store", "index"):
             self.__dict__.pop(name, None)
 
     def notify_waiters(self) -> None:
-        """Let every tool that waits look whether its caller has gone."""
+        """Wake all waiting tools, so that they check whether their caller has cancelled."""
         with self.condition:
             self.condition.notify_all()
 
     def close(self) -> None:
-        """Let go of whatever is open."""
+        """Close all open files and other vaults."""
         if "index" in self.__dict__:
             self.index.close()
         for other in self._beside.values():

@@ -1,1 +1,1 @@
-"""What belongs to an agent: addresses, entries, active memory, the block for a prompt, messages."""
+"""The state of agents: addresses, values, goals, plans, messages, active memory, prompts."""

@@ -1,12 +1,11 @@
-"""Active memory: the few memories that an agent holds in its context, within a budget.
+"""Active memory: the few memories that an agent keeps in its context, within a token budget.
 
-The set is a list of pieces in the agent's private folder, least recently used
-first. Texts stay in the vault's files: a piece says which part of which memory
-is held and how many tokens it had when it was last looked at. Pieces are
-brought up to date whenever the set is changed or listed.
+The set is a list of excerpts in the agent's private folder, least recently used first. Texts stay
+in the vault's files: an excerpt records which part of which memory is loaded and its number of
+tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
-All that an agent does waits for its lock. So what may take long, indexing in
-order to find a file that moved, is done before the lock is taken.
+All operations of an agent wait for its lock. What may take long, namely indexing to find a file
+that moved, is therefore done before the lock is acquired.
 """
 
 from __future__ import annotations
@@ -28,11 +27,14 @@ from memvault.store.memory_store import MemoryStore
 from memvault.vault.paths import is_ignored, is_memory_path, resolve_inside
 
 MAX_LENGTH = 20_000
-"""Characters that one load puts into active memory at most."""
+"""Maximum number of characters that one load adds to active memory."""
 
 
 class ActiveExcerpt(NamedTuple):
-    """A part of a memory; ``wanted`` is the length asked for, 0 all, ``total`` the memory's."""
+    """A part of a memory in active memory.
+
+    ``wanted`` is the requested length, 0 for all; ``total`` is the length of the whole memory.
+    """
 
     mem_id: str
     path: str
@@ -46,16 +48,16 @@ class ActiveExcerpt(NamedTuple):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """None: the set keeps titles alone."""
+        """Always empty: the set stores titles only."""
         return ()
 
 
 class ActiveSet(NamedTuple):
-    """The set as it is now, least recently used first, and what left it on the way.
+    """The current set, least recently used first, and what was removed from it by the refresh.
 
-    ``gone`` are pieces whose memory is no longer in the vault. ``twins`` are the
-    paths that have a held memory's memId, where it is not where it was and there
-    are several; the piece stays as it was last seen.
+    ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` are the paths
+    of all files with the memId of a loaded memory, if its file was moved and several have that
+    memId; its excerpt is kept as it was.
     """
 
     pieces: list[ActiveExcerpt]
@@ -64,7 +66,7 @@ class ActiveSet(NamedTuple):
     duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
-        """Warn of what is gone, or in the vault more than once."""
+        """Return warnings about memories that are missing, or in the vault more than once."""
         return [
             f"{piece.mem_id} is no longer in the vault and has left active memory"
             for piece in self.missing
@@ -76,7 +78,7 @@ class ActiveSet(NamedTuple):
 
 
 class ActiveMemory:
-    """The active memory of one agent or sub-brain, kept in its private folder."""
+    """The active memory of one agent or sub-brain, stored in its private folder."""
 
     def __init__(self, store: MemoryStore, engine: RecallEngine, owner: Address) -> None:
         self._store = store
@@ -86,7 +88,7 @@ class ActiveMemory:
         self._budget = store.settings.active_budget
 
     def refresh(self) -> ActiveSet:
-        """Return the set, brought up to date; where nothing can be written, without keeping it."""
+        """Return the refreshed set, and save it unless the vault cannot be written."""
         if not self._file.is_file():
             return ActiveSet([], [], [])
         try:
@@ -95,7 +97,7 @@ class ActiveMemory:
             return self._current(self._read())
 
     def text(self, piece: ActiveExcerpt) -> str:
-        """Return a piece's text as it is now; empty where it is gone, or in several files."""
+        """Return an excerpt's current text; empty if its memory is missing or has duplicates."""
         with contextlib.suppress(Ambiguous):
             if memory := self._memory(piece):
                 return _content(memory)[piece.offset : piece.offset + piece.length]
@@ -104,9 +106,9 @@ class ActiveMemory:
     def load(
         self, memory: Memory, offset: int = 0, wanted: int = 0
     ) -> tuple[ActiveExcerpt, str, ActiveSet]:
-        """Put a part of a memory in, in place of what was held of it; the least used make room.
+        """Load a part of a memory, replacing its earlier part; evict the least used if needed.
 
-        Returns the piece, its text, and what the set has come to.
+        Returns the excerpt, its text, and the resulting set.
 
         Raises:
             UsageError: the memory ends before ``offset``.
@@ -115,7 +117,7 @@ class ActiveMemory:
         return piece, text, self._kept(lambda pieces: [*_without(pieces, piece.mem_id), piece])
 
     def evict(self, name: str) -> ActiveExcerpt:
-        """Take a memory out.
+        """Remove a memory from the set.
 
         Raises:
             NotFound: it is not in the set.
@@ -128,9 +130,9 @@ class ActiveMemory:
             return piece
 
     def mutate(self, name: str, change: Callable[[Memory], Memory]) -> ActiveSet:
-        """Change a memory that is in the set; the whole of it is held afterwards.
+        """Change a memory in the set, and load the whole of it.
 
-        Errors as for ``evict``.
+        Raises as ``evict`` does.
         """
         self._found(name)
         with self._locked():
@@ -138,7 +140,7 @@ class ActiveMemory:
         return self._kept(lambda pieces: [*_without(pieces, whole.mem_id), whole])
 
     def _found(self, name: str) -> Memory:
-        """Read a memory that is in the set; errors as for ``evict``."""
+        """Read a memory in the set; raises as ``evict`` does."""
         piece = self._named(self._read(), name)
         memory = self._memory(piece)
         if memory is None:
@@ -155,7 +157,7 @@ class ActiveMemory:
             yield
 
     def _kept(self, change: Callable[[list[ActiveExcerpt]], list[ActiveExcerpt]]) -> ActiveSet:
-        """Change the set, bring it up to date and keep it."""
+        """Change the set, refresh it and save it."""
         self._engine.invalidate()
         before = self._read()
         held = self._current(change(before))
@@ -170,7 +172,7 @@ class ActiveMemory:
             return held
 
     def _current(self, pieces: list[ActiveExcerpt]) -> ActiveSet:
-        """Bring pieces up to date with their files, then make them fit the budget."""
+        """Refresh excerpts from their files, then evict some to fit the budget."""
         fresh: list[ActiveExcerpt] = []
         gone: list[ActiveExcerpt] = []
         twins: dict[str, list[str]] = {}
@@ -181,7 +183,7 @@ class ActiveMemory:
                 twins[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
                 fresh.append(piece)
                 continue
-            except StorageError:  # there, but not to be read at the moment
+            except StorageError:  # it exists, but cannot be read now
                 fresh.append(piece)
                 continue
             if memory is None:
@@ -198,7 +200,7 @@ class ActiveMemory:
         return ActiveSet(fresh[out:], fresh[:out], gone, twins)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
-        """Make a piece: as long as wanted, as the fixed maximum and the budget allow.
+        """Make an excerpt as long as requested, and as the maximum and the budget allow.
 
         Raises:
             UsageError: the memory ends before ``offset``.
@@ -225,11 +227,11 @@ class ActiveMemory:
         return piece, text
 
     def _named(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
-        """Return the piece of the memory that a name means in the whole vault.
+        """Return the excerpt of the memory that a name refers to in the whole vault.
 
-        Of several memories it means the one that is in the set. Only where the
-        vault knows none, the set's own names count, as they were last seen, and
-        the beginnings of its memIds.
+        If the name fits several memories, it refers to the one in the set. Only if the vault has
+        none, it is matched with the names in the set as of the last refresh, and with prefixes of
+        their memIds.
         """
         wanted = resolve.cleaned(name)
         own = resolve.match_name(wanted, pieces)
@@ -263,10 +265,10 @@ class ActiveMemory:
         return found[0]
 
     def _memory(self, piece: ActiveExcerpt) -> Memory | None:
-        """Read the memory of a piece, wherever its file is by now; None where it is gone.
+        """Read the memory of an excerpt, even if its file was moved; None if it is missing.
 
         Raises:
-            Ambiguous: its file is not where it was, and several have its memId.
+            Ambiguous: its file was moved, and several files have its memId.
         """
         with contextlib.suppress(NotFound):
             if not is_ignored(piece.path, self._store.settings.ignore):
@@ -284,7 +286,7 @@ class ActiveMemory:
         return memory if memory.mem_id == piece.mem_id else None
 
     def _read(self) -> list[ActiveExcerpt]:
-        """Read the set; what is no piece of a memory in this vault is left out."""
+        """Load the set; entries that are not valid excerpts of this vault are left out."""
         try:
             entries = json.loads(plain_files.read(self._file, STATE))["pieces"]
             return [piece for entry in entries if (piece := self._piece(entry)) is not None]
@@ -320,5 +322,5 @@ def _without(pieces: list[ActiveExcerpt], mem_id: str) -> list[ActiveExcerpt]:
 
 
 def _content(memory: Memory) -> str:
-    """Return a memory's text without the blank lines around it; offsets count in this."""
+    """Return a memory's text without surrounding blank lines, the text that offsets count in."""
     return memory.body.strip("\r\n")

@@ -1,4 +1,4 @@
-"""Who keeps something in a vault: its agents and their brains, what each has, and since when."""
+"""Addresses of agents and their brains, their folders and locks, and an overview of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memvault.vault.file_names import normalize
 from memvault.vault.paths import private_folder, require_plain_folders
 
 USER = "user"
-"""The participant that is a person."""
+"""The participant that is a human."""
 PRIMARY = "primary"
 """The name of an agent's main brain."""
 _LONGEST = 60
@@ -23,7 +23,7 @@ _WINDOWS = ("con", "prn", "aux", "nul", "com", "lpt")
 
 
 class Address(NamedTuple):
-    """An agent, or a sub-brain of it; ``brain`` is empty for the main one."""
+    """The address of an agent or one of its sub-brains; ``brain`` is empty for the main one."""
 
     agent: str
     brain: str = ""
@@ -32,19 +32,19 @@ class Address(NamedTuple):
         return f"{self.agent}/{self.brain}" if self.brain else self.agent
 
     def folder(self, root: Path) -> Path:
-        """Return the folder of its files in the vault, which travel with git."""
+        """Return the folder of its files in the vault, which are synced by git."""
         own = root / "agents" / self.agent
         return own / "brains" / self.brain if self.brain else own
 
     def private(self, root: Path) -> Path:
-        """Return the folder of what is only of this machine."""
+        """Return the folder of its files that belong to this machine only."""
         return self.folder(root / ".memvault")
 
     def of_brain(self, name: str) -> Address:
         """Return the address of a brain of the same agent; ``primary`` is the main one.
 
         Raises:
-            UsageError: the name is invalid, or names another agent's brain.
+            UsageError: the name is invalid, or is that of another agent's brain.
         """
         found = address(name if "/" in name else f"{self.agent}/{name}")
         if found.agent != self.agent:
@@ -56,10 +56,10 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address:
-    """Read ``AGENT`` or ``AGENT/BRAIN``.
+    """Parse ``AGENT`` or ``AGENT/BRAIN``.
 
     Raises:
-        UsageError: it cannot be a name.
+        UsageError: the name is invalid.
     """
     agent, slash, brain = text.strip().partition("/")
     main = not slash or brain == PRIMARY
@@ -67,7 +67,7 @@ def address(text: str) -> Address:
 
 
 def alike(root: Path, wanted: Address) -> str:
-    """Return the agent of a vault whose name is almost that of one who is not there; else empty."""
+    """Return the vault's agent with a name close to that of an unknown one; empty if none."""
     from difflib import get_close_matches
 
     names = known(root)
@@ -79,7 +79,7 @@ def alike(root: Path, wanted: Address) -> str:
 
 
 def known(root: Path) -> list[str]:
-    """Return the agents that have a folder in a vault, or a file, in the order of their names."""
+    """Return the names of agents that have a folder or file in a vault, sorted."""
     try:
         with os.scandir(root / "agents") as entries:
             names = {
@@ -93,7 +93,7 @@ def known(root: Path) -> list[str]:
 
 
 def _checked(name: str, what: str) -> str:
-    """Return a name that can be a folder's on every system."""
+    """Return a name after checking that it can be a folder's on every system."""
     plain = normalize("NFC", name.strip())
     size = len(plain.encode("utf-8", "surrogatepass"))
     fits = plain and size <= _LONGEST and plain[0].isalnum()
@@ -110,10 +110,10 @@ def _checked(name: str, what: str) -> str:
 
 
 def private(root: Path, owner: Address) -> Path:
-    """Return the folder of what is an agent's and only of this machine; it may not be there yet.
+    """Return the private folder of an agent on this machine, which may not exist yet.
 
     Raises:
-        Refused: a part of it is a link.
+        Refused: a part of the path is a link.
         StorageError: the vault cannot be written.
     """
     private_folder(root)
@@ -123,14 +123,14 @@ def private(root: Path, owner: Address) -> Path:
 
 
 def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
-    """Return the lock to hold while an agent's files are changed; errors as for ``private``."""
+    """Return the lock for changes to an agent's files; raises as ``private`` does."""
     return FileLock(private(root, owner) / "lock", timeout)
 
 
 def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
-    """Yield the locks of all who write such files of a vault, in the order in which to take them.
+    """Yield the locks of all writers of the given files, in the order to acquire them.
 
-    The agents' come first, and the vault's last. Errors as for ``private``.
+    The agents' locks come first, the vault's last. Raises as ``private`` does.
     """
     owners = set()
     for path in paths:
@@ -138,7 +138,7 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
         if len(parts) > 1 and parts[0] == "agents":
             own = parts[1].removesuffix(".md") if len(parts) == 2 else parts[1]
             brain = f"/{parts[3]}" if len(parts) > 4 and parts[2] == "brains" else ""
-            with contextlib.suppress(UsageError):  # a folder that no agent can have
+            with contextlib.suppress(UsageError):  # not a valid name of an agent
                 owners.add(address(f"{own}{brain}"))
     for owner in sorted(owners):
         yield agent_lock(root, owner)
@@ -146,11 +146,11 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
 
 
 _KEPT = ("memories", "goals", "plans", "inbox")
-"""The folders of what an agent has, a file each."""
+"""The folders of an agent's files, one file for each item."""
 
 
 class AgentSummary(NamedTuple):
-    """An agent or a brain of it: how many of each it has, and when one of them was changed last."""
+    """An agent or brain: the number of its items of each kind, and the last change of one."""
 
     address: Address
     counts: dict[str, int]
@@ -158,7 +158,7 @@ class AgentSummary(NamedTuple):
 
 
 def entries(root: Path) -> list[AgentSummary]:
-    """Return every agent of a vault, each before its brains, in the order of their names."""
+    """Return every agent of a vault, sorted, each followed by its brains."""
     return [_entry(root, address) for name in known(root) for address in _brains(root, name)]
 
 
@@ -183,7 +183,7 @@ def _entry(root: Path, address: Address) -> AgentSummary:
 
 
 def _times(folder: Path) -> Iterator[int]:
-    """Yield when each markdown file of a folder was changed, in nanoseconds."""
+    """Yield the modification time of each markdown file in a folder, in nanoseconds."""
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             if entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):

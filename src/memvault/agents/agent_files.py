@@ -1,7 +1,9 @@
-"""Skills that an agent asked for and that nobody has described yet.
+"""Values, goals and skill requests of an agent, each stored as one markdown file.
 
-One file ``agents/<agent>/skill-requests/<id>.md`` for each skill and action.
-A person or an agent answers by storing a procedure with that skillId.
+``AgentFileStore`` reads and writes the files in a folder of an agent, such as
+``agents/<agent>/goals/<id>.md``. A skill request is a skill that an agent asked for and that has no
+description yet, one file for each skill and action; a person or an agent answers it by storing a
+procedure with that skillId.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
 def normal(text: str) -> str:
-    """Return a key, an id or a name in the spelling under which it is looked for."""
+    """Return a key, id or name in the normal form used for lookups."""
     return normalize("NFC", document.plain_text(text)).strip()
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a key, an id or a name as it is kept: one line without blanks around it.
+    """Return a key, id or name in its stored form: one line without surrounding whitespace.
 
     Raises:
-        UsageError: it cannot be one.
+        UsageError: it is invalid.
     """
     plain = normal(text)
     if not plain or "\n" in plain or len(plain) > _LONGEST_NAME:
@@ -54,10 +56,10 @@ def one_line(text: str, what: str) -> str:
 
 
 class AgentFile(NamedTuple):
-    """One file: what it is called, its header as plain values, its text, its bytes' etag.
+    """One file of an agent: its name, its header as JSON values, its text and its etag.
 
-    ``modified`` is when the file was last saved: a line in the header would make
-    two machines that set the same disagree.
+    ``modified`` is the modification time of the file; a time in the header would cause conflicts
+    between two machines that set the same value.
     """
 
     name: str
@@ -69,7 +71,7 @@ class AgentFile(NamedTuple):
 
 
 class AgentFiles(NamedTuple):
-    """Entries by name in the order of names, and what to say of files that are passed over.
+    """Entries sorted by name, and notes about skipped files.
 
     ``copies`` are files with the name of another entry.
     """
@@ -80,7 +82,7 @@ class AgentFiles(NamedTuple):
 
 
 class AgentFileUpdate(NamedTuple):
-    """An entry to be written; ``stem`` is what a new file is named after, if not the entry."""
+    """An entry to write; ``stem`` is the source of a new file's name, if not the entry's name."""
 
     name: str
     old: AgentFile | None
@@ -90,7 +92,7 @@ class AgentFileUpdate(NamedTuple):
 
 
 class AgentFileStore:
-    """The entries in one of an agent's folders; ``key`` is the header's key that names them."""
+    """The files in one folder of an agent; ``key`` is the header key that holds their names."""
 
     def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
         self._store = store
@@ -100,12 +102,12 @@ class AgentFileStore:
     def read(self) -> AgentFiles:
         """Return every entry.
 
-        A file that is broken, binary or unreadable is passed over; of two
-        files with one name the first by path counts.
+        A file that is broken, binary or unreadable is skipped; of two files with the same name, the
+        first by path is used.
 
         Raises:
             StorageError: the folder cannot be read.
-            Refused: it is a link or a file.
+            Refused: the folder is a link or a file.
         """
         found: dict[str, AgentFile] = {}
         notes: list[str] = []
@@ -132,13 +134,14 @@ class AgentFileStore:
         return AgentFiles(dict(sorted(found.items())), notes, copies)
 
     def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
-        """Write entries one by one, each over its ``old`` where there is one; return their paths.
+        """Write entries one by one, replacing their ``old`` ones, and return their paths.
 
-        Of an old file every header line stays that is not named; None takes a line away.
+        In an old file, header keys that are not given are kept; None removes a key.
 
         Raises:
-            StorageError: the disk refused; it says which were written before.
-            Refused: the folder leads out of the vault, or one holds a secret; none is written then.
+            StorageError: a file cannot be written; the message names those written before.
+            Refused: the folder is not inside the vault, or an entry has a secret; nothing is
+                written.
         """
         done: list[str] = []
         paths: list[str] = []
@@ -162,17 +165,17 @@ class AgentFileStore:
         return paths
 
     def update_header(self, entry: AgentFile, header: Mapping[str, Any]) -> None:
-        """Change header lines of an entry for the program's own reasons; all else stays.
+        """Change header keys of an entry for the program's own purposes, and nothing else.
 
         Raises:
-            Conflict: the file is not as it was when it was read.
-            Refused: the header is written in a way that cannot be patched.
-            StorageError: the disk refused.
+            Conflict: the file has changed since it was read.
+            Refused: the header cannot be patched.
+            StorageError: the file cannot be written.
         """
         with atomic.map_os_errors(entry.path), contextlib.suppress(FileNotFoundError):
             data = plain_files.read(self._store.root / entry.path)
             if document.etag(data) == entry.etag:
-                # Nobody asked for it: no change that undo would take back.
+                # No user requested it, so it is not a change that undo can revert.
                 fresh = document.edit(data, header, None)
                 self._store.history.save(derived_id(entry.path), data)
                 atomic.replace(self._store.root / entry.path, fresh)
@@ -180,9 +183,9 @@ class AgentFileStore:
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 
     def delete(self, names: Iterable[str]) -> list[str]:
-        """Take entries and their copies away, their bytes kept as revisions.
+        """Delete entries and their copies, keeping their bytes as revisions.
 
-        Returns the names that were not there.
+        Returns the names that were missing.
         """
         found = self.read()
         files: dict[str, list[str]] = defaultdict(list)
@@ -197,7 +200,7 @@ class AgentFileStore:
         return missing
 
     def _rewrite(self, old: AgentFile, new: AgentFileUpdate) -> bool:
-        """Write over an entry, as it is now; say whether it is still there."""
+        """Replace the current content of an entry, and return whether it still exists."""
         with atomic.map_os_errors(old.path), contextlib.suppress(FileNotFoundError, ValueError):
             data = plain_files.read(self._store.root / old.path)
             now = self._parsed(old.path, data)
@@ -205,7 +208,7 @@ class AgentFileStore:
                 return False
             header = now.header
             changes = {key: value for key, value in new.header.items() if header.get(key) != value}
-            if header.get(self._key) in (None, ""):  # from now on it has its name for good
+            if header.get(self._key) in (None, ""):  # from now on its name is in its header
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
             fresh = _edited(data, header, changes, None if text == now.text else text)
@@ -215,7 +218,7 @@ class AgentFileStore:
         return False
 
     def _create(self, new: AgentFileUpdate) -> str:
-        """Write a new file under a free name; return its path."""
+        """Create a file under a free name, and return its path."""
         data = self._written(new.name, new.header, new.text)
         require_plain_folders(self._store.root, self._folder)
         stem = slug(new.stem or new.name, _LONGEST_STEM)
@@ -247,7 +250,7 @@ class AgentFileStore:
         return [f"{self._folder}/{name}" for name in sorted(markdown)]
 
     def _parsed(self, path: str, data: bytes, saved: str = "") -> AgentFile:
-        """Make an entry of a file's bytes; a ValueError says why they are none."""
+        """Parse an entry from a file's bytes, or raise ``ValueError`` with the reason."""
         text = document.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
@@ -256,7 +259,7 @@ class AgentFileStore:
         body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if parts.before:
             header = parse_header(keep_ours(parts.header))
-            body = body.removeprefix("\n")  # the blank line that every header is followed by
+            body = body.removeprefix("\n")  # the blank line after every header
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")
         given = header.get(self._key)
@@ -272,11 +275,11 @@ def _subject(path: str, name: str) -> FileRef:
 def _edited(
     data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
 ) -> bytes:
-    """Return a file's bytes with changes; a file that cannot be patched is written anew."""
+    """Return a file's bytes with changes; a file that cannot be patched is rewritten."""
     parts = split_front_matter(document.decode(data).text)
     body = parts.body
     if text is not None:
-        # A header that is added brings the blank line behind it along.
+        # A header that is added brings its own blank line.
         body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
         body = body.replace("\n", parts.newline)
     try:
@@ -288,18 +291,18 @@ def _edited(
 
 
 def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
-    """Return entries called by their keys, in the order of those, and what to say of others."""
+    """Return the values, which are entries named by their keys, and notes about skipped files."""
     found = _value_entries(store, address).read()
     return list(found.entries.values()), found.notes
 
 
 def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
-    """Note values under keys, over those that are there; return how many keys there were.
+    """Store values under keys, replacing existing ones, and return the number of keys.
 
     The caller holds the agent's lock.
 
     Raises:
-        UsageError: a key is invalid; nothing is written then.
+        UsageError: a key is invalid; nothing is written.
     """
     wanted = {one_line(key, "A key"): value for key, value in values}
     entries = _value_entries(store, address)
@@ -309,7 +312,7 @@ def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str,
 
 
 def delete_values(store: MemoryStore, address: Address, keys: Iterable[str]) -> list[str]:
-    """Take keys away; return those that were not there. The caller holds the agent's lock."""
+    """Delete keys, and return those that were missing. The caller holds the agent's lock."""
     return _value_entries(store, address).delete(keys)
 
 
@@ -322,7 +325,7 @@ _WORD = re.compile(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):
-    """A goal; a file that does not name its status is an active one."""
+    """A goal; one whose file has no status is active."""
 
     id: str
     description: str
@@ -331,7 +334,7 @@ class Goal(NamedTuple):
 
 
 def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
-    """Return every goal in the order of ids, and what to say of broken files."""
+    """Return every goal sorted by id, and notes about skipped files."""
     found = _goal_entries(store, address).read()
     goals = []
     for name, entry in found.entries.items():
@@ -341,12 +344,12 @@ def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[st
 
 
 def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
-    """Set goals; what one leaves empty stays as it is; return how many there were.
+    """Write goals, keeping fields that are left empty, and return their number.
 
-    The caller holds the agent's lock, and has statuses from ``status_word``.
+    The caller holds the agent's lock, and takes statuses from ``status_word``.
 
     Raises:
-        UsageError: an id is invalid, or a new goal has no description; nothing is written then.
+        UsageError: an id is invalid, or a new goal has no description; nothing is written.
     """
     entries = _goal_entries(store, address)
     found = entries.read()
@@ -366,15 +369,15 @@ def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
 
 
 def delete_goals(store: MemoryStore, address: Address, ids: Iterable[str]) -> list[str]:
-    """Take goals away; return the ids that were not there. The caller holds the agent's lock."""
+    """Delete goals, and return the ids that were missing. The caller holds the agent's lock."""
     return _goal_entries(store, address).delete(ids)
 
 
 def status_word(text: str) -> str:
-    """Return a status as it is kept.
+    """Return a status in its stored form.
 
     Raises:
-        UsageError: it is no short word.
+        UsageError: it is not one short word.
     """
     plain = text.strip().lower()
     if not _WORD.fullmatch(plain):
@@ -389,11 +392,10 @@ def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
 
 
 def ask(store: MemoryStore, address: Address, skill_id: str, action: str) -> tuple[str, str]:
-    """Ask for a skill; return the request's id and its file's path in the vault.
+    """Request a skill, and return the request's id and the path of its file.
 
-    The id is the same on every machine, so that who asks again for the same
-    action makes no second file. The caller holds the agent's lock. Errors as
-    for ``Entries.put``.
+    The id is the same on every machine, so that asking again for the same action does not create a
+    second file. The caller holds the agent's lock. Raises as ``AgentFileStore.put`` does.
     """
     action = normal(action)
     tail = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]

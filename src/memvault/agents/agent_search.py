@@ -1,8 +1,7 @@
-"""What of an agent's own can be found by words: its values, goals, plans, spaces and inbox.
+"""Search an agent's own values, goals, plans, spaces and inbox by terms.
 
-It is no part of the index: there is little of it, and nobody else may see it. So
-what lies there is read and compared with a query's words, which are made into
-terms as those of memories are.
+These are not in the index: they are few, and other agents must not see them. Their files are read
+and compared with the query, whose text is analyzed to terms as for memories.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from memvault.store.memory_store import MemoryStore
 
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
-"""The values of an event of which one is its text."""
+"""Keys of an event's data of which one holds its text."""
 _LEAST = 0.5
-"""The share of a query's words that an entry holds at least."""
+"""Minimum share of a query's terms that an item has to contain."""
 _MOST = 1_000
-"""How many of a space's messages are looked through, the newest."""
+"""Maximum number of messages searched in a space, the newest."""
 
 
 class AgentItem(NamedTuple):
-    """Something of an agent's own; ``path`` is its file in the vault, ``when`` its time."""
+    """An item of an agent; ``path`` is its file in the vault, ``when`` its time."""
 
     kind: str
     name: str
@@ -42,7 +41,7 @@ class AgentItem(NamedTuple):
 
 
 class AgentHit(NamedTuple):
-    """What fits a query: ``score`` is the share of its words that are there."""
+    """An item that matches a query; ``score`` is the share of the query's terms that it has."""
 
     own: AgentItem
     score: float
@@ -50,7 +49,7 @@ class AgentHit(NamedTuple):
 
 
 class AgentSearch(NamedTuple):
-    """One search through what an agent has; ``notes`` says what could not be read."""
+    """One search in the items of an agent; ``notes`` reports what could not be read."""
 
     store: MemoryStore
     address: Address
@@ -58,7 +57,7 @@ class AgentSearch(NamedTuple):
     notes: list[str]
 
     def hits(self, text: str, include: Iterable[str]) -> list[AgentHit]:
-        """Return what holds at least half of a query's words, the most first, then the newest."""
+        """Return the items with at least half of a query's terms, by score, then newest first."""
         query = parse(text, query_analyser(tuple(self.languages)))
         every = [own for name in dict.fromkeys(include) for own in self._read(_SOURCES[name])]
         compared = ((own, self._share(query, own)) for own in every)
@@ -98,7 +97,7 @@ class AgentSearch(NamedTuple):
                 yield AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified)
 
     def messages(self) -> Iterator[AgentItem]:
-        """Yield what was said in the agent's spaces, and what else lies in its inbox."""
+        """Yield the messages in the agent's spaces, and the other events in its inbox."""
         root = self.store.root
         spaces = Spaces(self.store.changes, self.address)
         told: set[str] = set()
@@ -125,14 +124,14 @@ _SOURCES: Mapping[str, Callable[[AgentSearch], Iterator[AgentItem]]] = {
     "messages": AgentSearch.messages,
 }
 KINDS = tuple(_SOURCES)
-"""What can be asked for."""
+"""The valid values of ``include``."""
 
 
 def checked(include: Iterable[str]) -> list[str]:
-    """Return what to search besides memories.
+    """Return the kinds to search in addition to memories.
 
     Raises:
-        UsageError: something of it is not known.
+        UsageError: a kind is unknown.
     """
     wanted = list(dict.fromkeys(name.strip().casefold() for name in include if name.strip()))
     for name in wanted:

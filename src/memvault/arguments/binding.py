@@ -1,4 +1,4 @@
-"""Given arguments, checked against what a function declares, and named as it names them."""
+"""Check the arguments of a call against a function's parameters, and map them to its names."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from memvault.errors import UsageError
 
 _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _LARGEST_TEXT = 2**53
-"""What a JSON number is exact up to; a larger one may not be what was meant."""
+"""Integers up to this are exact as a JSON number; a larger one may have been changed."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NO_MATCH = object()
-"""What stands for a value that an entry does not read."""
+"""The result of a leniency that does not apply to a value."""
 
 
 class Leniency(NamedTuple):
-    """What is taken, what it means, and a function that returns the meaning or ``UNREAD``.
+    """An accepted variation of a value: its description, its meaning, and its function.
 
-    ``None`` as a meaning is an argument that was left out.
+    The function returns the value meant, None for an argument that was left out, or ``NO_MATCH``.
     """
 
     taken: str
@@ -40,7 +40,7 @@ class Leniency(NamedTuple):
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
-    """Return what a value means that the schema does not allow, or ``UNREAD``."""
+    """Return the meaning of a value that the schema does not allow, or ``NO_MATCH``."""
     for entry in LENIENCIES:
         found = entry.read(parameter, value)
         if found is not NO_MATCH:
@@ -129,22 +129,22 @@ LENIENCIES = (
     ),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
-"""Every leniency, in the order in which they are tried; what the schema allows comes before."""
+"""All leniencies in the order of use; they apply only to values that the schema does not allow."""
 
 
 _LONGEST_KEY = 100
-"""Characters of an unknown key that are compared with those of the known ones."""
+"""Characters of an unknown key that are compared with the known keys."""
 
 
 def bind(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
 ) -> dict[str, Any]:
-    """Check arguments against parameters and name them as the function does.
+    """Check arguments against parameters, and return them by the function's parameter names.
 
-    ``whose`` stands for the tool in messages. Case, underscores and hyphens of keys do not matter.
+    ``whose`` names the tool in messages. Case, underscores and hyphens in keys are ignored.
 
     Raises:
-        UsageError: a key is unknown, given twice or missing, or a value has the wrong type.
+        UsageError: a key is unknown, given twice or missing, or a value is invalid.
     """
     return _bound(expected, arguments, whose)
 
@@ -152,7 +152,7 @@ def bind(
 def _bound(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
 ) -> dict[str, Any]:
-    """Check one object; where it may hold ``more``, unknown keys pass as they are."""
+    """Check one object; with ``more``, unknown keys are returned unchanged."""
     known = {normal_key(parameter.key): parameter for parameter in expected}
     bound: dict[str, Any] = {}
     for key, value in arguments.items():
@@ -179,7 +179,7 @@ def _bound(
 
 
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
-    """Return the argument that an unknown key means: by its option, its beginning, its spelling."""
+    """Return the likely argument for an unknown key: by its option, its prefix or its spelling."""
     key = key[:_LONGEST_KEY]
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
     begun = [entry.key for name, entry in known.items() if key and name.startswith(key)]
@@ -188,7 +188,7 @@ def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:
-    """Return a value as what it is declared as: right type, one of the choices, in range.
+    """Return a value in its declared type, after checking its length, choices and range.
 
     None is an argument that was left out.
     """
@@ -209,11 +209,11 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """Return a value as the type it is declared with, or as ``leniency`` makes it."""
+    """Return a value in its declared type, applying a leniency if needed."""
     try:
         return check_type(parameter, value)
     except UsageError:
-        # moved  # what fits needs no table
+        # Leniencies are tried only for values that do not fit.
 
         found = coerce(parameter, value)
         if found is NO_MATCH:
@@ -222,10 +222,10 @@ def _typed(parameter: Parameter, value: Any) -> Any:
 
 
 def check_type(parameter: Parameter, value: Any) -> Any:
-    """Return a value as the type it is declared with: an integral 3.0 is the integer 3.
+    """Return a value in its declared type; an integral 3.0 is converted to the integer 3.
 
     Raises:
-        UsageError: it has another type, or is a list with too many entries.
+        UsageError: the value has another type, or is a list with too many entries.
     """
     kinds = parameter.types
     if isinstance(value, bool):
@@ -267,7 +267,7 @@ def _check_length(parameter: Parameter, value: object) -> None:
 
 
 def _chosen(parameter: Parameter, value: Any) -> Any:
-    """Return the choice that is meant."""
+    """Return the choice that a value means."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
 
@@ -301,6 +301,6 @@ def _short(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,6 +1,6 @@
-"""What a function's signature says of its arguments: their JSON schema, and checking them.
+"""The parameters that a function's signature declares, and their JSON schema.
 
-The signature, with an ``Arg`` in each annotation, is all that is written down.
+The signature is the only declaration, with an ``Arg`` in the annotation of each parameter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memvault.errors import UsageError
 
 LARGEST = 1e300
 MOST_ENTRIES = 5_000
-"""Entries of a list at most: the work that a tool does for a list grows with each."""
+"""Maximum number of entries of a list, since a tool's work grows with each."""
 JSON_NAMES = {
     str: "string",
     int: "integer",
@@ -25,21 +25,21 @@ JSON_NAMES = {
     list: "array",
     dict: "object",
 }
-"""What JSON calls each type."""
+"""The JSON name of each type."""
 
 
 MOST_CHARACTERS = 100_000
-"""Characters of a text at most that is no content: a query, a name, a filter.
+"""Maximum length in characters of a text that is not content: a query, a name, a filter.
 
-The schema does not name it: in each of them it would be most of what a model reads of that text.
+The schema leaves it out, since it would be most of what a model reads about each such text.
 """
 
 
 class CommandLineForm(NamedTuple):
-    """How a command line takes an argument otherwise: its help, its name and its default.
+    """How an argument differs on the command line: its help, name and default.
 
-    ``read`` makes an object of a word; a list has one of each word, and an
-    object all of their keys.
+    ``read`` converts one word to an object; a list argument has one object per word, an object
+    argument all their keys.
     """
 
     help: str = ""
@@ -49,18 +49,17 @@ class CommandLineForm(NamedTuple):
 
 
 class Arg(NamedTuple):
-    """What an argument's type does not say.
+    """The properties of an argument that its type does not express.
 
-    ``key`` is its JSON name where that is not the parameter's in camelCase;
-    ``flag`` its option where that is not the key in kebab-case; ``positional``
-    makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
-    for a text; ``default`` is what the schema names as the default where the
-    function decides it; ``whole`` keeps a list's entries on the command line
-    from being split at commas; ``alias`` is another spelling of its option;
-    ``open`` lets the objects in a list hold further keys; ``words`` makes
-    all of a command's words one text, so that none need quotes. With ``spread`` a
-    command takes the keys of one object in place of a list of them, and ``cli``
-    says what else is different there.
+    ``key`` is its JSON name, if that is not the parameter's in camelCase; ``flag`` is its option,
+    if that is not the key in kebab-case; ``positional`` makes it a positional argument of the
+    command, ``cli_optional`` makes a required one optional there; ``text`` allows ``-`` and
+    ``@file``; ``default`` is the default shown in the schema, if the function determines it;
+    ``keep_commas`` keeps the entries of a list on the command line from being split at commas;
+    ``alias`` is another spelling of its option; ``extra_keys`` allows further keys in the objects
+    of a list; ``join_words`` joins all words of a command to one text, so that no quotes are
+    needed. With ``flatten``, a command has the keys of one object in place of a list of objects,
+    and ``cli`` has other differences on the command line.
     """
 
     help: str
@@ -81,10 +80,10 @@ class Arg(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """One argument of a tool: ``kinds`` are the plain types it may have.
+    """One argument of a tool; ``types`` are the JSON types it may have.
 
-    ``items`` are the keys of the objects that an array holds; an array without
-    them holds strings, or with ``anything`` what it likes.
+    ``items`` are the keys of the objects in an array; an array without them holds strings, or any
+    values with ``anything``.
     """
 
     name: str
@@ -100,12 +99,12 @@ class Parameter(NamedTuple):
 
     @property
     def known_default(self) -> Any:
-        """What stands for the argument where it is left out, as the documentation names it."""
+        """The default of the argument that the documentation names."""
         return self.arg.default if self.default is None else self.default
 
     @property
     def on_command_line(self) -> tuple[Parameter, ...]:
-        """What a command takes for the argument."""
+        """The arguments that a command has for this one."""
         if self.arg.flatten:
             return tuple(part for item in self.items for part in item.on_command_line)
         cli = self.arg.cli
@@ -124,10 +123,10 @@ class Parameter(NamedTuple):
         )
 
     def parse_cli(self, given: Mapping[str, Any]) -> Any:
-        """Return the argument made of what a command was given, or None where that is nothing.
+        """Return the argument's value from those of a command, or None if none was given.
 
         Raises:
-            UsageError: a word cannot be read, or two give the same key.
+            UsageError: a word cannot be parsed, or two give the same key.
         """
         if self.arg.flatten:
             return [{item.key: given[item.name] for item in self.items if item.name in given}]
@@ -145,21 +144,21 @@ class Parameter(NamedTuple):
         return {key: value for entry in objects for key, value in entry.items()}
 
     def entries(self, text: str) -> list[str]:
-        """Return the entries of a list that a text is: several where none can hold a comma."""
+        """Return the list entries in a text, split at commas unless an entry may have one."""
         if self.arg.keep_commas or self.arg.positional:
             return [text]
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
     def named(self) -> str:
-        """The key, with the option where that is spelled otherwise, for messages."""
+        """The key, followed by the option if its spelling differs, for messages."""
         same = self.arg.positional or self.flag == f"--{kebab(self.key)}"
         return self.key if same else f"{self.key} ({self.flag})"
 
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """Return the arguments that a function declares: its parameters that have an ``Arg``."""
+    """Return the arguments that a function declares: its parameters with an ``Arg``."""
     hints = typing.get_type_hints(function, include_extras=True)
     given = inspect.signature(function).parameters.values()
     return tuple(
@@ -189,7 +188,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
 
 
 def _items(hint: Any) -> tuple[Parameter, ...]:
-    """Read the keys of the ``TypedDict`` that a list holds."""
+    """Return the keys of the ``TypedDict`` that a list holds."""
     for part in (hint, *typing.get_args(hint)):
         if typing.get_origin(part) is list and typing.is_typeddict(typing.get_args(part)[0]):
             shape = typing.get_args(part)[0]
@@ -225,7 +224,7 @@ def _camel(name: str) -> str:
 
 
 def kebab(key: str) -> str:
-    """Return a JSON key as the command line spells it."""
+    """Return a JSON key in kebab-case, the spelling of the command line."""
     return "".join(f"-{char.lower()}" if char.isupper() else char for char in key)
 
 
@@ -235,7 +234,7 @@ def input_schema(expected: tuple[Parameter, ...]) -> dict[str, Any]:
 
 
 def _object(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
-    """Return the schema of an object; ``more`` says whether it may hold further keys."""
+    """Return the JSON schema of an object; ``more`` is whether it may have further keys."""
     properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
     return {
@@ -269,12 +268,12 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def is_short(parameter: Parameter) -> bool:
-    """Return whether a text is limited: one that is no content, of a tool of the program's own."""
+    """Return whether a text's length is limited: one of a built-in tool that is not content."""
     return str in parameter.types and not parameter.arg.text and not parameter.anything
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
-    """Return the least and the most that a number may be: a float is always finite."""
+    """Return the minimum and maximum of a number; those of a float are always finite."""
     least, most = parameter.arg.minimum, parameter.arg.maximum
     if float in parameter.types:
         return -LARGEST if least is None else least, LARGEST if most is None else most
@@ -282,10 +281,10 @@ def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
 
 
 def normal_name(name: str) -> str:
-    """Return a tool's name in the spelling under which it is looked for."""
+    """Return a tool's name in the normal form used for lookups."""
     return name.strip().lower().replace("-", "_")
 
 
 def normal_key(key: str) -> str:
-    """Return an argument's key in the spelling under which it is looked for."""
+    """Return an argument's key in the normal form used for lookups."""
     return key.replace("_", "").replace("-", "").casefold()

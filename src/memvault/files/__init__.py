@@ -1,4 +1,4 @@
-"""Access to the file system that is safe beside other processes and in hostile folders.
+"""File system access that is safe with concurrent processes and in untrusted folders.
 
 ``atomic`` creates and replaces files, ``lock`` holds locks, ``plain_files`` reads bounded regular
 files without following links, ``walk`` lists folders of any depth, ``file_stamps`` detects changed

@@ -1,4 +1,4 @@
-"""Writing files so that they are there whole or not at all."""
+"""Write files atomically, so that each is complete or missing."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
 
 _TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
-"""The names of temporary files, which since some time carry their process's number."""
+"""The names of temporary files; those of newer versions include the id of their process."""
 _ABANDONED = 3_600.0
-"""Seconds after which a process of another machine is not writing a file any more."""
+"""Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _ANYBODYS = 24 * 3_600.0
-"""The same where no process is named."""
+"""The same for a temporary file whose name has no process id."""
 _NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
 @contextmanager
 def map_os_errors(path: Path | str) -> Iterator[None]:
-    """Turn what the operating system says of a file into a ``StorageError``, or ``Unwritable``.
+    """Convert an ``OSError`` about a file to a ``StorageError``, or ``Unwritable``.
 
-    ``FileExistsError`` and ``FileNotFoundError`` pass: they are answers.
+    ``FileExistsError`` and ``FileNotFoundError`` are not converted, since callers handle them.
     """
     try:
         yield
@@ -54,11 +54,11 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
 
 
 _A_FILE = 3
-"""Inodes that a new file may need for a moment: its temporary one, its name, its folder."""
+"""Inodes that a new file may need for a moment: the temporary file, its name, its folder."""
 
 
 def _no_room(path: Path | str) -> tuple[str, str]:
-    """Say what there is no more room for: bytes, or files."""
+    """Return the message and hint for a full disk, which may lack space or inodes."""
     with contextlib.suppress(OSError, AttributeError):
         left = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
         if left.f_files and left.f_favail < _A_FILE and left.f_bavail:
@@ -67,22 +67,22 @@ def _no_room(path: Path | str) -> tuple[str, str]:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write a new file, its folders too; never over an existing one.
+    """Create a file with its folders; never overwrite an existing file.
 
-    The file is complete on disk under another name first and then linked to
-    its own, which fails where that is taken; no lock is needed.
+    The bytes are written completely to a temporary file, which is then hard-linked to the name;
+    that fails if the name is taken, so no lock is needed.
 
     Raises:
         FileExistsError: the name is taken.
-        StorageError: the disk refused.
+        StorageError: the file cannot be written.
     """
     create_one_of([path], data)
 
 
 def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
-    """Write a new file under the first name that is free, of several in one folder; return it.
+    """Create a file under the first free name of several in one folder, and return its path.
 
-    The bytes are written once, however many of the names are taken. Errors as for ``create``.
+    The bytes are written once, however many names are taken. Raises as ``create`` does.
     """
     names = iter(paths)
     first = next(names)
@@ -98,13 +98,12 @@ def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
 
 
 def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
-    """Put new bytes in an existing file's place at once, keeping its permissions.
+    """Replace an existing file's bytes atomically, keeping its permissions.
 
-    ``last_look`` is called when nothing is left to be done but the replacing;
-    what it raises leaves the file as it is.
+    ``last_look`` is called directly before the replacement; if it raises, the file is unchanged.
 
     Raises:
-        StorageError: the disk refused; the old file is as it was.
+        StorageError: the file cannot be written; the old file is unchanged.
     """
     with map_os_errors(path):
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -118,14 +117,14 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
 
 
 def hard_link(path: Path, name: Path, data: bytes) -> None:
-    """Give a file a second name, so that whatever is written into it until it is replaced stays.
+    """Hard-link a file to a second name, which keeps all that is written to it until replaced.
 
-    Where the file system has no links a file with ``data`` gets the name.
+    On a file system without hard links, a file with ``data`` is created under the name.
 
     Raises:
         FileExistsError: the name is taken.
-        FileNotFoundError: the file is gone.
-        StorageError: the disk refused.
+        FileNotFoundError: the file is missing.
+        StorageError: the link cannot be created.
     """
     with map_os_errors(path):
         name.parent.mkdir(parents=True, exist_ok=True)
@@ -144,14 +143,14 @@ def write(
     private: bool = False,
     makes_folder: bool = True,
 ) -> None:
-    """Write a file of the program's own, its folders too, in place of an older one.
+    """Write a file of the program itself with its folders, replacing an older one.
 
-    What can be made anew need not be ``durable``: after a power cut it may be
-    gone. What is ``private`` nobody but its user may read or write. Without
-    ``makes_folder`` a missing folder is an error.
+    A file that can be rebuilt need not be ``durable``: it may be lost in a power cut. A ``private``
+    file can be read and written only by its user. Without ``makes_folder``, a missing folder is an
+    error.
 
     Raises:
-        StorageError: the disk refused; an older file is as it was.
+        StorageError: the file cannot be written; an older file is unchanged.
     """
     with map_os_errors(path):
         if makes_folder:
@@ -163,13 +162,13 @@ def write(
 
 
 def move_exclusive(source: Path, target: Path) -> None:
-    """Move a file to a name that must be free, its bytes and times as they are.
+    """Move a file to a name that must be free, keeping its bytes and times.
 
-    Cut off in between it has both names, never none.
+    If interrupted, the file has both names, never none.
 
     Raises:
         FileExistsError: the name is taken.
-        StorageError: the disk refused; the file is where it was.
+        StorageError: the file cannot be moved and is where it was.
     """
     with map_os_errors(source):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -185,8 +184,8 @@ def move_exclusive(source: Path, target: Path) -> None:
             try:
                 source.unlink()
             except OSError:
-                # What a signal's handler raises may come after the old name has gone; and
-                # where it has gone anyway, the new one may be the only one.
+                # A signal handler may raise after the old name was removed; and if the old name is
+                # gone for any reason, the new one may be the only one left.
                 if os.path.lexists(source):
                     target.unlink()
                 raise
@@ -195,10 +194,10 @@ def move_exclusive(source: Path, target: Path) -> None:
 
 
 def remove_stale_temp_files(folder: Path) -> None:
-    """Take away what processes left in a folder that were killed while they wrote a file.
+    """Delete temporary files left in a folder by killed processes.
 
-    Only what is named as this program names it is looked at, and no file goes
-    whose process is alive, such as one that was halted.
+    Only names that this program gives to temporary files are considered, and no file is deleted
+    whose process is alive, even if it is suspended.
     """
     for path in _abandoned(folder):
         with contextlib.suppress(OSError):
@@ -206,14 +205,14 @@ def remove_stale_temp_files(folder: Path) -> None:
 
 
 def sweep_below(root: Path) -> None:
-    """Sweep a folder and all below it but git's own."""
+    """Delete stale temporary files in a folder and its subfolders, except in ``.git``."""
     for path in abandoned_below(root):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def abandoned_below(root: Path) -> Iterator[Path]:
-    """Yield what ``sweep_below`` would take away."""
+    """Yield the files that ``sweep_below`` would delete."""
     from memvault.files.walk import walk
 
     for parent, folders, names in walk(root):
@@ -235,24 +234,24 @@ def _abandoned(folder: Path) -> Iterator[Path]:
 
 
 def is_alive(process: int) -> bool:
-    """Say whether a process of this machine runs, where that can be found out."""
+    """Return whether a process of this machine is running; False if that cannot be determined."""
     if os.name != "posix":
-        return False  # there a look would end it; the age has to do
+        return False  # os.kill would terminate it on Windows; the file's age has to suffice
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # another user's
+    except OSError:  # a process of another user
         return True
     return True
 
 
 @contextmanager
 def _temporary(path: Path, data: bytes, durable: bool = True) -> Iterator[Path]:
-    """Write a file beside a path, to be linked or renamed; under its own name it never stays."""
+    """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     nonce = clock.random_id(8)
-    if nonce.startswith("0"):  # one time in 32
+    if nonce.startswith("0"):  # one call in 32
         remove_stale_temp_files(path.parent)
     temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
     try:
@@ -273,7 +272,7 @@ def _link(temporary: Path, path: Path, data: bytes) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # A file system without hard links: exclusive, though not at once.
+        # A file system without hard links: exclusive, but not atomic.
         with open(path, "xb") as file:
             try:
                 file.write(data)
@@ -285,7 +284,7 @@ def _link(temporary: Path, path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in a folder last; not every system can open a folder."""
+    """Sync a folder so that a rename in it is durable; not every system can open a folder."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -295,13 +294,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a plain file, created if missing; a line cut off before ends first.
+    """Append a line to a regular file, created if missing, after ending an incomplete last line.
 
-    Each line is one write to the file's end, so that two who append at once spoil no line.
+    Each line is a single write at the end of the file, so that concurrent appends do not mix.
 
     Raises:
-        Refused: it is a link, or no file.
-        StorageError: the disk refused.
+        Refused: the path is a link, or not a regular file.
+        StorageError: the line cannot be written.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):

@@ -1,7 +1,7 @@
-"""How the index's own files were when they were written, to know later that they still are.
+"""Stamps of the index's files, to detect later whether they are unchanged.
 
-Size, times and inode: a killed writer, a power cut or another program leaves
-others. It is no protection from anyone: nobody else can write there.
+A stamp has size, times and inode, which differ after a killed writer, a power cut or a change by
+another program. It is no protection against an attacker: only the user can write there.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 FileStamp = tuple[int, ...]
-"""Size, time of change of content and of the file, and inode."""
+"""Size, mtime and ctime in nanoseconds, and inode."""
 _TABLE = ".toc"
-"""How the names of those files end that name all others; the highest is the one that is read."""
+"""The suffix of Whoosh's files that list all others; the one with the highest number is read."""
 
 
 def state_of(path: Path | str) -> FileStamp | None:
-    """Return a file's state, or None where there is none."""
+    """Return a file's stamp, or None if the file is missing."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -26,20 +26,20 @@ def state_of(path: Path | str) -> FileStamp | None:
 
 
 def states_in(keyword: Path) -> dict[str, FileStamp]:
-    """Return the states of a keyword index's files by their names, but for Whoosh's own lock."""
+    """Return the stamps of a keyword index's files by name, except Whoosh's own lock."""
     found = {name: state_of(os.path.join(keyword, name)) for name in os.listdir(keyword)}
     return {name: state for name, state in found.items() if state and "WRITELOCK" not in name}
 
 
 class IndexCommit(NamedTuple):
-    """One commit of the index: which one, what it was made for, its keyword index's files."""
+    """One commit of the index: its number, the fingerprint it was built for, its keyword files."""
 
     number: tuple[int, int]
     fingerprint: str
     files: dict[str, FileStamp]
 
     def holds(self, keyword: Path) -> bool:
-        """Say whether the keyword index in a folder is still exactly the one committed."""
+        """Return whether the keyword index in a folder is still exactly the one committed."""
         try:
             tables = {name for name in os.listdir(keyword) if name.endswith(_TABLE)}
         except OSError:

@@ -1,9 +1,9 @@
-"""A lock between processes that a killed holder never leaves behind.
+"""A lock between processes that is released when its holder is killed.
 
-Where the file system has no locks a file stands for it (``held_file``).
+On a file system without locks, a marker file is used (``MarkerLock``).
 
-``filelock`` would serve, but takes about 40 ms to import, four times what
-starting Python takes; the operating system's own lock is a few lines.
+``filelock`` would do, but takes about 40 ms to import, four times the start of Python; using the
+operating system's lock takes a few lines.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _HELD = ".held"
 _CHECK = ".checked"
 _GUARD = _HELD + _CHECK
 _ELSEWHERE = 600.0
-"""Seconds after which a holder on another machine, of which nothing is known, counts as gone."""
+"""Seconds after which a marker held on another machine, whose processes are unknown, is stale."""
 _HERE = 24 * 3_600.0
-"""The same of a process that is alive here: by then its number may be another one's."""
+"""The same for a live process of this machine, whose id may have been reused by then."""
 _BEAT = 60.0
-"""Seconds after which a holder says again that it is there."""
+"""Seconds between two updates of the marker file's time by its holder."""
 _CHECKED = 60.0
-"""Seconds after which whoever looked after a file is gone."""
+"""Seconds after which the guard of a process that was checking a marker is stale."""
 
 
 class MarkerLock:
-    """The file that stands for a lock."""
+    """A marker file that represents a lock."""
 
     def __init__(self, lock: Path) -> None:
         self.path = lock.with_name(f"{lock.name}{_HELD}")
@@ -43,10 +43,10 @@ class MarkerLock:
         self._end_beat: Callable[[], None] | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free; say whether it was.
+        """Try to acquire the lock, and return whether that succeeded.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the marker file cannot be written.
         """
         holder = f"{os.getpid()} {clock.random_id(12)} {_machine()}".encode()
         for _ in range(2):
@@ -60,18 +60,18 @@ class MarkerLock:
 
     @property
     def is_taken(self) -> bool:
-        """Whether this object took the lock and has not let go of it."""
+        """Whether this object acquired the lock and has not released it."""
         return bool(self._own)
 
     @property
     def is_valid(self) -> bool:
-        """Whether the file still says so."""
+        """Whether the marker file still names this object as the holder."""
         with contextlib.suppress(OSError):
             return self.is_taken and self._read() == self._own
         return False
 
     def release(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._end_beat is not None:
             self._end_beat()
         if self.is_valid:
@@ -80,8 +80,8 @@ class MarkerLock:
         self._own = b""
 
     def _beating(self) -> Callable[[], None]:
-        """Touch the file from now on, until what is returned is called."""
-        import threading  # only where there are no locks
+        """Start touching the marker file periodically, and return the function that stops it."""
+        import threading  # only needed on file systems without locks
 
         over = threading.Event()
 
@@ -98,10 +98,10 @@ class MarkerLock:
         return plain_files.read(self.path, plain_files.SETTING)
 
     def break_if_stale(self) -> None:
-        """Take the file away if its holder is gone.
+        """Delete the marker file if its holder is gone.
 
-        Only one process may do so at a time. So a file that is still there after
-        its holder was found gone is that holder's, and no new one's.
+        Only one process at a time may do that. A marker that still exists after its holder was
+        found to be gone is therefore that holder's, not a new one's.
         """
         guard = self.path.with_name(f"{self.path.name}{_CHECK}")
         with contextlib.suppress(OSError):
@@ -122,7 +122,7 @@ class MarkerLock:
 
 
 def stale_markers(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder that stand for locks of processes that are gone."""
+    """Yield the marker files below a folder whose processes are gone."""
     from memvault.files.walk import walk
 
     for parent, _, names in walk(folder):
@@ -138,7 +138,7 @@ def stale_markers(folder: Path) -> Iterator[Path]:
 
 
 def sweep_below(folder: Path) -> None:
-    """Take away what ``left_below`` yields."""
+    """Delete the files that ``stale_markers`` yields."""
     for path in stale_markers(folder):
         if path.name.endswith(_HELD):
             MarkerLock(path.with_name(path.name.removesuffix(_HELD))).break_if_stale()
@@ -147,7 +147,7 @@ def sweep_below(folder: Path) -> None:
 
 
 def _is_left(holder: bytes, created: float) -> bool:
-    """Say whether the holder that a file names is gone."""
+    """Return whether the holder named in a marker file is gone."""
     number, _, rest = holder.decode("utf-8", "replace").partition(" ")
     age = time.time() - created
     if rest.partition(" ")[2] != _machine() or not number.isdecimal():
@@ -156,21 +156,22 @@ def _is_left(holder: bytes, created: float) -> bool:
 
 
 def _machine() -> str:
-    import platform  # only where there are no locks
+    import platform  # only needed on file systems without locks
 
     return platform.node()
 
 
 _PAUSE = 0.01
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
-"""What file systems say that have no locks, as network folders may."""
+"""Error numbers of file systems without locks, such as some network file systems."""
 
 
 class FileLock:
-    """An exclusive lock on a file; use with ``with``, or ``acquire`` and ``release``.
+    """An exclusive lock on a file; use it in ``with``, or with ``acquire`` and ``release``.
 
-    ``meanwhile`` is called by ``with`` where another process holds the lock: what is done
-    then need not be done while others wait. Without ``makes_folder`` a missing folder is an error.
+    ``meanwhile`` is called by ``with`` if another process holds the lock; what it does then need
+    not be done while others wait for this process. Without ``makes_folder``, a missing folder is an
+    error.
     """
 
     def __init__(
@@ -188,16 +189,16 @@ class FileLock:
         self._held = MarkerLock(path)
 
     def acquire(self, timeout: float | None = None) -> bool:
-        """Take the lock within ``timeout`` seconds; say whether that succeeded.
+        """Acquire the lock within ``timeout`` seconds, and return whether that succeeded.
 
         Raises:
-            OSError: the lock's file cannot be made or opened.
-            StorageError: the same, where the file system has no locks.
+            OSError: the lock file cannot be created or opened.
+            StorageError: the same, on a file system without locks.
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         if self._makes_folder:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_dir():  # nothing of ours; the lock must be a file
+        if self.path.is_dir():  # not created by this program; the lock must be a file
             self.path.rename(self.path.with_name(f"lock-{time.time_ns()}.old"))
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(self.path, flags, 0o644)
@@ -209,7 +210,7 @@ class FileLock:
         if not taken:
             os.close(handle)
             return False
-        if not _still_there(handle, self.path):  # someone deleted the folder meanwhile
+        if not _still_there(handle, self.path):  # the folder was deleted meanwhile
             self._held.release()
             os.close(handle)
             return self.acquire(max(0.0, deadline - time.monotonic()))
@@ -217,11 +218,11 @@ class FileLock:
         return True
 
     def _taken(self, handle: int, deadline: float) -> bool:
-        """Wait for the system's lock, or for the file that stands for it where it has none."""
+        """Wait for the system's lock, or for the marker file on a file system without locks."""
         take: Callable[[], bool] = partial(_try_lock, handle)
         while True:
             if not self._makes_folder:
-                os.stat(self.path)  # fails where it was deleted meanwhile
+                os.stat(self.path)  # fails if it was deleted meanwhile
             try:
                 if take():
                     return True
@@ -236,13 +237,13 @@ class FileLock:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lock is held, and its file still has its name."""
+        """Whether the lock is held, and its file still exists under its name."""
         if self._handle is None or not _still_there(self._handle, self.path):
             return False
         return self._held.is_valid or not self._held.is_taken
 
     def release(self) -> None:
-        """Give the lock back; doing so twice does no harm."""
+        """Release the lock; a second call does nothing."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
             self._held.release()

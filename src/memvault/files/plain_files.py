@@ -1,4 +1,4 @@
-"""Reading files that may come from anyone: plain ones, never through a link, never without end."""
+"""Read untrusted files: only regular files, never through a link, and of limited size."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import stat
 from pathlib import Path
 
 MEMORY = 64 * 1024 * 1024
-"""Bytes of a memory, a message or an entry at most."""
+"""Maximum size in bytes of a memory, a message or an entry."""
 SETTING = 1024 * 1024
-"""Bytes of a file of settings, or of a tool's description, at most."""
+"""Maximum size in bytes of a settings file or a tool's description."""
 STATE = 16 * 1024 * 1024
-"""Bytes of a file of the program's own in the vault at most."""
+"""Maximum size in bytes of a file that the program itself keeps in the vault."""
 
 
 def read(path: Path, most: int = MEMORY) -> bytes:
-    """Return a plain file's bytes; a link, a pipe or a device is never opened for reading.
+    """Return a regular file's bytes; links, pipes and devices are never opened for reading.
 
     Raises:
-        FileNotFoundError: there is no plain file of that name.
-        OSError: it cannot be read, or (``EFBIG``) has more than ``most`` bytes.
+        FileNotFoundError: there is no regular file at that path.
+        OSError: the file cannot be read, or (``EFBIG``) has more than ``most`` bytes.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
@@ -30,7 +30,7 @@ def read(path: Path, most: int = MEMORY) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
-        # A file may grow while it is read.
+        # The file may grow while it is read.
         data = file.read(most + 1) if status.st_size <= most else b""
     if status.st_size > most or len(data) > most:
         raise OSError(errno.EFBIG, f"The file is larger than {most >> 20} MB", str(path))

@@ -1,4 +1,4 @@
-"""The user's own folders, outside of every vault, and whether they are the user's alone."""
+"""The user's folders outside of every vault, and checks of file ownership."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS_FILE = "memvault.toml"
 
 
 def expand_home(text: str) -> Path:
-    """Return a path with ``~`` as the home folder; where there is none it stays as it is."""
+    """Return a path with ``~`` expanded; unchanged if the user has no home folder."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -24,34 +24,34 @@ def expand_home(text: str) -> Path:
 
 
 def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
-    """Return the folder of a kind: ``MEMVAULT_CACHE`` and so on, or the user's own.
+    """Return a folder such as ``MEMVAULT_CACHE``, or the user's default one for that kind.
 
-    The cache is what can be made anew, state what the user decided on this
-    machine. None where the user has no folders.
+    The cache holds what can be rebuilt, the state what the user decided on this machine. None if
+    the user has no home folder.
 
     Raises:
-        UsageError: the variable names no whole path.
+        UsageError: the variable is not an absolute path.
     """
     variable = f"MEMVAULT_{kind.upper()}"
     if os.environ.get(variable):
         chosen = expand_home(os.environ[variable])
-        if not chosen.is_absolute():  # it would be another one in each folder, also in a stranger's
+        if not chosen.is_absolute():  # it would depend on the current folder
             raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
         return chosen
     import platformdirs
 
     try:
         found = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
-    except RuntimeError:  # nobody knows where this user's home is
+    except RuntimeError:  # this user's home folder is unknown
         return None
     return found if found.is_absolute() else None
 
 
 def models_folder() -> Path:
-    """Return where downloaded models are kept: ``MEMVAULT_MODELS``, or below the cache folder.
+    """Return the folder of downloaded models: ``MEMVAULT_MODELS``, or one in the cache folder.
 
     Raises:
-        OSError: the user has no folders.
+        OSError: there is no cache folder.
     """
     if os.environ.get("MEMVAULT_MODELS"):
         return expand_home(os.environ["MEMVAULT_MODELS"])
@@ -62,9 +62,9 @@ def models_folder() -> Path:
 
 
 def enclosing_vault(folder: Path) -> Path | None:
-    """Return the vault that a folder lies in, or None: what a vault holds may come from anyone.
+    """Return the vault that contains a folder, or None; the contents of a vault are untrusted.
 
-    One of another user does not count: it cannot bring along what is this user's alone.
+    A vault of another user does not count: it cannot contain files owned by this user only.
     """
     whole = Path(os.path.realpath(folder))
     for above in (whole, *whole.parents):
@@ -75,9 +75,9 @@ def enclosing_vault(folder: Path) -> Path | None:
 
 
 def is_owned(status: os.stat_result) -> bool:
-    """Say whether a file is this user's; on Windows that is not asked.
+    """Return whether a file belongs to this user; always true on Windows, where it is unchecked.
 
-    With ``sudo``, what belongs to whoever called it is the user's too.
+    With ``sudo``, files of the user who called it count too.
     """
     if os.name != "posix":
         return True
@@ -87,7 +87,7 @@ def is_owned(status: os.stat_result) -> bool:
 
 
 def whose_vault(folder: Path) -> str:
-    """Return why a vault is not this user's own; empty where it is.
+    """Return why a vault does not belong to this user; empty if it does.
 
     Both its settings and its folder must be the user's, since the owner of a folder decides which
     files are next to the settings. A shared folder such as ``/tmp`` (sticky and writable by
@@ -105,10 +105,10 @@ def whose_vault(folder: Path) -> str:
 
 
 def only_user_can_write(path: Path) -> bool:
-    """Say whether nobody but this user can have written a file or folder, and it is no link.
+    """Return whether only this user can have written a file or folder; False for a link.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be checked.
     """
     status = os.lstat(path)
     if os.name != "posix":
@@ -118,15 +118,15 @@ def only_user_can_write(path: Path) -> bool:
 
 
 class NotPrivate(OSError):
-    """A folder is there, and may be somebody else's."""
+    """An existing folder that may belong to, or be open to, another user."""
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that nobody but this user can look into, or check that it is one.
+    """Create a folder that only this user can access, or check that it is one.
 
     Raises:
         NotPrivate: it is a link, another user's, or open to others.
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):

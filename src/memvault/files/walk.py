@@ -1,4 +1,4 @@
-"""Going through folders of any depth, also deeper than Python's stack and the system's paths."""
+"""Walk and delete folder trees of any depth, beyond Python's recursion and path limits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ TOO_DEEP = "nested so deep that its path is longer than the system takes, so it 
 def walk(
     top: str | os.PathLike[str], unreadable: Callable[[OSError], object] = lambda _: None
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield each folder from a top one on with its folders and other entries, as ``os.walk`` does.
+    """Yield each folder from ``top`` down with its subfolders and other entries, as ``os.walk``.
 
-    Before Python 3.12 that one calls itself for each level. A folder whose path is longer than
-    the system takes is ``unreadable``, as is one that may not be listed; links are not followed.
+    Unlike that before Python 3.12, this does not recurse. ``unreadable`` is called with the error
+    for a folder whose path is longer than the system accepts or that cannot be listed; links are
+    not followed.
     """
     pending = [os.fspath(top)]
     while pending:
@@ -39,9 +40,10 @@ def walk(
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with all below it, as far as that is possible; a link is left alone.
+    """Delete a folder and its contents as far as possible; a link is left alone.
 
-    What lies two levels down is first moved to the first, so no path grows with the depth.
+    Folders on the second level are first moved up to the first, so that no path grows with the
+    depth.
     """
     if os.rename not in os.supports_dir_fd:
         import shutil
@@ -61,12 +63,12 @@ def remove(folder: Path) -> None:
 
 
 def named(folder: str) -> str:
-    """Return a folder's path as a message names it: of a long one its beginning."""
+    """Return a folder's path for a message, cut off if it is long."""
     return folder if len(folder) <= _LONGEST_NAMED else f"{folder[:_LONGEST_NAMED]}…"
 
 
 def trouble(root: Path, folder: str) -> str:
-    """Return why a folder of a vault cannot be listed."""
+    """Return the reason why a folder of a vault cannot be listed."""
     try:
         os.scandir(root / folder).close()
     except OSError as error:
@@ -76,7 +78,7 @@ def trouble(root: Path, folder: str) -> str:
 
 
 def is_link(path: str) -> bool:
-    """Return whether a path is a link; one that is too long for the system is none."""
+    """Return whether a path is a link; False for a path that is too long for the system."""
     try:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:
@@ -91,12 +93,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _opened(name: str, within: int | None) -> int:
-    """Open a folder, never through a link."""
+    """Open a folder by descriptor, never through a link."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
 
 
 def _unlinked(name: str, within: int) -> bool:
-    """Delete a file or a link; return False for what is still there, such as a folder."""
+    """Delete a file or link, and return whether that succeeded; False for a folder."""
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=within)
         return True
@@ -104,7 +106,7 @@ def _unlinked(name: str, within: int) -> bool:
 
 
 def _flattened(name: str, top: int) -> bool:
-    """Delete a folder of the top one, whose own folders are moved up beside it, if possible."""
+    """Move a folder's subfolders up to its parent ``top`` and delete it, if possible."""
     with contextlib.suppress(OSError):
         inner = _opened(name, top)
         try:

@@ -1,5 +1,5 @@
-"""Secrets in texts: found by the forms that their issuers give them, named by kind, masked.
+"""Secrets in texts: detected by the formats of their issuers, named by kind, and masked.
 
-``formats`` holds the forms, ``detect`` finds and masks. Nothing here knows of
-vaults; who writes, and what is shown to whom, asks.
+``patterns`` defines the formats, ``detector`` finds and masks secrets. Nothing here depends on
+vaults; the callers that write or show texts use it.
 """

@@ -1,4 +1,4 @@
-"""Finding secrets in a text, and masking them."""
+"""Find secrets in a text, and mask them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WORD = re.compile(r"\w{16,}")
 
 
 def is_installed() -> bool:
-    """Say whether the extra is there."""
+    """Return whether the optional kingfisher package is installed."""
     return find_spec("kingfisher_sdk") is not None
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
-    """Return where secrets stand, and their kinds."""
+    """Return the position and kind of each secret that kingfisher finds."""
     if not any(_may_be(match[0]) for match in _WORD.finditer(text)):
         return []
     data = text.encode("utf-8", "replace")
@@ -38,7 +38,7 @@ def spans(text: str) -> list[tuple[int, int, str]]:
 
 
 def _in_characters(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
-    """Return places in bytes as places in the text that these spell."""
+    """Convert positions in bytes to positions in the decoded text."""
     offsets = sorted({at for start, end, _ in places for at in (start, end)})
     at: dict[int, int] = {}
     characters = last = 0
@@ -54,11 +54,11 @@ def _may_be(word: str) -> bool:
 
 @lru_cache(None)
 def _scanner() -> Any:
-    """Return the scanner; its rules are compiled once, and then read from the user's cache."""
+    """Return the scanner, with rules compiled once and then loaded from the user's cache."""
     import kingfisher_sdk
 
     folder = None
-    with contextlib.suppress(MemvaultError):  # of a folder that makes no sense others tell
+    with contextlib.suppress(MemvaultError):  # an invalid folder is reported elsewhere
         folder = user_folder("cache")
     place = folder / "kingfisher" if folder else None
     rules = kingfisher_sdk.Rules(cache=place is not None, cache_dir=place)
@@ -66,31 +66,31 @@ def _scanner() -> Any:
 
 
 def _kind(rule_id: str) -> str:
-    """Return a rule's name in words: ``betterleaks.github-pat`` is a github pat."""
+    """Return a rule's name as a phrase: ``betterleaks.github-pat`` is a github pat."""
     return re.split(r"[./]", rule_id)[-1].replace("-", " ")
 
 
 KEY = "secrets"
-"""The header's key under which a memory says that its secrets are ``allowed``."""
+"""The header key whose value ``allowed`` declares that a memory may contain secrets."""
 ALLOWED = "allowed"
 _FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
-"""What says on a line that its secrets are fine, as scanners of repositories know it."""
+"""Marks that allow the secrets on their line, also known to scanners of repositories."""
 _ANYWHERE = 8
 """Minimum length of a secret that is masked wherever it is repeated in the text."""
 _LONGEST_WORD = 16
 """Length from which a secret of lower-case letters alone is no word of a sentence."""
 _MOST_REPEATED = 100
-"""Secrets that are looked for elsewhere: each look goes through the whole text."""
+"""Maximum number of secrets searched for at other positions; each search scans the whole text."""
 _PIECE = 8
-"""Characters by which a piece of a secret is known."""
+"""Length in characters of the pieces by which parts of a secret are recognized."""
 MASK = "[masked: "
-"""How a mask begins."""
+"""The beginning of a mask."""
 _MASKS = re.compile(r"(\[masked: [^\]\n]{1,40}\])")
 _LINE_END = re.compile("\n")
 
 
 class Secret(NamedTuple):
-    """A secret: its kind, where it stands in the text, and its line, counted from 1."""
+    """A secret: its kind, its start and end in the text, and its line, counted from 1."""
 
     kind: str
     start: int
@@ -99,25 +99,25 @@ class Secret(NamedTuple):
 
 
 class SecretDetector:
-    """What else knows secrets in this process: a function from a text to spans and kinds."""
+    """The additional detector of this process: a function from a text to spans and kinds."""
 
     more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
 
 
 def enable_source(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
-    """Ask another source, too, from now on; of a place that two know the first form counts."""
+    """Set an additional detector; for a span that both find, the built-in kind is used."""
     SecretDetector.more = more
 
 
 def allows(header: Mapping[str, Any]) -> bool:
-    """Say whether a header calls the secrets of its file fine."""
+    """Return whether a header allows the secrets in its file."""
     return str(header.get(KEY) or "").strip().casefold() == ALLOWED
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Return the secrets of a text in their order; none overlaps another.
+    """Return the secrets in a text in order, without overlaps.
 
-    What stands on a line that says so is fine, and none.
+    Secrets on a line with a mark that allows them are left out.
     """
     spans = sorted(_spans(text), key=lambda span: (span[0], -span[1]))
     if not spans:
@@ -135,7 +135,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def masked(text: str, fine: Iterable[str] = ()) -> str:
-    """Return a text with each secret's kind in its place, but for values that are ``fine``."""
+    """Return a text with each secret replaced by a mask of its kind, except the ``fine`` values."""
     kept = frozenset(fine)
     while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in kept]:
         pieces, end = [], 0
@@ -147,15 +147,15 @@ def masked(text: str, fine: Iterable[str] = ()) -> str:
 
 
 def secret_values(text: str) -> dict[str, str]:
-    """Return the secrets of a text, each with its kind."""
+    """Return the secrets in a text, each with its kind."""
     return {text[one.start : one.end]: one.kind for one in find_secrets(text)}
 
 
 def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
-    """Return a part of a text, cut anywhere, without what belongs to secrets of the whole.
+    """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole text.
 
-    ``secrets`` are those of the whole, as ``values`` returns them. Fewer than
-    eight characters of one may be left, where it was cut.
+    ``secrets`` are those of the whole, from ``secret_values``. Fewer than eight characters of a
+    secret may remain where it was cut.
     """
     part = masked(part, fine)
     if not secrets:
@@ -172,10 +172,10 @@ def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ())
 
 
 def _without(text: str, pieces: Mapping[str, str]) -> str:
-    """Return a text with masks over all that is made of these pieces of secrets."""
+    """Return a text with masks over everything that consists of the given pieces of secrets."""
     out: list[str] = []
     end = 0
-    hidden = -1  # where the last piece that was found ends
+    hidden = -1  # end of the last piece found
     for at in range(len(text) - _PIECE + 1):
         kind = pieces.get(text[at : at + _PIECE])
         if kind is not None:
@@ -186,12 +186,12 @@ def _without(text: str, pieces: Mapping[str, str]) -> str:
 
 
 def mask(kind: str) -> str:
-    """Return what stands in the place of a secret."""
+    """Return the mask that replaces a secret."""
     return f"{MASK}{kind}]"
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where secrets stand, and their kinds; a long one is one wherever it stands again."""
+    """Yield the position and kind of each secret, and of further occurrences of long ones."""
     repeated: set[tuple[str, str]] = set()
     for form in _marked(text):
         compiled = pattern(form)
@@ -219,7 +219,7 @@ def _is_distinctive(value: str) -> bool:
 
 
 def _marked(text: str) -> Iterator[SecretPattern]:
-    """Yield the forms of which the text may hold a secret; most texts have few long words."""
+    """Yield the formats whose mark occurs in the text; most texts have few long words."""
     words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
     for form in FORMS:
         place = words if form.is_word else text
@@ -231,5 +231,5 @@ def _marked(text: str) -> Iterator[SecretPattern]:
 
 
 def _marked_lines(text: str, lines: list[int]) -> set[int]:
-    """Return the lines that say of their secrets that they are fine."""
+    """Return the lines with a mark that allows their secrets."""
     return {bisect_right(lines, match.start()) for match in _FINE.finditer(text)}

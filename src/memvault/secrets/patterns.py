@@ -1,9 +1,9 @@
-"""The forms of secrets that can be told from any other text, each with its kind.
+"""The formats of secrets that can be distinguished from other text, each with its kind.
 
-Issuers give their keys and tokens a beginning of their own, so that they can be
-found; private keys, credentials in a header and passwords in a URL are known by
-what stands around them. Whatever is only random, such as a hash, is no secret
-here: false alarms teach people not to look.
+Issuers start their keys and tokens with a prefix, by which they are found; private keys,
+credentials in a header and passwords in a URL are recognized by the text around them. Values that
+are merely random, such as hashes, are not treated as secrets: false alarms teach people to ignore
+warnings.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _HEX = "[0-9a-f]"
 _ANY = "[A-Za-z0-9]"
 _URL = "[A-Za-z0-9_-]"
 _GAP = r"(?:[\s\"',>-]|\\[nr])"
-"""What may stand between the lines of a key: line ends, also written as such, and quoting."""
+"""What may separate the lines of a key: line ends, also escaped ones, and quoting."""
 _LINE = "[A-Za-z0-9+/=]"
-_PLACEHOLDERS = frozenset(  # and passwords that servers come with, which documentation repeats
+_PLACEHOLDERS = frozenset(  # and default passwords of servers, common in documentation
     "password passwd pass passphrase pwd psw secret changeme example token username user "
     "mypassword yourpassword your-password your_password "
     "admin default guest mariadb minio mongo mysql postgres postgresql rabbitmq redis root "
@@ -27,16 +27,16 @@ _PLACEHOLDERS = frozenset(  # and passwords that servers come with, which docume
 
 
 OUR_MARK = "mvt_"
-"""What the tokens of a served vault begin with."""
+"""The prefix of tokens for a served vault."""
 SHORTEST_WORD = 20
-"""Characters of a secret that is a word of its own, with what must stand beside it."""
+"""Minimum length of a secret that is a word of its own, with the text required next to it."""
 
 
 class SecretPattern(NamedTuple):
-    """A kind of secret, what every one of it holds, and its pattern.
+    """A format of secrets: their kind, the marks of which each has one, and the pattern.
 
-    Where the pattern has a group, that is the secret. What ``is_word`` has no blank
-    in it and ``SHORTEST_WORD`` characters or more, its mark among them.
+    If the pattern has a group, that is the secret. A match of an ``is_word`` format has no
+    whitespace and at least ``SHORTEST_WORD`` characters, including its mark.
     """
 
     kind: str
@@ -47,12 +47,12 @@ class SecretPattern(NamedTuple):
 
 
 def _token(kind: str, mark: str, rest: str) -> SecretPattern:
-    """Return the form of a token that begins with a mark."""
+    """Return the format of a token that starts with a mark."""
     return SecretPattern(kind, (mark,), re.escape(mark) + rest)
 
 
 def _tokens(kind: str, marks: str, rest: str) -> SecretPattern:
-    """Return the form of a token that begins with one of several marks."""
+    """Return the format of a token that starts with one of several marks."""
     each = tuple(marks.split())
     return SecretPattern(kind, each, f"(?:{'|'.join(map(re.escape, each))}){rest}")
 
@@ -164,14 +164,14 @@ FORMS = (
 
 @lru_cache(None)
 def pattern(form: SecretPattern) -> re.Pattern[str]:
-    """Return a form's pattern; a token is no part of a longer word."""
+    """Return a format's compiled pattern; a token is never part of a longer word."""
     if not form.is_token:
         return re.compile(form.written)
     return re.compile(f"(?<![A-Za-z0-9]){form.written}(?![A-Za-z0-9])")
 
 
 def is_placeholder(form: SecretPattern, value: str) -> bool:
-    """Say whether a value only shows where a secret would stand."""
+    """Return whether a value is a placeholder for a secret rather than one."""
     low = value.casefold()
     if form.kind == "password in a URL":
         return low in _PLACEHOLDERS or value[0] in "$%{[*" or len(set(low)) < 3 or "}" in value

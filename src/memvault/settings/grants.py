@@ -1,8 +1,7 @@
-"""What this user allowed on this machine, one file for each decision, outside of every vault.
+"""Grants: what the user allowed on this machine, one file each, outside of every vault.
 
-A vault is data that may come from anyone, so nothing in it counts here. A
-decision is for one vault (its real path) and one thing in it, and is believed
-only while nobody but its user could have written it.
+A vault is untrusted data, so nothing in it can grant anything. A grant applies to one vault (its
+real path) and one thing in it, and is valid only while no other user could have written its file.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from memvault.files.user_folders import enclosing_vault, only_user_can_write, us
 
 
 def get(root: Path, kind: str, name: str) -> dict[str, Any]:
-    """Return what was kept with a decision; nothing where there is none.
+    """Return the data stored with a grant; empty if there is none.
 
     Raises:
-        Refused: the state folder lies in a vault.
+        Refused: the state folder is inside a vault.
     """
     file = _file(root, kind, name)
     try:
@@ -37,11 +36,11 @@ def get(root: Path, kind: str, name: str) -> dict[str, Any]:
 
 
 def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
-    """Keep a decision.
+    """Store a grant.
 
     Raises:
-        Refused: the state folder lies in a vault.
-        StorageError: it cannot be written.
+        Refused: the state folder is inside a vault.
+        StorageError: the grant cannot be written.
     """
     file = _file(root, kind, name)
     record = {
@@ -53,12 +52,12 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     }
     with atomic.map_os_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.parent.chmod(0o700)  # before anything lies in it
+        file.parent.chmod(0o700)  # before any file is written to it
     atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:
-    """Take a decision back; say whether there was one."""
+    """Revoke a grant, and return whether there was one."""
     had = bool(get(root, kind, name))
     file = _file(root, kind, name)
     with atomic.map_os_errors(file.parent):
@@ -67,11 +66,11 @@ def revoke(root: Path, kind: str, name: str) -> bool:
 
 
 def _file(root: Path, kind: str, name: str) -> Path:
-    """Return the file of a decision, which no vault may bring along.
+    """Return the file of a grant, which must not be inside a vault.
 
     Raises:
-        Refused: the state folder lies in a vault.
-        StorageError: the user has none.
+        Refused: the state folder is inside a vault.
+        StorageError: the user has no state folder.
     """
     state = user_folder("state")
     if state is None:

@@ -1,4 +1,4 @@
-"""Which vault is meant, and whether it may be used unasked."""
+"""Find the vault that a command is for, and check whether it may be used."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE, expand_home, whose_vault
 
 ALL, THIS = "all", "this"
-"""What no vault can be named: every named vault, and the one that a call is for."""
+"""Names that no vault can have: they mean every named vault, and the vault of the call."""
 
 
 def find_vault(given: str | None) -> Path:
-    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
+    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
     A vault is given by its folder, or by the name that the user gave it.
 
-    A parent's ``memvault.toml`` that is another user's counts only where this
-    user trusts that vault: it says what is read and run here.
+    A vault found in a parent folder that belongs to another user is used only if this user trusts
+    it, since its ``memvault.toml`` decides what is read and run here.
 
     Raises:
         VaultNotFound: there is none.
-        VaultUnreadable: it may not be looked into, or is another user's.
+        VaultUnreadable: the vault cannot be read, or belongs to another user and is not trusted.
     """
     with _readable():
         named = given or os.environ.get("MEMVAULT_VAULT")
@@ -69,11 +69,11 @@ def _vaults() -> Mapping[str, str]:
 
 
 def vault_named(name: str) -> Path:
-    """Return the root of a vault that the user has given a name.
+    """Return the root of a vault that the user has named.
 
     Raises:
-        VaultNotFound: no vault has the name, or it is one no longer.
-        VaultUnreadable: it may not be looked into.
+        VaultNotFound: no vault has the name, or its folder is no longer a vault.
+        VaultUnreadable: the vault cannot be read.
     """
     known = _vaults()
     if name not in known:
@@ -83,7 +83,7 @@ def vault_named(name: str) -> Path:
 
 
 def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
-    """Return the folders of the named vaults that a caller may reach, by their names."""
+    """Return the folders of the named vaults that a caller may reach, by name."""
     return {
         name: Path(folder) for name, folder in _vaults().items() if reach is None or name in reach
     }
@@ -92,11 +92,11 @@ def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
 def select_vaults(
     names: Sequence[str], here: Path, reach: Sequence[str] | None = None
 ) -> dict[str, Path]:
-    """Return the folders of the vaults that some names mean, without looking whether they exist.
+    """Return the folders of the vaults with the given names, without checking that they exist.
 
-    ``all`` means every named vault, ``this`` the one that is ``here``. Without names it is
-    the one that is here and the user's default, and nothing where there is no default.
-    Whoever may ``reach`` only some is not told that there are others.
+    ``all`` means every named vault, ``this`` the one at ``here``. Without names, these are the
+    vault at ``here`` and the user's default vaults; none if no defaults are set. A caller limited
+    by ``reach`` does not learn that other vaults exist.
 
     Raises:
         VaultNotFound: no vault within reach has one of the names.
@@ -118,7 +118,7 @@ def select_vaults(
         elif names:
             raise _no_vault(name, known, reach)
     found: dict[str, Path] = {}
-    for name, folder in meant:  # one that has two names is asked once
+    for name, folder in meant:  # search a vault with two names only once
         if folder not in found.values():
             found[name] = folder
     return found

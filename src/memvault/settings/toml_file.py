@@ -1,4 +1,4 @@
-"""A file of settings: read with limits, its settings taken one by one, one of them changed."""
+"""Read TOML settings files with limits and validation, and change single settings in them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LONG_NUMBER = re.compile(r"(?<!\d)\d{300}")
 
 
 def are_texts(value: Any) -> bool:
-    """Say whether a setting is a list of texts."""
+    """Return whether a setting's value is a list of strings."""
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 MODEL = "a name or a folder", lambda value: isinstance(value, str)
-"""What the setting of a model must be."""
+"""The description and the test of a setting that names a model."""
 
 
 class SettingsFile:
-    """The settings in a TOML file; what nobody has taken is unknown.
+    """The settings in a TOML file; those that are never popped are reported as unknown.
 
-    ``failure`` is the error that says what is wrong with the file.
+    ``failure`` is the class of the errors raised for the file.
 
     Raises:
-        MemvaultError: it is a link or no file, is too large, or is not TOML.
+        MemvaultError: the file is a link, not a regular file, too large, or not valid TOML.
     """
 
     def __init__(self, path: Path, failure: type[MemvaultError]) -> None:
@@ -40,7 +40,8 @@ class SettingsFile:
         self._path = path
         self._failure = failure
         self.explicit: set[str] = set()
-        """The settings that were taken and say something."""
+        """Names of the popped settings that the file sets to something other than an empty string.
+        """
         try:
             self._table = tomllib.loads(_checked(_bytes(path, failure).decode("utf-8-sig")))
         except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits
@@ -48,10 +49,12 @@ class SettingsFile:
         self._sections: set[str] = set()
 
     def pop(self, name: str, default: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:
-        """Return a setting, ``key`` or ``section.key``; ``wanted`` says what it must be.
+        """Remove and return a setting named ``key`` or ``section.key``, after checking its value.
+
+        ``wanted`` describes a valid value, ``fits`` tests it.
 
         Raises:
-            MemvaultError: it does not fit.
+            MemvaultError: the value is not valid.
         """
         section, _, key = name.rpartition(".")
         table = self._table.get(section, {}) if section else self._table
@@ -68,7 +71,7 @@ class SettingsFile:
         return value
 
     def unknown(self) -> list[str]:
-        """Return the names of the settings that nobody has taken."""
+        """Return the names of the settings that were never popped."""
         names = []
         for name, value in self._table.items():
             known = name in self._sections
@@ -77,10 +80,11 @@ class SettingsFile:
 
 
 def _checked(text: str) -> str:
-    """Return the text of settings, unless reading it would take longer than anyone waits.
+    """Return the text of a settings file, unless parsing it would take unreasonably long.
 
     Raises:
-        ValueError: a key has too many parts, each of which is a table within the last.
+        ValueError: a key has too many parts, each a table nested in the previous one, or a number
+            has too many digits.
     """
     for number, line in enumerate(text.splitlines(), start=1):
         if line.count(".") > _MOST_DOTS and _QUOTED.sub("", line).count(".") > _MOST_DOTS:
@@ -108,10 +112,10 @@ def _bytes(path: Path, failure: type[MemvaultError]) -> bytes:
 def set_value(
     path: Path, section: str, key: str, value: Any, failure: type[MemvaultError]
 ) -> bytes:
-    """Return a file of settings with one of them changed and all comments kept.
+    """Return a settings file's bytes with one setting changed and all comments kept.
 
     Raises:
-        MemvaultError: the file is there and cannot be read, or is not TOML.
+        MemvaultError: the file exists but cannot be read, or is not valid TOML.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -125,7 +129,7 @@ def set_value(
     if not isinstance(table, dict):
         table = document[section] = tomlkit.table()
     held = table.get(key)
-    if isinstance(held, list) and isinstance(value, list):  # its comments stay
+    if isinstance(held, list) and isinstance(value, list):  # its comments are kept
         for entry in [entry for entry in held if entry not in value]:
             held.remove(entry)
         held.extend(entry for entry in value if entry not in held)

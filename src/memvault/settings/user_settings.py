@@ -1,10 +1,10 @@
-"""The user's own settings: what no vault may say of itself.
+"""The user's own settings, which no vault can set.
 
-They lie in the user's configuration folder as ``settings.toml``::
+They are in ``settings.toml`` in the user's configuration folder::
 
     [vaults]
     trusted = ["/srv/team/notes"]   # vaults of other users; memvault vaults trust adds one
-    default = ["work", "home"]      # what recall asks where nobody says which vaults
+    default = ["work", "home"]      # vaults searched by recall if a call names none
 
     [vaults.names]                  # memvault vaults add NAME DIR adds one
     work = "/home/me/work"
@@ -17,7 +17,7 @@ They lie in the user's configuration folder as ``settings.toml``::
     model = "/home/me/models/marco"
 
     [mcp]
-    tools = "core,talk"             # what memvault mcp offers, for vaults that say nothing
+    tools = "core,talk"             # tools of memvault mcp, for vaults that name none
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ _NAMED = (
 
 
 class UserSettings(NamedTuple):
-    """``trusted`` are real paths of vaults; a model that is not named is empty.
+    """The user's settings.
 
-    ``vaults`` are the folders of vaults by their names, ``default`` the names of those
-    that recall asks unasked.
+    ``trusted`` are real paths of trusted vaults, ``vaults`` the folders of vaults by name,
+    ``default`` the names of the vaults that recall searches if a call names none. A model that is
+    not set is empty.
     """
 
     trusted: tuple[str, ...] = ()
@@ -63,10 +64,10 @@ class UserSettings(NamedTuple):
 
 
 def load() -> UserSettings:
-    """Read the user's own settings; none are no error.
+    """Load the user's settings; the defaults if there is no file.
 
     Raises:
-        UsageError: they make no sense, or may be somebody else's.
+        UsageError: a setting is invalid, or another user could have written the file.
     """
     path = _place()
     if path is None or not path.is_file():
@@ -89,7 +90,7 @@ def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
     """Return real paths of folders.
 
     Raises:
-        UsageError: one is not an absolute path.
+        UsageError: a path is not absolute.
     """
     found = [expand_home(entry) for entry in folders]
     if not all(folder.is_absolute() for folder in found):
@@ -98,11 +99,11 @@ def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
 
 
 def file() -> Path:
-    """Return where the settings lie, or would.
+    """Return the path of the settings file, whether it exists or not.
 
     Raises:
-        StorageError: the user has no folder for them.
-        UsageError: that folder lies in a vault.
+        StorageError: the user has no configuration folder.
+        UsageError: that folder is inside a vault.
     """
     path = _place()
     if path is None:
@@ -114,7 +115,7 @@ def file() -> Path:
 
 
 def _place() -> Path | None:
-    """Return where the settings lie, a link to them followed: it is the user's own."""
+    """Return the real path of the settings file; following links is safe in the user's folder."""
     folder = user_folder("config")
     return None if folder is None else Path(os.path.realpath(folder / _NAME))
 

@@ -1,4 +1,4 @@
-"""What a vault's settings say, and which of them its file names."""
+"""The settings of a vault, in ``memvault.toml``, with their defaults and valid values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLLECTION = "letters, digits and _, 100 at most, a digit not first"
 _COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 _VAULT = re.compile(r"[a-z0-9]{1,32}")
 _MOST_IGNORED = 10_000
-"""Characters of all patterns of ``ignore``: each file of the vault is held against them."""
+"""Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
 BUILTIN_TYPES = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
     MemoryType("design-decision", "A choice about one part, its interface or its looks"),
@@ -41,10 +41,10 @@ LANGUAGES = (
 
 
 class RankingSettings(NamedTuple):
-    """What counts in a recall beside words and meaning: weights, 0 switches one off.
+    """Weights of the signals in recall other than terms and vectors; 0 turns a signal off.
 
-    ``date`` counts only where a query speaks of days; ``diversity`` puts what
-    repeats a better answer further down.
+    ``date`` is used only if a query has dates; ``diversity`` moves a result down that repeats a
+    better one.
     """
 
     recency: float = 0.02
@@ -54,9 +54,9 @@ class RankingSettings(NamedTuple):
 
 
 class HistorySettings(NamedTuple):
-    """What is kept of the past: revisions of one memory; days and megabytes of all revisions.
+    """Limits of the history: revisions per memory, and age in days and megabytes of all of them.
 
-    ``trash_days`` is how long the trash keeps what was forgotten, 0 until somebody empties it.
+    ``trash_days`` is how long forgotten files stay in the trash; 0 keeps them until it is emptied.
     """
 
     revisions: int = 50
@@ -69,9 +69,9 @@ KEPT = HistorySettings()
 
 
 class SecretSettings(NamedTuple):
-    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off.
+    """What to do about keys, tokens and passwords that tools write: warn, refuse or off.
 
-    ``detector`` says by what they are known, ``builtin`` or, too, ``kingfisher``.
+    ``detector`` is the way of finding them: ``builtin``, or ``kingfisher`` in addition.
     """
 
     on_write: str = "warn"
@@ -79,12 +79,11 @@ class SecretSettings(NamedTuple):
 
 
 class EngineSettings(NamedTuple):
-    """Where words and vectors are kept: ``local``, or ``milvus`` at a ``uri``.
+    """Where the keyword index and vectors are stored: ``local``, or ``milvus`` at ``uri``.
 
-    ``vault`` is this vault's id in the ``collection``; with ``fallback`` this machine's own
-    index answers while the engine is away. ``patience`` are the seconds that the engine
-    has for an answer. ``sent`` names the machine that has
-    the files, where they are not here.
+    ``vault`` is the id of this vault in the ``collection``; with ``fallback``, the local index
+    answers while the engine is unavailable. ``patience`` is the timeout of a request to the engine
+    in seconds. ``sent`` names the machine that has the files, if they are not on this one.
     """
 
     engine: str = "local"
@@ -97,7 +96,7 @@ class EngineSettings(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
+    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``."""
 
     types: tuple[MemoryType, ...] = BUILTIN_TYPES
     ignore: tuple[str, ...] = ()
@@ -137,12 +136,16 @@ def _is_timezone(value: Any) -> bool:
 
 
 def is_collection(name: str) -> bool:
-    """Say whether collections in an engine may be called so."""
+    """Return whether a text is a valid name of a collection in an engine."""
     return bool(_COLLECTION.fullmatch(name))
 
 
 def is_address(value: Any) -> bool:
-    """Say whether an engine may be there; nothing in it may be a secret, since it is told."""
+    """Return whether a text is a valid address of an engine.
+
+    User names, passwords and queries are not allowed, since the address is shown and may not hold a
+    secret.
+    """
     if not _is_line(value) or "@" in value:
         return False
     if "://" not in value:
@@ -158,7 +161,7 @@ def is_address(value: Any) -> bool:
 
 
 def is_patience(value: Any) -> bool:
-    """Say whether an engine may have so many seconds."""
+    """Return whether a value is a valid timeout of an engine, in seconds."""
     return type(value) in (int, float) and 1 <= value <= 600
 
 
@@ -238,16 +241,16 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "world.enabled": ("true or false", lambda value: isinstance(value, bool)),
     "git.autocommit": ("true or false", lambda value: isinstance(value, bool)),
-    "version": ("a number", lambda _: True),  # any other one is only mentioned
+    "version": ("a number", lambda _: True),  # another version only causes a warning
 }
-"""What each setting must be, in words and as a test of its value."""
+"""The valid values of each setting: a description and a test."""
 
 
 def load_settings(root: Path) -> Settings:
-    """Read ``memvault.toml``.
+    """Load ``memvault.toml``.
 
     Raises:
-        VaultUnreadable: the file cannot be read, or a setting makes no sense.
+        VaultUnreadable: the file cannot be read, or a setting is invalid.
     """
     file = SettingsFile(root / SETTINGS_FILE, VaultUnreadable)
 

@@ -1,4 +1,4 @@
-"""The vaults of other users that this one uses without naming them."""
+"""Named, default and trusted vaults in the user's settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from memvault.settings.vault_settings import load_settings
 
 @contextlib.contextmanager
 def locked_settings() -> Iterator[UserSettings]:
-    """Give the settings as they are, which nobody else changes until the block ends.
+    """Lock the user's settings until the block ends, and yield them.
 
     Raises:
-        TimedOut: somebody else does, for long.
-        StorageError: nothing can be written there.
-        UsageError: they make no sense.
+        TimedOut: another process holds the lock for too long.
+        StorageError: the folder cannot be written.
+        UsageError: a setting is invalid.
     """
     path = user_settings.file()
     with atomic.map_os_errors(path.parent):
@@ -38,11 +38,11 @@ def locked_settings() -> Iterator[UserSettings]:
 
 
 def save(section: str, key: str, value: Any) -> None:
-    """Write one setting into the user's own file, while ``changing`` it.
+    """Write one setting to the user's file; the caller holds ``locked_settings``.
 
     Raises:
-        StorageError: it cannot be written.
-        UsageError: it is there and makes no sense.
+        StorageError: the file cannot be written.
+        UsageError: the existing file is invalid.
     """
     path = user_settings.file()
     data = set_value(path, section, key, value, UsageError)
@@ -54,14 +54,14 @@ def save(section: str, key: str, value: Any) -> None:
 
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-"""What vaults and tokens may be called."""
+"""Valid names of vaults and tokens."""
 
 
 def check(name: str) -> None:
-    """Make sure that a vault may be called so.
+    """Check that a text is a valid name of a vault.
 
     Raises:
-        UsageError: it may not.
+        UsageError: it is not.
     """
     if not name:
         raise UsageError("The vault's name is missing", "memvault vaults add NAME DIR")
@@ -73,11 +73,11 @@ def check(name: str) -> None:
 
 
 def add_vault(name: str, folder: str) -> str:
-    """Name a vault; return its folder. The same name for the same folder is no error.
+    """Name a vault, and return its folder; giving the same folder the same name is no error.
 
     Raises:
-        UsageError: the name cannot be one.
-        Conflict: another vault has it.
+        UsageError: the name is invalid.
+        Conflict: another vault has the name.
         VaultNotFound: there is no vault in that folder.
     """
     check(name)
@@ -95,10 +95,10 @@ def add_vault(name: str, folder: str) -> str:
 
 
 def remove_vault(name: str) -> str:
-    """Take a vault's name away, nothing else; return its folder.
+    """Remove a vault's name, not the vault, and return its folder.
 
     Raises:
-        NotFound: no vault has it.
+        NotFound: no vault has the name.
     """
     if not name:
         raise UsageError("The vault's name is missing", "memvault vaults remove NAME")
@@ -112,7 +112,7 @@ def remove_vault(name: str) -> str:
 
 
 def set_default(names: Sequence[str]) -> None:
-    """Let recall ask these vaults beside the one at hand; none for that one alone.
+    """Set the vaults that recall searches in addition to the current one; none for only that.
 
     Raises:
         NotFound: no vault has one of the names.
@@ -125,7 +125,7 @@ def set_default(names: Sequence[str]) -> None:
 
 
 def vault_table() -> list[dict[str, Any]]:
-    """Return every named vault: its name, its folder, and whether it is there."""
+    """Return every named vault with its name, folder, and problem if it is missing or invalid."""
     settings = user_settings.load()
     return [
         {
@@ -139,7 +139,7 @@ def vault_table() -> list[dict[str, Any]]:
 
 
 def _about(root: Path) -> dict[str, Any]:
-    """Say what there is to say of a named vault: that it is missing, or where its files are."""
+    """Return a named vault's problem, or the machine and address of files stored elsewhere."""
     if not (root / SETTINGS_FILE).is_file():
         return {"problem": "missing"}
     try:
@@ -160,7 +160,7 @@ def _unknown(name: str, known: Mapping[str, str]) -> NotFound:
 
 
 def trust(folder: str) -> list[str]:
-    """Trust a vault; return all that are trusted.
+    """Add a vault to the trusted ones, and return all of them.
 
     Raises:
         VaultNotFound: there is no vault in that folder.
@@ -172,10 +172,10 @@ def trust(folder: str) -> list[str]:
 
 
 def distrust(folder: str) -> list[str]:
-    """Trust a vault no longer, also one that is gone; return those that are still trusted.
+    """Remove a vault, even a deleted one, from the trusted ones, and return the others.
 
     Raises:
-        NotFound: it is not trusted.
+        NotFound: the vault is not trusted.
         StorageError: the user's settings cannot be written.
     """
     root = os.path.realpath(expand_home(_named(folder)))

@@ -1,4 +1,4 @@
-"""What a call does to files of the vault, as it is written down."""
+"""Change sets and the journal, the log of the file changes of every call."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ from memvault.files import atomic, plain_files
 from memvault.vault.paths import belongs_to_other_agent
 
 _PART = 1024 * 1024
-"""Bytes from which on a new part is begun; one call may make a part longer."""
+"""Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
+may therefore grow larger."""
 _NAMED = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
 _LAST = 999_999_999
 _LONGEST_TITLE = 200
 
 
 class Journal:
-    """The journal of one vault, of which a reader gets what it ``sees`` the files of."""
+    """The journal of one vault: a log of changes in JSON lines, split into numbered segments.
+
+    ``sees`` takes a path relative to the vault. A change is yielded to readers only if ``sees`` is
+    true for every file that it names.
+    """
 
     def __init__(self, folder: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
         self._folder = folder
         self._sees = sees
 
     def current_segment(self) -> Path:
-        """Return the part that a call's lines go to: the last one, or a new one."""
+        """Return the segment that a call appends to: the last one, or a new one if that is full."""
         last = next(self._parts(), None)
         if last is None:
             return self._folder / "1.jsonl"
@@ -42,10 +47,10 @@ class Journal:
         return last
 
     def add(self, part: Path, change: JournalEntry) -> None:
-        """Write down what a change did to the files that it names.
+        """Append one line to a segment for each file that a change names.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the lines cannot be written.
         """
         head = {"id": change.change_id, "when": change.when}
         head |= {"tool": change.tool, "agent": change.agent}
@@ -57,7 +62,7 @@ class Journal:
             atomic.append_line(part, line.encode("utf-8", "replace"))
 
     def changes(self) -> Iterator[JournalEntry]:
-        """Yield every change, newest first, each with what took it back."""
+        """Yield every visible change, newest first, with the id of the change that undid it."""
         undone: dict[str, str] = {}
         for part in self._parts():
             for change in reversed(_read(part)):
@@ -68,7 +73,10 @@ class Journal:
                     yield made
 
     def damaged_lines(self) -> Iterator[tuple[str, int]]:
-        """Yield the name of each part that holds lines which say nothing, and how many."""
+        """Yield the name of each segment with unreadable lines, and their number.
+
+        A segment that cannot be read at all counts as one line.
+        """
         for part in self._parts():
             try:
                 data = plain_files.read(part)
@@ -80,7 +88,10 @@ class Journal:
                 yield part.name, broken
 
     def prune(self, days: int, most: int) -> None:
-        """Delete the oldest parts: those that end before so many days, and past so many bytes."""
+        """Delete segments last written over ``days`` ago, and the oldest beyond ``most`` bytes.
+
+        The newest segment is always kept.
+        """
         oldest = clock.now() - timedelta(days=days)
         held = 0
         for part in list(self._parts())[1:]:
@@ -91,7 +102,7 @@ class Journal:
                     part.unlink()
 
     def _parts(self) -> Iterator[Path]:
-        """Yield the journal's parts, newest first."""
+        """Yield the paths of the journal's segments, newest first; none if the folder is a link."""
         names: list[str] = []
         with contextlib.suppress(OSError):
             if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
@@ -102,7 +113,7 @@ class Journal:
 
 
 def _read(part: Path) -> list[JournalEntry]:
-    """Return the changes in a part, in their order."""
+    """Return the changes in a segment, oldest first, with the lines of one change merged."""
     try:
         data = plain_files.read(part)
     except OSError:
@@ -118,7 +129,7 @@ def _read(part: Path) -> list[JournalEntry]:
 
 
 def _line(line: bytes) -> JournalEntry | None:
-    """Return what a line says of one file; None where it says nothing."""
+    """Return the change to one file that a line records, or None if the line is invalid."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         return _parsed(json.loads(line))
     return None
@@ -145,18 +156,18 @@ Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 _NOTHING = "nothing was changed"
-"""What the hints of a disk's refusal say, which knows of one file only."""
+"""Phrase in the hints of storage errors, which know of one file only; ``tell`` replaces it."""
 
 FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
-"""The hint where a file is not there, or not any more."""
+"""The hint of an error about a file that is missing."""
 
 
 class FileChange(NamedTuple):
-    """What a call did to one file.
+    """A change that a call made to one file.
 
-    ``before`` names where the bytes from before are: a revision, of what was
-    forgotten or restored a folder of the trash, nothing of what was created.
-    ``after`` is the etag that the file had then, in the trash too, nothing where it was gone.
+    ``before`` names the place of the previous bytes: a revision, or a folder of the trash if the
+    file was forgotten or restored; empty if it was created. ``after`` is the etag of the file after
+    the change, in the trash if it was forgotten; empty if it was removed.
     """
 
     kind: Kind
@@ -168,7 +179,11 @@ class FileChange(NamedTuple):
 
 
 class JournalEntry(NamedTuple):
-    """What one call did; ``undoes`` is the change that it took back, ``undone_by`` one that did."""
+    """The changes of one call, as recorded in the journal.
+
+    ``reverts`` is the id of the change that this one undid, ``reverted_by`` the id of the change
+    that undid this one; both are empty if there is none.
+    """
 
     change_id: str
     when: str
@@ -180,9 +195,9 @@ class JournalEntry(NamedTuple):
 
 
 class FileRef(NamedTuple):
-    """What a file is about: the id that its revisions are kept under, and what people call it.
+    """The id that a file's revisions are stored under, and the title shown to people.
 
-    A new file without an id gets the one that is made of its path.
+    If ``mem_id`` is empty, a new file gets the id derived from its path.
     """
 
     mem_id: str
@@ -190,10 +205,11 @@ class FileRef(NamedTuple):
 
 
 class ChangeSet:
-    """What one call changes: who does it, and what it has done so far.
+    """The file changes of one call: its tool and agent, and the files changed so far.
 
-    ``undoes`` is the change that it takes back. ``notes`` say what could not be
-    written down. Unless it ``sees_all``, what is other agents' own is not there for it.
+    ``undoes`` is the id of the change that this call undoes. ``warnings`` lists what could not be
+    recorded in the journal. If ``sees_all`` is false, files that belong to other agents are treated
+    as missing.
     """
 
     def __init__(
@@ -209,11 +225,11 @@ class ChangeSet:
         self.part: Path | None = None
 
     def can_see(self, path: str) -> bool:
-        """Say whether a file of the vault is there for whoever does this."""
+        """Return whether this call may see a file of the vault."""
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
     def tell(self, error: StorageError) -> None:
-        """Say in an error's hint what was done before it, unless its message does."""
+        """Add to an error's hint which files were changed before, unless its message says so."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
         if not paths or "written before that" in error.message:
             return

@@ -1,4 +1,4 @@
-"""Reading and changing memories, one file at a time, nothing ever overwritten unseen."""
+"""Read and change memories, one file at a time, never overwriting a change not yet read."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ if TYPE_CHECKING:
 
 
 class WriteResult(NamedTuple):
-    """A changed memory, and the name its earlier bytes are kept under."""
+    """A changed memory, and the name of the revision that keeps its previous bytes."""
 
     memory: Memory
     previous_revision: str
 
 
 class MemoryStore:
-    """The memories of one vault as files."""
+    """The memories of one vault, stored as files."""
 
     def __init__(self, root: Path, settings: Settings, deed: ChangeSet | None = None) -> None:
         self.root = root
         self.settings = settings
         self.deed = deed or ChangeSet()
-        # The types that a folder can stand for.
+        # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
 
     @cached_property
     def history(self) -> Revisions:
-        """Revisions and trash."""
+        """The revisions and the trash of the vault."""
         return Revisions(self.root / ".memvault", self.settings.history)
 
     @cached_property
     def changes(self) -> VaultWriter:
-        """The way to change any file of the vault: what is done is written down."""
+        """The writer for any file of the vault, which records each change in the journal."""
         from memvault.store.writer import VaultWriter
 
         return VaultWriter(self.root, self.history, self.deed, self.settings.secrets)
 
     def with_change_set(self, deed: ChangeSet) -> MemoryStore:
-        """Return the same memories, changed by another call."""
+        """Return a store of the same memories whose changes belong to another call's change set."""
         return MemoryStore(self.root, self.settings, deed)
 
     def scan(self) -> Scan:
-        """List every memory's file without opening one; errors as for ``scan.scan``."""
+        """List the files of all memories without opening them; raises as ``reader.scan`` does."""
         return scan(self.root, self.settings.ignore)
 
     def state(self) -> Hashable:
-        """Return what is another value once any file has changed; errors as for ``scan``."""
+        """Return a value that differs once any file has changed; raises as ``scan`` does."""
         return frozenset(self.scan().files)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
-        """Return a file's bytes and a state taken before they were read.
+        """Return a file's bytes and its state, taken before they were read.
 
         Raises:
-            NotFound: there is no plain file of that name.
-            StorageError: it cannot be read.
+            NotFound: there is no regular file at that path.
+            StorageError: the file cannot be read.
         """
         state = state_of(self.root, path)
         if state is None:
@@ -87,26 +87,27 @@ class MemoryStore:
                 ) from error
 
     def read(self, path: str) -> Memory:
-        """Read one memory; errors as for ``read_bytes``."""
+        """Read one memory; raises as ``read_bytes`` does."""
         data, state = self.read_bytes(path)
         return document.read_memory(data, state, self.known_types)
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory whose file has exactly this path, or None; errors as for ``read``."""
+        """Return the memory with exactly this path, or None if missing; raises as ``read`` does."""
         if listed(self.root, path, self.settings.ignore):
             with contextlib.suppress(NotFound):
                 return self.read(path)
         return None
 
     def parse(self, data: bytes, state: FileState) -> Memory:
-        """Make a memory of bytes already read."""
+        """Parse a memory from bytes already read."""
         return document.read_memory(data, state, self.known_types)
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
-        """Write a new memory under a free name of its type's folder.
+        """Write a new memory under a free file name in the folder of its type.
 
-        A title that the file's name and first heading do not give back is kept
-        in the header, and is an alias where Obsidian would not find it by the name.
+        If the title can be derived neither from the file name nor from the first heading, it is
+        written to the header. It also becomes an alias if Obsidian would not find the memory by its
+        file name.
         """
         from memvault.secrets.detector import masked
         from memvault.vault import file_names
@@ -128,15 +129,15 @@ class MemoryStore:
         try:
             self.changes.create([path], data, subject)
         except FileExistsError:
-            data = encoded("")  # whatever name is free, it does not give the title back
+            data = encoded("")  # a numbered name is never the title
             path = self.changes.create(self._names_beside(path), data, subject)
         return self._written(path, data)
 
     def add_at(self, path: str, header: Mapping[str, Any], body: str) -> Memory:
-        """Write a new memory under exactly this path.
+        """Write a new memory at exactly this path.
 
         Raises:
-            FileExistsError: it is taken.
+            FileExistsError: the path is taken.
         """
         private_folder(self.root)
         self._check_place(path)
@@ -153,14 +154,14 @@ class MemoryStore:
         if_match: str | None = None,
         memory_type: str | None = None,
     ) -> WriteResult:
-        """Set header keys and body of a memory whose bytes are still those last read.
+        """Set header keys and the body of a memory whose file has not changed since it was read.
 
-        ``memory.etag`` is always checked; ``if_match`` is the etag a caller saw.
-        With ``memory_type`` a file that lies in its type's folder moves to the
-        other's. With another ``title`` the alias that was the old one follows.
+        ``memory.etag`` is always checked against the file; ``if_match`` is the etag that a caller
+        saw, checked too. With ``memory_type``, a file in the folder of its type moves to the folder
+        of the other type. With another ``title``, an alias equal to the old title is updated.
 
         Raises:
-            Conflict: the file has other bytes by now.
+            Conflict: the file's bytes have changed since.
             Refused: the header cannot be patched.
         """
         named = dict(changes)
@@ -169,7 +170,7 @@ class MemoryStore:
 
             named |= file_names.retitled(memory, str(named["title"]))
         if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
-            named["id"] = memory.mem_id  # one that is derived from the path would change with it
+            named["id"] = memory.mem_id  # an id derived from the path would change with it
         edited = partial(self._edited, memory, named, body)
         path = self._moved(memory, memory_type)
         names = self._names_beside(path) if path != memory.path else ()
@@ -182,12 +183,12 @@ class MemoryStore:
         changes: Mapping[str, Any] | None = None,
         body: str | None = None,
     ) -> WriteResult:
-        """Give a memory exactly this path, and set header keys and body; its memId stays.
+        """Move a memory to exactly this path, and set header keys and body; its memId is kept.
 
-        With another ``title`` the alias that was the old one follows.
+        With another ``title``, an alias equal to the old title is updated.
 
         Raises:
-            Conflict: the path is taken, or the file has other bytes by now.
+            Conflict: the path is taken, or the file's bytes have changed since.
             Refused: the header cannot be patched.
         """
         own = {} if "id" in memory.metadata else {"id": memory.mem_id}
@@ -201,7 +202,7 @@ class MemoryStore:
         return self._rewritten(memory, edited, [path])
 
     def rewrite(self, memory: Memory, data: bytes) -> WriteResult:
-        """Give a memory other bytes altogether; errors as for ``change``."""
+        """Replace all bytes of a memory's file; raises as ``change`` does."""
         return self._rewritten(memory, lambda *_: data)
 
     def _rewritten(
@@ -211,7 +212,7 @@ class MemoryStore:
         names: Iterable[str] = (),
         if_match: str | None = None,
     ) -> WriteResult:
-        """Give a memory new bytes, and where there are ``names`` the first that is free."""
+        """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
         with self._lock():
             self._finish_move()
             data, state = self.read_bytes(memory.path)
@@ -237,14 +238,14 @@ class MemoryStore:
         return WriteResult(self._written(path, after), revision)
 
     def _written(self, path: str, data: bytes) -> Memory:
-        """Return the memory just written, even if its file has gone since."""
+        """Return the memory just written, even if its file has been deleted since."""
         return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
     def _move(self, memory: Memory, names: Iterable[str], after: bytes) -> str:
-        """Write a memory's new bytes under the first free name, and take the old file away.
+        """Write a memory's new bytes at the first free path, and delete the old file.
 
         Raises:
-            Conflict: none is free.
+            Conflict: no path is free.
         """
         etag = document.etag(after)
         try:
@@ -269,10 +270,10 @@ class MemoryStore:
         return target
 
     def complete_interrupted_move(self, seconds: float = 1.0) -> None:
-        """Take away the old file of a move that was killed before it did; its bytes are kept.
+        """Delete the old file of a move that was killed before doing so; its bytes are a revision.
 
-        A move under way has so many seconds to end. In a vault that cannot be
-        written both files stay.
+        ``seconds`` is how long to wait for a move in progress. In a vault that cannot be written,
+        both files are kept.
         """
         if os.path.lexists(self.root / writer.FILE):
             with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
@@ -295,7 +296,7 @@ class MemoryStore:
         data: bytes,
         state: FileState,
     ) -> bytes:
-        """Return the new bytes; a title or id that would be lost moves to the header."""
+        """Return the new bytes; a title or id that would be lost is moved to the header."""
         edited = document.edit(data, changes, body)
         after = self.parse(edited, state)
         kept = {}
@@ -306,7 +307,7 @@ class MemoryStore:
         return document.edit(edited, kept, None) if kept and after.metadata else edited
 
     def _check_place(self, path: str) -> None:
-        """Refuse a path that leads through a link or a file, or where no memory is looked for."""
+        """Refuse a path that leads through a link or a file, or that is ignored by the settings."""
         paths.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         if paths.is_ignored(path, self.settings.ignore):
             raise Refused(
@@ -321,7 +322,7 @@ class MemoryStore:
         if len(pure.parts) == 1:
             return f"{memory_type}/{memory.path}"
         if pure.parts[0] not in (memory.memory_type, *self.known_types):
-            return memory.path  # a folder of the person's own
+            return memory.path  # a folder of the user's own
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _names_beside(self, path: str) -> Iterator[str]:
@@ -330,11 +331,11 @@ class MemoryStore:
             yield name
 
     def discard(self, path: str, seen: str) -> TrashedFile:
-        """Move a memory to the trash if its bytes are still those with etag ``seen``.
+        """Move a memory to the trash if its bytes still have the etag ``seen``.
 
         Raises:
-            Conflict: it has other bytes by now.
-            NotFound: it is gone.
+            Conflict: the bytes have changed since.
+            NotFound: the file is missing.
         """
         with self._lock():
             data, state = self.read_bytes(path)
@@ -349,12 +350,12 @@ class MemoryStore:
                 ) from error
 
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
-        """Move a file out of the trash to its path, or beside it where that is taken."""
+        """Move a file out of the trash to its path, or to a numbered name if that is taken."""
         with self._lock():
             return self.changes.restore(item, self._names_for(item.path), subject)
 
     def _names_for(self, path: str) -> Iterator[str]:
-        """Yield a path, and names beside it; one that is taken is passed over."""
+        """Yield a path and then numbered variants of it that are free."""
         self._check_place(path)
         yield path
         yield from self._names_beside(path)
@@ -364,7 +365,7 @@ class MemoryStore:
 
 
 def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
-    """Make sure that bytes are those that a caller saw; others are a ``Conflict``."""
+    """Raise ``Conflict`` if bytes do not have the etag that a caller saw."""
     found = document.etag(data)
     if seen is not None and seen != found:
         raise Conflict(

@@ -1,8 +1,7 @@
-"""What was there before: revisions of changed files, and the trash.
+"""Revisions, the old versions of changed files, and the trash.
 
-Both live in ``.memvault`` and never travel with git. A revision is named by
-its time and etag; a discarded file keeps its own path below a folder named by
-the time it was discarded.
+Both are folders in ``.memvault`` and are never synced by git. A revision is named by its time and
+etag; a discarded file keeps its own path below a folder named by the time it was discarded.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _REVISION = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
+"""A name of this year or later is not from a clock, and no new name has to sort after it."""
 _ALWAYS_KEPT = 5
-"""Revisions of a memory that no age deletes: clocks are ahead at times."""
-"""From here on a name is no clock's, and nothing is put behind it."""
+"""Newest revisions of a memory kept whatever their age, as clocks are sometimes ahead."""
 
 
 class TrashedFile(NamedTuple):
-    """A file in the trash: where it is, where it was, since when, and in which folder of it."""
+    """A file in the trash: its location, path in the vault, time of discarding and folder."""
 
     file: Path
     path: str
@@ -44,22 +43,22 @@ class TrashedFile(NamedTuple):
 
 
 class ExpiredHistory(NamedTuple):
-    """What is kept for longer, or takes more room, than the settings say."""
+    """Revisions and trash that exceed the age or size limits of the settings."""
 
     revisions: list[Path]
     trash: list[TrashedFile]
 
     @property
     def files(self) -> int:
-        """How many files that is."""
+        """The number of files."""
         return len(self.revisions) + len(self.trash)
 
 
 class Revisions:
-    """Revisions and trash of one vault, below its ``.memvault`` folder."""
+    """The revisions and the trash of one vault, in its ``.memvault`` folder."""
 
     def __init__(self, folder: Path, limits: HistorySettings = KEPT) -> None:
-        # Reading through a link would show files of others as one's own.
+        # Reading through a link would present the files of others as the vault's own.
         own = (folder, folder / "history", folder / "trash")
         self._linked = any(path.is_symlink() for path in own)
         self._revisions = folder / "history"
@@ -67,10 +66,10 @@ class Revisions:
         self.limits = limits
 
     def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
-        """Keep a file's bytes from before a change; return the revision's name.
+        """Save a file's bytes before a change, and return the revision's name.
 
-        With ``file`` it is the file itself that is kept, under a second name. Of
-        revisions past the limit the oldest go once the change is made, by ``trim``.
+        With ``file``, the file itself is kept by a hard link rather than a copy. Old revisions
+        beyond the limit are deleted by ``trim`` once the change is made.
         """
         folder = self._folder(mem_id)
         self.trim(mem_id)
@@ -82,7 +81,7 @@ class Revisions:
         return revision
 
     def trim(self, mem_id: str, made: str = "") -> None:
-        """Delete a memory's oldest revisions past the limit, but not the one just made."""
+        """Delete a memory's oldest revisions beyond the limit, except the one just made."""
         known = self.revisions(mem_id)
         others = [name for name in known if name != made]
         for old in others[: max(0, len(known) - self.limits.revisions)]:
@@ -90,23 +89,23 @@ class Revisions:
                 (self._folder(mem_id) / f"{old}.md").unlink()
 
     def delete(self, mem_id: str, revision: str) -> None:
-        """Forget a revision of a change that was not made after all."""
+        """Delete the revision of a change that was not made after all."""
         (self._folder(mem_id) / f"{revision}.md").unlink(missing_ok=True)
 
     def revisions(self, mem_id: str) -> list[str]:
-        """Name a memory's revisions, oldest first."""
+        """Return the names of a memory's revisions, oldest first."""
         with contextlib.suppress(OSError):
             if not self._linked:
                 return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
         return []
 
     def read(self, mem_id: str, revision: str) -> bytes:
-        """Return a revision's bytes; a beginning of its name is enough.
+        """Return a revision's bytes; a prefix of its name is enough.
 
         Raises:
             NotFound: there is no such revision.
-            Ambiguous: there are several.
-            StorageError: it cannot be read.
+            Ambiguous: the prefix fits several revisions.
+            StorageError: the revision cannot be read.
         """
         fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
         if len(fitting) > 1 and revision not in fitting:
@@ -130,7 +129,7 @@ class Revisions:
         )
 
     def verify(self) -> Iterator[tuple[Path, str]]:
-        """Yield the files among the revisions that cannot be used, and what is wrong with each."""
+        """Yield the files among the revisions that cannot be used, each with its problem."""
         for folder in () if self._linked else _names(self._revisions):
             for name in _names(self._revisions / folder):
                 path = self._revisions / folder / name
@@ -140,10 +139,10 @@ class Revisions:
                         yield path, problem
 
     def read_verified(self, mem_id: str, revision: str) -> bytes:
-        """Return the bytes of a revision that is to be put back; errors as for ``read``.
+        """Return the bytes of a revision that is to be restored; raises as ``read`` does.
 
         Raises:
-            Conflict: they are not those that it was kept with.
+            Conflict: the bytes do not have the etag in the revision's name.
         """
         data = self.read(mem_id, revision)
         known = self.revisions(mem_id)
@@ -158,9 +157,9 @@ class Revisions:
     def versions_at(
         self, mem_ids: Iterable[str], moment: datetime
     ) -> Iterator[tuple[str, bytes, str]]:
-        """Yield, of the memories that were changed after a moment, the bytes that they had then.
+        """Yield the bytes that memories had at a moment, for those that were changed after it.
 
-        With them comes when the change before was made, empty where none is known.
+        Each comes with its memId and the time of the change before, empty if unknown.
         """
         folders = set() if self._linked else set(_names(self._revisions))
         for mem_id in mem_ids if folders else ():
@@ -174,10 +173,10 @@ class Revisions:
                         yield mem_id, self.read(mem_id, later[0]), since
 
     def discard(self, root: Path, path: str) -> TrashedFile:
-        """Move a file of the vault into the trash.
+        """Move a file of the vault to the trash.
 
         Raises:
-            FileNotFoundError: it is gone already.
+            FileNotFoundError: the file is missing.
         """
         when = _stamp(_names(self._trash))
         folder = f"{when}-{clock.random_id()}"
@@ -186,14 +185,14 @@ class Revisions:
         return TrashedFile(target, path, when, folder)
 
     def discarded(self) -> list[TrashedFile]:
-        """List the trash, newest first."""
+        """Return the files in the trash, newest first."""
         found = []
         for folder in sorted(_names(self._trash), reverse=True):
             found += self.discarded_in(folder)
         return found
 
     def discarded_in(self, folder: str) -> list[TrashedFile]:
-        """List one folder of the trash: what was forgotten at one moment."""
+        """Return the files in one folder of the trash: those discarded at one moment."""
         base = self._trash / folder
         if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
             return []
@@ -207,11 +206,11 @@ class Revisions:
         ]
 
     def put_back(self, root: Path, item: TrashedFile, paths: Iterable[str]) -> str:
-        """Move a file out of the trash to the first path that is free, and return it.
+        """Move a file out of the trash to the first path that is free, and return that path.
 
         Raises:
-            FileExistsError: none is.
-            StorageError: the disk refused.
+            FileExistsError: no path is free.
+            StorageError: the file cannot be moved.
         """
         for path in paths:
             with contextlib.suppress(FileExistsError):
@@ -221,10 +220,10 @@ class Revisions:
         raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
 
     def empty(self, items: Iterable[TrashedFile]) -> None:
-        """Delete files of the trash for good.
+        """Delete files in the trash permanently.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: a file cannot be deleted.
         """
         for item in items:
             with atomic.map_os_errors(item.path):
@@ -232,13 +231,13 @@ class Revisions:
             self._tidy(item)
 
     def _tidy(self, item: TrashedFile) -> None:
-        """Take the folders of a file away that has left the trash, unless they hold more."""
+        """Delete the folders that a file in the trash was in, unless they hold other files."""
         with contextlib.suppress(OSError):
             for folder in item.file.relative_to(self._trash).parents[:-1]:
                 (self._trash / folder).rmdir()
 
     def prune(self) -> None:
-        """Delete revisions that are too old or too many bytes, the oldest first, and old trash."""
+        """Delete revisions beyond the age or size limit, oldest first, and old trashed files."""
         overdue = self.overdue()
         for path in overdue.revisions:
             with contextlib.suppress(OSError):
@@ -282,7 +281,7 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _problem(path: Path) -> str:
-    """Say what is wrong with a revision's file, in words that follow its name."""
+    """Return what is wrong with a revision's file, as a phrase that follows its name."""
     named = _REVISION.fullmatch(path.name)
     if named is None:
         return "has a name that is none of a revision"
@@ -294,9 +293,9 @@ def _problem(path: Path) -> str:
 
 
 def _stamp(earlier: list[str]) -> str:
-    """Return the present moment as a name that sorts behind all earlier ones.
+    """Return the current time as a name that sorts after all earlier ones.
 
-    Clocks go back: then it is a moment behind the last name, whatever the clock says.
+    If the clock has gone back, that is one millisecond after the last name.
     """
     moment = clock.now()
     names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED.fullmatch(name))
@@ -311,12 +310,12 @@ def _compact(moment: datetime) -> str:
 
 
 def _said(name: str) -> datetime:
-    """Return when a name says that it was made."""
+    """Return the time in a stamped name."""
     return clock.parse(name.split("-", maxsplit=1)[0]) or _LONG_AGO
 
 
 def _moment(name: str) -> datetime:
-    """Return when a stamped name was made; one that lies ahead counts as long ago."""
+    """Return the time in a stamped name; one more than a day in the future counts as long ago."""
     moment = _said(name)
     return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO
 

@@ -1,8 +1,8 @@
-"""The one way in which a tool changes a file of the vault.
+"""Writing files of a vault, with their previous bytes kept and each change in the journal.
 
-Each change keeps the bytes from before, in the history or in the trash, and is
-then written down in the journal. The file counts: where the journal cannot be
-written, the change stands and a note says so.
+Tools change files only through this module. Each change keeps the previous bytes, as a revision or
+in the trash, and is then recorded in the journal. The file matters more: if the journal cannot be
+written, the change is kept and a warning reports it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from memvault.vault.paths import derived_id, is_memory_path, private_folder, req
 _NAMED = 5
 _REFUSED = "A secret is not written, as memvault.toml says: "
 _PLAIN_KEY = re.compile(r"\w{1,19}")
-"""A key that can be named: it is too short to be a secret itself."""
+"""A key that may be shown in a message: too short to be a secret itself."""
 
 
 class SecretRejected(Refused):
-    """A text with a secret, in a vault that takes none."""
+    """An error for a text with a secret, in a vault whose settings refuse secrets."""
 
     def locate_in_arguments(self, given: Mapping[str, Any]) -> None:
-        """Say which of a tool's arguments hold a secret, where they do by themselves."""
+        """Name in the message the arguments of a tool that hold a secret, if any does by itself."""
         places = [
             f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
             for name, text in _texts("", given)
@@ -57,7 +57,7 @@ class SecretRejected(Refused):
 
 
 def added_secrets(before: bytes, after: bytes) -> list[Secret]:
-    """Return the secrets that come with a file's new bytes, unless its header allows them."""
+    """Return the secrets that a file's new bytes add, unless its header allows them."""
     text = document.decode(after).text
     secrets = detector.find_secrets(text)
     if not secrets or _are_fine(after):
@@ -67,7 +67,7 @@ def added_secrets(before: bytes, after: bytes) -> list[Secret]:
 
 
 def in_file(path: str, data: bytes) -> str:
-    """Say which secrets are in a file or its name, and where; nothing if its header allows them."""
+    """Describe the secrets in a file or its name; empty if its header allows them."""
     secrets = detector.find_secrets(f"{path}\n{document.decode(data).text}")
     if not secrets or _are_fine(data):
         return ""
@@ -76,16 +76,16 @@ def in_file(path: str, data: bytes) -> str:
 
 
 def _are_fine(data: bytes) -> bool:
-    """Say whether a file's header allows its secrets."""
+    """Return whether a file's header allows its secrets."""
     with contextlib.suppress(ValueError):
         return detector.allows(document.read_header(data)[0] or {})
     return False
 
 
 def check_masks(before: bytes, after: bytes) -> Refused | None:
-    """Return what stops a write that has a mask where the file has a secret.
+    """Return the error for a write that replaces a secret in the file by its mask.
 
-    Who was shown a text with masks and sends it back whole would lose the secret.
+    A caller who read a text with masks and writes all of it back would destroy the secret.
     """
     text = document.decode(after).text
     if detector.MASK not in text:
@@ -102,7 +102,7 @@ def check_masks(before: bytes, after: bytes) -> Refused | None:
 
 
 def refusal(secrets: Sequence[Secret]) -> SecretRejected:
-    """Return what stops a write that brings secrets along, of a file that has no lines yet."""
+    """Return the error for a write that adds secrets; it names no lines, as no file exists yet."""
     return SecretRejected(
         _REFUSED + _few([one.kind for one in secrets]),
         "say where it is kept instead; in a text, gitleaks:allow on its line says that it is fine",
@@ -110,7 +110,7 @@ def refusal(secrets: Sequence[Secret]) -> SecretRejected:
 
 
 def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each text in a value, keys among them, and which argument it is in."""
+    """Yield each string in a value, including keys, with the name of the argument it is in."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
@@ -124,7 +124,7 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def warning(path: str, secrets: Sequence[Secret]) -> str:
-    """Return what is said of secrets that were written."""
+    """Return the warning about secrets that were written."""
     return (
         f"{path} holds a secret now: {_told(secrets)}; keep it elsewhere, and revoke it if others "
         "can read the vault or its history; secrets: allowed in the header says that it is fine"
@@ -132,12 +132,12 @@ def warning(path: str, secrets: Sequence[Secret]) -> str:
 
 
 def _told(secrets: Sequence[Secret]) -> str:
-    """Say which kinds of secrets stand where, and not what they are."""
+    """Describe secrets by kind and line, without their values."""
     return _few([f"{one.kind} in line {one.line}" for one in secrets])
 
 
 def _few(places: Sequence[str]) -> str:
-    """Name the first of several places, each once."""
+    """Join the first few distinct places, and count the rest."""
     named = list(dict.fromkeys(places))
     more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return ", ".join(named[:_NAMED]) + more
@@ -147,7 +147,7 @@ FILE = ".memvault/moving.json"
 
 
 class MoveIntent(NamedTuple):
-    """One file's move: its path and etag before, and after."""
+    """The intent to move one file: its path and etag before and after."""
 
     source: str
     before: str
@@ -156,18 +156,18 @@ class MoveIntent(NamedTuple):
 
 
 def write_intent(root: Path, move: MoveIntent) -> None:
-    """Note what is about to be done; the caller holds the vault lock."""
+    """Record an intended move in a file; the caller holds the vault lock."""
     atomic.write(root / FILE, json.dumps(move._asdict()).encode())
 
 
 def clear_intent(root: Path) -> None:
-    """Take the note away; one that stays is believed no more than its etags are right."""
+    """Delete the record of a move; if it stays, it counts only while its etags match the files."""
     with contextlib.suppress(OSError):
         (root / FILE).unlink(missing_ok=True)
 
 
 def interrupted_move(root: Path) -> str | None:
-    """Return the old file of a move that wrote the new one, where both are as noted."""
+    """Return the old path of a move that wrote the new file, if both files match the record."""
     try:
         move = MoveIntent(**json.loads(plain_files.read(root / FILE, 64 * 1024)))
         paths = (move.source, move.target)
@@ -186,11 +186,11 @@ def interrupted_move(root: Path) -> str | None:
 
 _DAY = 24 * 3_600.0
 _JOURNAL = 16 * 1024 * 1024
-"""Bytes that the journal has at most."""
+"""Maximum size of the journal in bytes."""
 
 
 class VaultWriter:
-    """Changes files of one vault, for one deed; paths are relative to its root."""
+    """A writer of one vault's files for one change set; paths are relative to the vault."""
 
     def __init__(
         self, root: Path, history: Revisions, deed: ChangeSet, secrets: SecretSettings
@@ -202,17 +202,17 @@ class VaultWriter:
 
     @cached_property
     def journal(self) -> Journal:
-        """The journal."""
+        """The journal, limited to the changes that the call may see."""
         return Journal(self.root / ".memvault" / "journal", self._deed.can_see)
 
     def check_secrets(self, before: bytes, after: bytes) -> list[Secret]:
-        """Return the secrets that a file is about to get, for ``tell`` once it has them.
+        """Return the secrets that a file is about to get, for ``warn_secrets`` after the write.
 
         Raises:
-            Refused: there are some, and the settings say no to that; or a mask
-                would take a secret's place.
+            Refused: the bytes add secrets and the settings refuse them, or a mask would replace a
+                secret.
         """
-        if self._deed.reverts:  # what is taken back was there before
+        if self._deed.reverts:  # what undo restores was in the file before
             return []
         lost = check_masks(before, after)
         if lost is not None:
@@ -225,14 +225,14 @@ class VaultWriter:
         return secrets
 
     def warn_secrets(self, path: str, secrets: list[Secret]) -> None:
-        """Warn of secrets that a file has now."""
+        """Add a warning about secrets that a file now has."""
         if secrets:
             self._deed.warnings.append(warning(path, secrets))
 
     def create(self, paths: Iterable[str], data: bytes, subject: FileRef) -> str:
-        """Write a new file under the first name that is free, and return it.
+        """Write a new file under the first free name, and return its path.
 
-        Errors as for ``atomic.create_one_of``, and as for ``checked``.
+        Raises as ``atomic.create_one_of`` and ``check_secrets`` do.
         """
         secrets = self.check_secrets(b"", data)
         made = atomic.create_one_of((self.root / path for path in paths), data)
@@ -250,17 +250,17 @@ class VaultWriter:
         subject: FileRef,
         check: Callable[[bytes], None] | None = None,
     ) -> str:
-        """Put new bytes in a file's place; return the revision that the old ones are kept as.
+        """Replace a file's bytes, and return the name of the revision that keeps the old ones.
 
-        Editors take no lock. So the file is looked at again when all else is done,
-        and keeps a second name: what an editor writes into it even then is in the
-        history. ``check`` raises where what is there then is not as it was read.
+        Editors take no lock. The file is therefore read again after everything else is done, and is
+        kept as a hard link: what an editor writes into it even later is in the revision. ``check``
+        raises if the bytes read then are not the expected ones.
 
         Raises:
-            Conflict: the file has other bytes than ``before``.
-            NotFound: it is gone.
-            Refused: the new bytes hold secrets, as for ``checked``.
-            StorageError: the disk refused; the old file is as it was.
+            Conflict: the file's bytes differ from ``before``.
+            NotFound: the file is missing.
+            Refused: the new bytes hold secrets, as for ``check_secrets``.
+            StorageError: the file cannot be written; the old file is unchanged.
         """
         file = self.root / path
         secrets = self.check_secrets(before, after)
@@ -289,10 +289,10 @@ class VaultWriter:
         return kept[0]
 
     def remove(self, path: str, subject: FileRef) -> bool:
-        """Take a file away, its bytes kept as a revision; say whether it was still there.
+        """Delete a file, keeping its bytes as a revision, and return whether it existed.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the file cannot be deleted.
         """
         file = self.root / path
         with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
@@ -303,7 +303,7 @@ class VaultWriter:
         return False
 
     def discard(self, path: str, subject: FileRef) -> TrashedFile:
-        """Move a file into the trash; errors as for ``History.discard``."""
+        """Move a file to the trash; raises as ``Revisions.discard`` does."""
         item = self._history.discard(self.root, path)
         after = ""
         with contextlib.suppress(OSError):
@@ -312,11 +312,11 @@ class VaultWriter:
         return item
 
     def restore(self, item: TrashedFile, paths: Iterable[str], subject: FileRef) -> str:
-        """Move a file out of the trash to the first of its names that is free, and return it.
+        """Move a file out of the trash to the first path that is free, and return that path.
 
         Raises:
-            FileExistsError: none is.
-            StorageError: the disk refused.
+            FileExistsError: no path is free.
+            StorageError: the file cannot be moved.
         """
         data = plain_files.read(item.file)
         path = self._history.put_back(self.root, item, paths)
@@ -326,7 +326,7 @@ class VaultWriter:
     def record_move(
         self, source: str, target: str, revision: str, after: str, subject: FileRef
     ) -> None:
-        """Write down that a file was written under another name, and the old one taken away."""
+        """Record in the journal that a file was written at another path and the old one deleted."""
         self._note("created", target, subject, "", after)
         self._note("removed", source, subject, revision, "")
 
@@ -351,7 +351,7 @@ class VaultWriter:
             self._prune()
 
     def _prune(self) -> None:
-        """Delete what the settings keep no longer, once a day."""
+        """Delete what the settings no longer keep, at most once a day."""
         marker = self.root / ".memvault" / "journal" / "pruned"
         with contextlib.suppress(OSError, MemvaultError):
             if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:

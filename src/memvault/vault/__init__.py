@@ -1,1 +1,6 @@
-"""The user's files: lossless headers, names, locks, exclusive create, atomic replace, trash."""
+"""The formats of a vault's files: headers, markdown, file names, memIds, and the scan of folders.
+
+``document`` converts bytes to memories and back without loss, ``front_matter`` parses and patches
+headers, ``markdown`` finds headings, links and tags, ``paths`` makes names and ids, ``reader``
+lists the files, ``init`` creates a vault.
+"""

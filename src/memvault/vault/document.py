@@ -1,4 +1,4 @@
-"""Bytes to a memory and back, losing nothing."""
+"""Convert a file's bytes to a memory and back without loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memvault.vault.front_matter import (
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
 MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
-"""Keys of a header that say when its memory was changed; the first that is one counts."""
+"""Header keys for the time of the last change; the first that holds a valid time is used."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -38,11 +38,11 @@ _BOMS = (
 )
 _BLANKS = " \t\r\n"
 _FEW_CONTROLS = 8
-"""Control characters that any text may hold, such as a NUL that a crash left behind."""
+"""Number of control characters that any text may hold, such as a NUL left by a crash."""
 
 
 class DecodedText(NamedTuple):
-    """A file's text and how its bytes spell it, so that it can be written back."""
+    """A file's text, with its encoding and byte order mark so that it can be written back."""
 
     text: str
     encoding: str
@@ -50,8 +50,12 @@ class DecodedText(NamedTuple):
     problem: str = ""
 
     def encode(self, text: str) -> bytes:
-        """Spell another text as this file is spelled; what that cannot spell is ``Refused``."""
-        if self.encoding.startswith("utf"):  # half a character can only be left out
+        """Encode another text in this file's encoding.
+
+        Raises:
+            Refused: the encoding has no such character.
+        """
+        if self.encoding.startswith("utf"):  # a lone surrogate can only be replaced
             return self.bom + text.encode(self.encoding, "replace")
         try:
             return self.bom + text.encode(self.encoding)
@@ -63,12 +67,12 @@ class DecodedText(NamedTuple):
 
 
 def etag(data: bytes) -> str:
-    """Return the tag of exactly these bytes."""
+    """Return the etag of these bytes, a hash."""
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
 def decode(data: bytes) -> DecodedText:
-    """Read bytes as text: by their mark, as UTF-8, else as Windows-1252 or Latin-1."""
+    """Decode bytes by their byte order mark, else as UTF-8, Windows-1252 or Latin-1."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             try:
@@ -92,7 +96,7 @@ def decode(data: bytes) -> DecodedText:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Say whether bytes are no text; one with a few control characters is one."""
+    """Return whether bytes are binary; a text may hold a few control characters."""
     head = data[:65536]
     if b"\0" not in head:
         return False
@@ -102,9 +106,9 @@ def _is_binary(data: bytes) -> bool:
 
 
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
-    """Make a memory of a file's bytes, whatever they are.
+    """Parse a memory from a file's bytes, whatever they are.
 
-    Of a header in conflict this side counts, so that it stays the same memory.
+    If the header has a git conflict, our side of it is used, so that it remains the same memory.
     """
     text = decode(data)
     parts = split_front_matter(unwrapped(text.text))
@@ -145,10 +149,10 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
 
 
 def read_header(data: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return a file's header, None where it has none, and its body, for files of any kind.
+    """Return the header, None if there is none, and the body of a file of any kind.
 
     Raises:
-        ValueError: the header is broken, or the file is no text.
+        ValueError: the header is broken, or the file is binary.
     """
     text = decode(data)
     if text.encoding == "binary":
@@ -169,7 +173,7 @@ def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:
 
 
 def replace_surrogates(name: str) -> str:
-    """Return a file's name with the bytes that are no UTF-8 shown as question marks."""
+    """Return a file name with bytes that are not UTF-8 replaced by question marks."""
     return name.encode("utf-8", "replace").decode()
 
 
@@ -182,7 +186,7 @@ def _type(metadata: Mapping[str, Any], path: PurePosixPath, known: frozenset[str
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
-    """Return a header's tags and those that stand in its text, each once, whatever its case."""
+    """Return the tags of a header and then of its text, without duplicates, ignoring case."""
     found = list(header_tags(metadata))
     known = {tag.casefold() for tag in found}
     for match in tags(body):
@@ -194,7 +198,7 @@ def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
 
 
 def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tags that a header names."""
+    """Return the tags in a header."""
     value = metadata.get("tags", metadata.get("tag"))
     entries = re.split(r"[,\s]+", value) if isinstance(value, str) else value
     if not isinstance(entries, list):
@@ -215,15 +219,15 @@ def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
-    """Write a new memory: header, a blank line, the body, one line end.
+    """Encode a new memory: header, blank line, body, one line end.
 
-    Errors as for ``new_header``.
+    Raises as ``dump_header`` does.
     """
     return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
 def _whole(text: str) -> str:
-    """Return a text with bytes that were no UTF-8 on the command line read as Windows-1252."""
+    """Return a text with bytes from the command line that are not UTF-8 read as Windows-1252."""
     if text.isascii():
         return text
     try:
@@ -235,7 +239,7 @@ def _whole(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text with line feeds for line ends and without what no text file should hold."""
+    """Return a text with LF line ends and without control characters and lone surrogates."""
     unified = _whole(text).replace("\r\n", "\n").replace("\r", "\n")
     if unified.isascii() and unified.isprintable():
         return unified
@@ -245,22 +249,21 @@ def plain_text(text: str) -> str:
 
 
 def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
-    """Return a file's bytes with header keys set and, unless None, exactly another body.
+    """Return a file's bytes with header keys set and, unless it is None, the body replaced.
 
-    A file without a header gets one only where ``changes`` asks for keys.
+    A file without a header gets one only if ``changes`` has values to set.
 
     Raises:
-        Refused: the file is binary, its header is broken or cannot be patched,
-            a conflict in git would stay in it, or its encoding cannot spell the
-            new text.
+        Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
+            git would remain in it, or its encoding cannot represent the new text.
     """
     return _edited(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
 
 
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
-    """Return a file's bytes with one entry set of the mapping that its header has under a key.
+    """Return a file's bytes with one entry set in the mapping at a header key.
 
-    Errors as for ``edit``.
+    Raises as ``edit`` does.
     """
     return _edited(
         data,

@@ -1,4 +1,4 @@
-"""The days that a file's name says: daily, weekly and monthly notes, and names that begin so."""
+"""Titles, aliases and names of memories, and the dates in file names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, Literal, NamedTuple
 from memvault.model import Memory
 
 _MOST_MARKS = 30
-"""Marks on one letter that are put in order, as in Unicode's stream-safe texts."""
+"""Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
 _MARKS = re.compile(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")
-"""A run of what may be marks; the two are letters that become some."""
+"""A run of possible combining marks; the two named letters become marks in NFKC and NFKD."""
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
-    """Return a text in a normal form; of hundreds of marks on one letter each few on their own.
+    """Return a text in a Unicode normal form; longer runs of marks are normalized in pieces.
 
-    Python sorts such a run in a time that grows with its square: half a million
-    marks take minutes.
+    Python sorts a run of combining marks in quadratic time: half a million marks on one letter
+    would take minutes.
     """
     if text.isascii():
         return text
@@ -35,12 +35,12 @@ def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
 
 
 def normalize_title(name: str) -> str:
-    """Return a title as it is looked for: whatever its case, and however it is composed."""
+    """Return a title as a search key that ignores case and composition of characters."""
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
-    """Return the aliases of a new memory's header: its title where it has to be, and others."""
+    """Return the aliases of a new memory's header: the given ones, and the title if needed."""
     others = given if isinstance(given, list) else [given] if given else []
     if _is_needed(title, stem):
         others = [title, *(name for name in others if name != title)]
@@ -48,9 +48,9 @@ def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
 
 
 def retitled(memory: Memory, title: str) -> dict[str, list[Any]]:
-    """Return what changes in a memory's header besides when it gets another title.
+    """Return the changes to a memory's header that follow from a new title.
 
-    The alias that is its old title becomes the new one; other aliases stay.
+    An alias equal to the old title is replaced by the new title; other aliases are kept.
     """
     given = memory.metadata.get("aliases")
     old: list[Any] = given if isinstance(given, list) else [given] if given else []
@@ -61,7 +61,7 @@ def retitled(memory: Memory, title: str) -> dict[str, list[Any]]:
 
 
 def _is_needed(title: str, stem: str) -> bool:
-    """Say whether a file's name is not the title; a title with a secret is not said twice."""
+    """Return whether a title needs an alias: it differs from the file name and holds no secret."""
     from memvault.secrets.detector import masked
 
     return not _same(title, stem) and masked(title) == title
@@ -74,18 +74,18 @@ def _same(name: str, other: str) -> bool:
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
 _MOST = 100
-"""Names that one header's key is read for."""
+"""Maximum number of names read from one header key."""
 
 
 def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names that a header has under a key, links without their brackets."""
+    """Return the names at a header key, links without their brackets."""
     value = metadata.get(key)
     found = (_linked(entry) for entry in _flat(value))
     return list(dict.fromkeys(name for name in found if name))
 
 
 def _flat(value: Any, depth: int = 0) -> list[str]:
-    """Return the texts of a value; YAML reads ``[[link]]`` without quotes as a list in a list."""
+    """Return the strings in a value; YAML reads an unquoted ``[[link]]`` as a list in a list."""
     if isinstance(value, str):
         return [f"[[{value}]]" if depth > 1 else value]
     if not isinstance(value, list):
@@ -94,7 +94,7 @@ def _flat(value: Any, depth: int = 0) -> list[str]:
 
 
 def _linked(text: str) -> str:
-    """Return what a wikilink names, without its heading and what it shows; other text as it is."""
+    """Return the target of a wikilink without heading and shown text; other text unchanged."""
     name = text.strip()
     if name.startswith("[[") and name.endswith("]]"):
         name = name[2:-2].partition("|")[0].partition("#")[0].strip()
@@ -102,15 +102,15 @@ def _linked(text: str) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return a name as an index keeps it: whatever its case, and without ``.md``."""
+    """Return a name as the index stores it: ignoring case, without ``.md``."""
     key = name.lower()
     if not name.isascii():
-        key = normalize_title(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
+        key = normalize_title(name).encode("utf-8", "replace").decode()  # as SQLite can store it
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 
 def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
-    """Return every name that a header may call a memory by, as an index keeps them."""
+    """Return every name that a header may use for a memory, as the index stores them."""
     file = path.rpartition("/")[2]
     return list(dict.fromkeys(map(name_key, (mem_id, path, title, file, *aliases))))
 
@@ -125,14 +125,14 @@ _BEGINNING = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
 
 
 class DateRange(NamedTuple):
-    """The days from ``first`` to ``last``, both included."""
+    """The days from ``first`` to ``last``, both inclusive."""
 
     first: date
     last: date
 
 
 def dates_in_path(path: str) -> DateRange | None:
-    """Return the days that a file's name is, or begins with; None where it says none."""
+    """Return the days that a file name consists of or begins with, or None."""
     found = note_days(path)
     if found is None:
         begins = _BEGINNING.match(path.rpartition("/")[2])
@@ -141,12 +141,12 @@ def dates_in_path(path: str) -> DateRange | None:
 
 
 def note_days(path: str) -> DateRange | None:
-    """Return the days of a daily, weekly or monthly note, whose name is nothing but these.
+    """Return the days of a daily, weekly or monthly note, whose name is only a date, or None.
 
-    Such as ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
+    Such names are ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
     ``2026-11.md`` and ``2026/11.md``.
     """
-    if not path.rpartition("/")[2][:1].isdigit():  # as most names, told fast
+    if not path.rpartition("/")[2][:1].isdigit():  # a fast test for most names
         return None
     pure = PurePosixPath(path)
     folders = pure.parts[-3:-1]
@@ -161,7 +161,7 @@ def note_days(path: str) -> DateRange | None:
 
 
 def parse_date_range(text: str) -> DateRange | None:
-    """Return the day, week or month that a text such as 2026-11-05, 2026-W45 or 2026-11 is."""
+    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if it is neither."""
     try:
         if match := _DAY.fullmatch(text):
             day = date(int(match[1]), int(match[3]), int(match[4]))
@@ -173,6 +173,6 @@ def parse_date_range(text: str) -> DateRange | None:
             year, month = int(match[1]), int(match[2])
             after = date(year + month // 12, month % 12 + 1, 1)
             return DateRange(date(year, month, 1), after - timedelta(days=1))
-    except (ValueError, OverflowError):  # no such day
+    except (ValueError, OverflowError):  # no such date
         return None
     return None

@@ -1,8 +1,8 @@
-"""Headers of markdown files: found, and patched without touching the rest.
+"""Parse the headers of markdown files, and patch them without touching the rest.
 
-Editing replaces only the characters of the values that change, because dumping
-YAML again loses comments, order and quoting (python-frontmatter issues 26, 114,
-117). What the values are says ``plain_yaml``.
+An edit replaces only the characters of the values that change, because dumping the YAML again would
+lose comments, order and quoting (python-frontmatter issues 26, 114, 117). ``loader`` defines how
+values are typed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from memvault.errors import Refused
 
 MAX_HEADER = 256 * 1024
-"""Characters of a header at most, and of all that its values say."""
+"""Maximum number of characters in a header, and in all its values with aliases expanded."""
 _MAX_VALUES = 5_000
 _MAX_DEPTH = 30
 _REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
 
 
 class _Meant(str):
-    """The tag of a scalar without one, by what it looks like; no file can write such a tag."""
+    """The tag of an untagged scalar, chosen by its form; no file can contain such a tag."""
 
     __slots__ = ()
 
@@ -51,21 +51,21 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 
 @cache
 def loader() -> Any:
-    """Return a loader for which all but booleans, null and decimal numbers is text.
+    """Return a YAML loader that reads everything but booleans, null and decimal numbers as text.
 
-    What carries a tag is no number, date or object, whatever the tag says.
+    A value with an explicit tag is never a number, date or object, whatever the tag.
     """
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class HeaderLoader(base):  # type: ignore[misc]  # the base is chosen at run time
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own spelling
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own name
         yaml_constructors: dict[str | None, Any] = {}  # noqa: RUF012
         yaml_multi_constructors: dict[str | None, Any] = {}  # noqa: RUF012
 
         def flatten_mapping(self, node: Any) -> None:
-            """Leave merge keys alone: written into each other they multiply without end."""
+            """Leave merge keys unexpanded: nested ones would grow exponentially."""
 
     def construct(loader: Any, node: Any) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -90,10 +90,10 @@ def loader() -> Any:
 
 
 def parse_header(header: str) -> dict[str, Any]:
-    """Read a header as plain JSON values.
+    """Parse a header as JSON values.
 
     Raises:
-        ValueError: it is not YAML, not a mapping, or made to exhaust its reader.
+        ValueError: it is not YAML, not a mapping, or built to exhaust the parser.
     """
     import yaml
     from frontmatter.default_handlers import YAMLHandler
@@ -115,10 +115,11 @@ def parse_header(header: str) -> dict[str, Any]:
 
 
 def _check_depth(header: str) -> None:
-    """Refuse a header nested so deeply that the reader of nodes, which recurses, would crash.
+    """Refuse a header nested so deeply that PyYAML's composer, which recurses, would crash.
 
-    Brackets and dashes in a text only look like it, and closing ones there like less of
-    it: where there are many, events tell. What makes these does not recurse.
+    Brackets and dashes inside strings only look like nesting, and closing brackets there hide some.
+    If there are many, the depth is therefore counted from the parser's events; the event parser
+    does not recurse.
     """
     import yaml
 
@@ -136,10 +137,10 @@ def _check_depth(header: str) -> None:
 
 
 def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a mapping's values as a header can hold them: JSON, larger numbers as their digits.
+    """Return a mapping's values as a header can hold them: JSON, with too large numbers as strings.
 
     Raises:
-        ValueError: they are too many, too long or nested too deeply.
+        ValueError: there are too many values, or they are too long or too deeply nested.
     """
     values_left, characters_left = _MAX_VALUES, MAX_HEADER  # aliases repeat what is written once
 
@@ -167,7 +168,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def whole(text: str) -> str:
-    """Return a text with question marks for half characters, which YAML spells and UTF-8 cannot."""
+    """Replace lone surrogates, which YAML can spell and UTF-8 cannot, by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -176,7 +177,7 @@ def _fits(number: int) -> bool:
 
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
-"""Marks of byte order behind the line are of it: YAML's places leave one out."""
+"""Byte order marks after the line belong to it, since YAML's positions skip one."""
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _LONGEST = MAX_HEADER - len("---\r\n")
@@ -187,10 +188,9 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff
 
 
 class FrontMatter(NamedTuple):
-    """A file's text, cut so that ``before + header + after + body`` is the text.
+    """A file's text, split so that ``before + header + after + body`` is the text.
 
-    ``before`` is the opening line, ``after`` the closing one; without a header
-    all three are empty.
+    ``before`` is the opening line, ``after`` the closing one; without a header all three are empty.
     """
 
     before: str
@@ -200,14 +200,14 @@ class FrontMatter(NamedTuple):
 
     @property
     def newline(self) -> str:
-        """The file's own line ending."""
+        """The line ending that the file uses."""
         endings = ("\r\n", "\n", "\r")
         texts = (self.before, self.body)
         return next((end for text in texts for end in endings if end in text), "\n")
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """Cut a text at its header's lines; a header without an end is no header."""
+    """Split a text at the lines around its header; without a closing line it has no header."""
     opening = _OPENING.match(text)
     if opening is None:
         return FrontMatter("", "", "", text)
@@ -225,7 +225,7 @@ def split_front_matter(text: str) -> FrontMatter:
 def repeated_keys(header: str) -> list[str]:
     """Return the keys that a header, or a mapping in it, has more than once, as ``a.b``.
 
-    There are none in one that does not parse.
+    A header that does not parse has none.
     """
     import yaml
 
@@ -246,13 +246,13 @@ def _repeated(above: str, node: Any) -> Iterator[str]:
 
 
 def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
-    """Write a header's lines for values in their order.
+    """Return a header's lines for values in their order.
 
     Raises:
-        Refused: it would not read back: longer, or with more, than a header may hold.
+        Refused: it would not read back: it is longer, or has more values, than a header may.
     """
     with contextlib.suppress(ValueError):
-        meant = to_json_values(values)  # first, as what is nested too deeply cannot even be written
+        meant = to_json_values(values)  # first, as deeply nested values cannot even be written
         lines = (f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
         written = "".join(lines)
         if len(written) <= _LONGEST and parse_header(written) == meant:
@@ -264,7 +264,7 @@ def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
 
 
 def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -> str:
-    """Set or (with None) remove keys, leaving every other character as it was.
+    """Set keys, or remove them if the value is None, leaving every other character unchanged.
 
     Raises:
         ValueError: the header does not parse.
@@ -287,7 +287,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
-    """Set one entry of the mapping under a key; errors as for ``patch_header``."""
+    """Set one entry of the mapping at a key; raises as ``patch_header`` does."""
     wanted = parse_header(header)
     held = wanted.get(key)
     if not isinstance(held, Mapping) or not held:
@@ -299,7 +299,7 @@ def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "
 
 
 def _made_safely(header: str, make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
-    """Return a patched header that reads as it should; one that does not is ``Refused``."""
+    """Return a patched header if it reads back as intended, otherwise raise ``Refused``."""
     import yaml
 
     try:
@@ -324,7 +324,7 @@ def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> s
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
-            if start == end:  # nothing is written there yet
+            if start == end:  # the entry has no value yet
                 start = end = header.index(":", label.end_mark.index) + 1
                 return f"{header[:start]} {_item(value)}{header[end:]}"
             return header[:start] + _item(value) + header[end:]
@@ -344,7 +344,7 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     root = yaml.compose(header, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
-        pairs = reversed(root.value)  # of a key that is there twice the last one counts
+        pairs = reversed(root.value)  # the last of duplicate keys is used
         entry = next((pair for pair in pairs if str(pair[0].value) == key), None)
     if entry is None:
         if value is None:
@@ -368,7 +368,7 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
         glue = newline + " " * node.start_mark.column
         return header[:start] + glue.join(f"- {_item(item)}" for item in value) + header[end:]
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
-        # The value goes behind the key; a comment that stands there stays behind it.
+        # Put the value directly after the key, and keep a comment there after it.
         colon = header.index(":", name.end_mark.index) + 1
         line = _LINE_END.search(header, colon)
         assert line is not None
@@ -379,7 +379,7 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
 
 
 def _end_of(node: Any, header: str) -> int:
-    """Return where a value's last character is; PyYAML's mark may lie behind comments."""
+    """Return the index where a value ends; PyYAML's end mark may be after comments."""
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
@@ -395,7 +395,7 @@ def _end_of(node: Any, header: str) -> int:
     name, value = last
     if value.start_mark.index < value.end_mark.index:
         return _end_of(value, header)
-    end = _end_of(name, header)  # the mark of what is not written may lie behind comments
+    end = _end_of(name, header)  # the end mark of an empty value may be after comments
     colon = _COLON.match(header, end)
     return colon.end() if colon else end
 
@@ -405,7 +405,7 @@ def _key(key: str) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Write a JSON value as YAML on one line."""
+    """Return a JSON value as YAML on one line."""
     if isinstance(value, str):
         return value if _is_plain(value) else _quoted(value)
     if isinstance(value, Mapping):
@@ -414,20 +414,20 @@ def _flow(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_item(entry) for entry in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # what JSON calls it is no number in YAML either
+        return str(value)  # JSON's name for it is not a number in YAML
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")  # without a point it would be read as a text
+        return text.replace("e", ".0e")  # without a point YAML would read a string
     return text
 
 
 def _item(value: Any) -> str:
-    """Write a value inside brackets, where a comma would end it."""
+    """Return a value as YAML inside brackets, where an unquoted comma would end it."""
     return _quoted(value) if isinstance(value, str) and "," in value else _flow(value)
 
 
 def _is_plain(text: str) -> bool:
-    """Say whether a text reads back as itself without quotes."""
+    """Return whether a text reads back as itself without quotes."""
     import yaml
 
     if not _PLAIN.fullmatch(text) or text != text.strip() or not text.isprintable():
@@ -439,7 +439,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Write a text in double quotes, what YAML does not take raw as escapes."""
+    """Return a text in double quotes, with escapes for what YAML does not allow unescaped."""
 
     def escaped(match: re.Match[str]) -> str:
         number = ord(match[0])

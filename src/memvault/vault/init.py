@@ -1,4 +1,4 @@
-"""Making a folder a vault."""
+"""Create a vault."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ version = 1
 
 
 def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
-    """Make a vault: the whole template in an empty folder, one settings file in any other.
+    """Create a vault: the whole template in an empty folder, only a settings file in others.
 
-    The template's example memories are left out unless ``examples`` asks for them.
+    The template's example memories are left out unless ``examples`` is true.
 
     Raises:
-        Conflict: it is already a vault.
-        UsageError: the name is not a folder's, or there is no room for examples.
+        Conflict: the folder is already a vault.
+        UsageError: the name is not that of a folder, or examples cannot be added to it.
     """
     root = expand_home(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
@@ -50,7 +50,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
         atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())
         created.append(SETTINGS_FILE)
     else:
-        # The settings come last: until they are there, the folder is no vault.
+        # The settings file is written last: until it exists, the folder is not a vault.
         paths = sorted(
             path
             for path in TEMPLATE.rglob("*")

@@ -1,4 +1,4 @@
-"""Headings and tags of a markdown text, what of it is no code, and the marks that git writes."""
+"""Find headings, links, tags, code and git conflict markers in a markdown text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
 
 
 class Link(NamedTuple):
-    """A link as it stands in a text.
+    """A link in a text.
 
-    ``target`` is what it names, as ``recall.resolve.linked`` takes it; ``heading`` is the
-    heading, or the block with its ``^``; ``shown`` the text that readers see, where it
-    has one of its own. ``span`` is where the whole link stands, and ``target_span`` where
-    in it the target does, as it is written: markdown writes ``%20`` for a blank.
+    ``target`` is the name it links to, as ``recall.resolve.linked`` expects it; ``heading`` is the
+    heading, or the block with its ``^``; ``shown`` is the text shown to readers, if it has its own.
+    ``span`` is the position of the whole link, and ``target_span`` that of the target as written:
+    markdown writes ``%20`` for a space.
     """
 
     target: str
@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
 
 def links(text: str) -> Iterator[Link]:
-    """Yield the links of a text to other files, in their order; none to a place within it."""
+    """Yield the links of a text to other files, in order; links within the text are left out."""
     if "[[" not in text and "](" not in text:
         return
     for match in _LINK.finditer(mask_code(text)):
@@ -45,11 +45,11 @@ def links(text: str) -> Iterator[Link]:
 
 def _wikilink(match: re.Match[str]) -> Link | None:
     written, bar, shown = match["inside"].partition("|")
-    written = written.removesuffix("\\") if bar else written  # as a table has to write it
+    written = written.removesuffix("\\") if bar else written  # escaped, as required within a table
     target, _, heading = written.partition("#")
     target, caret, block = target.partition("^")
     name = target.strip()
-    if not name or target.startswith(" "):  # [[ -f x ]] is of a shell
+    if not name or target.startswith(" "):  # [[ -f x ]] is shell syntax
         return None
     start = match.start("inside")
     return Link(
@@ -97,7 +97,7 @@ _TAG = re.compile(rf"#(?<!\S#)(?!\d++(?![^{_ENDS}]))([^{_ENDS}]++)")
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
-    """Yield a text's lines with their ends."""
+    """Yield a text's lines with their line ends."""
     return _LINES.finditer(text)
 
 
@@ -111,7 +111,7 @@ def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _heading(line: str) -> tuple[int, str]:
-    """Return a line's level and text; level 0 where it is no heading."""
+    """Return the level and text of a line that is a heading; level 0 if it is none."""
     bare = line.lstrip(" ")
     title = bare.lstrip("#")
     level = len(bare) - len(title)
@@ -119,21 +119,21 @@ def _heading(line: str) -> tuple[int, str]:
         return 0, ""
     title = title.strip()
     unmarked = title.rstrip("#")
-    if not unmarked or unmarked[-1] in " \t":  # closing marks stand apart; C# keeps its own
+    if not unmarked or unmarked[-1] in " \t":  # closing marks follow a space; C# keeps its #
         title = unmarked.strip()
     return level, title
 
 
 def first_heading(body: str) -> str:
-    """Return the first heading of level 1, or an empty text."""
+    """Return the text of the first heading of level 1, or an empty string."""
     found = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(found, "").split())
 
 
 def mask_code(text: str) -> str:
-    """Return a text of the same length with blanks in place of code and Obsidian's comments.
+    """Return a text of the same length with spaces in place of code and Obsidian's comments.
 
-    What is found in it stands at the same place in the text itself.
+    Positions found in it are valid in the text itself.
     """
     if "`" in text or "~~~" in text:
         text = _without_spans(_without_fenced(text))
@@ -141,7 +141,7 @@ def mask_code(text: str) -> str:
 
 
 def mask_comments(text: str) -> str:
-    """Return a text of the same length with blanks in place of Obsidian's comments."""
+    """Return a text of the same length with spaces in place of Obsidian's comments."""
     if "%%" not in text:
         return text
     bare = _without_spans(_without_fenced(text))
@@ -162,9 +162,9 @@ def _without_fenced(text: str) -> str:
 
 
 def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Yield a text's lines, and whether each is within a fence of code, or is one.
+    """Yield a text's lines, each with whether it belongs to a fenced code block.
 
-    A fence in an entry of a list or in a quote ends with that at the latest.
+    A fence in a list item or quote ends with that at the latest.
     """
     fence = ""
     quoted, indent = False, 0
@@ -185,7 +185,7 @@ def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
 
 
 def _leaves(line: str, quoted: bool, indent: int) -> bool:
-    """Say whether a line stands behind the quote or the list's entry that a fence is in."""
+    """Return whether a line is outside of the quote or list item that a fence is in."""
     bare = line.lstrip(" \t>" if quoted else " \t")
     if quoted:
         return ">" not in line[: len(line) - len(bare)]
@@ -193,10 +193,10 @@ def _leaves(line: str, quoted: bool, indent: int) -> bool:
 
 
 def _without_spans(text: str) -> str:
-    """Blank what stands between two runs of as many backticks in one paragraph."""
+    """Replace code spans, between equal runs of backticks in one paragraph, by spaces."""
     ends: list[int] = []
     following: dict[int, int] = {}
-    for run in reversed(list(_TICKS.finditer(text))):  # so that the time stays in proportion
+    for run in reversed(list(_TICKS.finditer(text))):  # backwards, so that the time is linear
         length = run.end() - run.start() if run[0][0] == "`" else 0
         if not length:  # a blank line
             following.clear()
@@ -212,14 +212,14 @@ def _without_spans(text: str) -> str:
 
 
 def tags(text: str) -> list[re.Match[str]]:
-    """Return where tags stand in a text, as Obsidian reads them; group 1 is one without its #."""
+    """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
     if _TAG.search(text) is None:
         return []
     return list(_TAG.finditer(mask_code(text)))
 
 
 def has_conflict_markers(text: str) -> bool:
-    """Say whether a text holds the marks of a conflict in git, and not as an example in code."""
+    """Return whether a text has git conflict markers that are not an example in code."""
     if _BEGIN not in text:
         return False
     wanted = iter((_BEGIN, _MIDDLE, _END))
@@ -237,7 +237,7 @@ def has_conflict_markers(text: str) -> bool:
 
 
 def keep_ours(text: str) -> str:
-    """Return a text as it is without the other side of each conflict, and without the marks."""
+    """Return a text with our side of each conflict, without the other side and the markers."""
     if _BEGIN not in text:
         return text
     kept, left_out, inside = [], False, False
@@ -255,12 +255,12 @@ def keep_ours(text: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without the mark that it begins with, where a whole file is in conflict."""
+    """Return a text without the marker it starts with, if the whole file is in conflict."""
     return (
         text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
     )
 
 
 def _marked_lines(text: str) -> Iterator[str]:
-    """Yield lines with a blank behind, so that a mark with nothing behind it is one too."""
+    """Yield lines with a space appended, so that a marker without a label is matched too."""
     return (line.rstrip("\r") + " " for line in text.split("\n"))

@@ -1,4 +1,7 @@
-"""``.memvault``: what is of this machine and cannot be made anew, kept out of git."""
+"""Names, ids and folders in a vault, and its private folder ``.memvault``.
+
+``.memvault`` holds what belongs to this machine and cannot be rebuilt; it is kept out of git.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
-"""What no file's name holds: some systems forbid it, or a link to it would break."""
+"""Characters not used in file names: some systems forbid them, or links to the file would break."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LEADING_MARKS = re.compile(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
@@ -34,8 +37,8 @@ _MAX_ID = 120
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     """Return a file name's stem for a title: letters and digits of any script, joined by hyphens.
 
-    Cut at a word within ``limit`` bytes of UTF-8; never empty, never a name
-    that Windows reserves.
+    It is cut between words to at most ``limit`` bytes of UTF-8, is never empty, and is never a name
+    reserved by Windows.
     """
     folded = normalize("NFC", title).lower()
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
@@ -53,7 +56,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
 
 
 def file_name(title: str) -> str:
-    """Return a title as a file's stem where Obsidian and every system take it, else its slug."""
+    """Return a title as a file's stem if Obsidian and every system allow it, else its slug."""
     fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
     odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
     plain = fits and not odd and not _NOT_IN_NAMES.intersection(title)
@@ -61,16 +64,16 @@ def file_name(title: str) -> str:
 
 
 def belongs_to_other_agent(path: str, agent: str) -> bool:
-    """Say whether a file is another agent's own: a value, goal, plan or event of it."""
+    """Return whether a file belongs to another agent: one of its values, goals, plans or events."""
     parts = PurePosixPath(path).parts
     return len(parts) > 1 and parts[0] == "agents" and parts[1] != agent
 
 
 def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
-    """Yield a path, and then without end names with a number that are likely to be free.
+    """Yield a path, then numbered variants of it that are likely to be free, without end.
 
-    The first number is found in steps that double, and then by halving, so that
-    a thousand files of one name cost twenty looks and not a thousand.
+    The first number is found by doubling and then bisection, so that a thousand files of one name
+    cost twenty checks rather than a thousand.
     """
     yield path
     pure = PurePosixPath(path)
@@ -88,17 +91,17 @@ def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
 
 
 def new_id(title: str) -> str:
-    """Return a fresh memId: the title's slug, shortened, and six random characters."""
+    """Return a new memId: the shortened slug of the title and six random characters."""
     return f"{slug(title, _MAX_ID_SLUG)}-{clock.random_id()}"
 
 
 def derived_id(path: str) -> str:
-    """Return the memId of a file that carries none, made of its path and nothing else."""
+    """Return the memId of a file whose header has none, derived from its path only."""
     return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_tail(path)}"
 
 
 def id_from_name(name: str) -> str:
-    """Return the id of what is called by a name and nothing else, the same on every machine."""
+    """Return an id derived from a name only, the same on every machine."""
     return f"{slug(name, _MAX_ID_SLUG)}-{_tail(name)}"
 
 
@@ -108,7 +111,7 @@ def _tail(text: str) -> str:
 
 
 def is_mem_id(text: str) -> bool:
-    """Say whether a text can serve as a memId: letters, digits and marks, and - _ . inside."""
+    """Return whether a text is a valid memId: letters, digits and marks, with - _ . inside."""
     return 1 < len(text) <= _MAX_ID and all(
         unicodedata.category(char)[0] in "LMN" or (place and char in "-_.")
         for place, char in enumerate(text)
@@ -119,7 +122,7 @@ def normal_type(name: str) -> str:
     """Return a type's name in kebab-case.
 
     Raises:
-        UsageError: nothing of it can be a folder's name.
+        UsageError: it cannot be the name of a folder for memories.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
     kebab = re.sub(r"[\s_-]+", "-", normalize("NFC", spaced)).strip("-").lower()
@@ -144,13 +147,13 @@ def _ignore_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
-    """Say whether a path relative to the vault matches one of the ``ignore`` patterns."""
+    """Return whether a path relative to the vault matches one of the ``ignore`` patterns."""
     compiled = _ignore_pattern(patterns)
     return compiled is not None and compiled.match(path) is not None
 
 
 def is_memory_path(path: str) -> bool:
-    """Say whether a file of this name can be a memory, whatever ``ignore`` says."""
+    """Return whether a file at this path can be a memory, regardless of ``ignore``."""
     parts = PurePosixPath(path).parts
     hidden = any(part.startswith(".") for part in parts)
     reserved = len(parts) > 1 and parts[0] in RESERVED
@@ -158,10 +161,11 @@ def is_memory_path(path: str) -> bool:
 
 
 def resolve_inside(root: Path, given: str) -> str:
-    """Return a path a caller named as one relative to the vault, links and ``..`` resolved.
+    """Return a caller's path relative to the vault, with links and ``..`` resolved.
 
     Raises:
-        Refused: it lies outside the vault.
+        Refused: the path is outside the vault.
+        UsageError: the path is empty or invalid.
     """
     if "\0" in given or not given.strip():
         raise UsageError("A file's path cannot be empty or hold a NUL")
@@ -178,10 +182,10 @@ def resolve_inside(root: Path, given: str) -> str:
 
 
 def require_plain_folders(root: Path, folder: str) -> None:
-    """Make sure that a folder of the vault is a plain one, or can be made as one.
+    """Check that a folder of the vault is a plain folder, or can be created as one.
 
     Raises:
-        Refused: a part of the way to it, or itself, is a link or a file.
+        Refused: the folder or one of its parents is a link or a file.
     """
     path = root
     for part in PurePosixPath(folder).parts:
@@ -196,11 +200,11 @@ def require_plain_folders(root: Path, folder: str) -> None:
 
 
 def private_folder(root: Path) -> Path:
-    """Return ``.memvault``, created if missing, with the line that keeps it out of git.
+    """Return ``.memvault``, created if missing, with a .gitignore that keeps it out of git.
 
     Raises:
-        StorageError: it cannot be made.
-        Refused: it leads out of the vault.
+        StorageError: it cannot be created.
+        Refused: it is a link, a file, or has links in it.
     """
     folder = root / ".memvault"
     with atomic.map_os_errors(folder):
@@ -217,10 +221,10 @@ def private_folder(root: Path) -> Path:
 
 
 def _tell_git(root: Path) -> None:
-    """Have git pass over temporary files in a vault made by hand, as .gitignore does in others.
+    """Make git ignore temporary files in a vault that has no .gitignore for them.
 
-    ``.git/info/exclude`` is of this clone only and never committed. A repository
-    that begins above the vault is left as it is.
+    ``.git/info/exclude`` belongs to this clone only and is never committed. A repository whose root
+    is above the vault is left unchanged.
     """
     exclude = root / ".git" / "info" / "exclude"
     with contextlib.suppress(MemvaultError, OSError):

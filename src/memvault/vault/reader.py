@@ -1,4 +1,4 @@
-"""One pass over the vault's folders: which memories are there, and in what state."""
+"""List the memories in a vault's folders, with the state of each file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LARGEST = (1 << 63) - 1
 
 
 class Scan(NamedTuple):
-    """What one pass found; ``unreadable`` are folders that could not be listed."""
+    """The files found by a scan; ``unreadable`` are folders that could not be listed."""
 
     files: list[FileState]
     unreadable: list[str]
 
 
 def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
-    """List every memory's file without opening one.
+    """List the files of all memories without opening them.
 
-    Links are not followed: what they point to is either in the vault under its
-    own name or none of the vault's business.
+    Symbolic links are not followed: their target is either in the vault under its own name or does
+    not belong to it.
 
     Raises:
-        VaultUnreadable: the root itself cannot be listed.
+        VaultUnreadable: the root folder cannot be listed.
     """
     files: list[FileState] = []
     unreadable: list[str] = []
@@ -43,7 +43,7 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
                         continue
                     _look(entry, path, files, pending)
         except FileNotFoundError:
-            continue  # gone between the listing and the look at it
+            continue  # deleted between the listing and the check
         except OSError as error:
             if not folder:
                 raise VaultUnreadable(
@@ -54,10 +54,9 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
 
 
 def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
-    """Say whether ``scan`` lists a memory's file under exactly this path.
+    """Return whether ``scan`` lists a memory's file under exactly this path.
 
-    Each folder on the way is listed, since a file system may find a name that
-    it would spell otherwise.
+    Each folder of the path is listed, since a file system may accept a name in another spelling.
     """
     if state_of(root, path) is None or not paths.is_memory_path(path):
         return False
@@ -75,7 +74,7 @@ def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
 
 
 def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:
-    """Note a memory's file, or a folder that may hold some."""
+    """Append a memory's file to the files, or a folder that may hold some to the pending ones."""
     try:
         if entry.is_dir(follow_symlinks=False):
             if path not in paths.RESERVED:
@@ -87,7 +86,7 @@ def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: l
 
 
 def state_of(root: Path, path: str) -> FileState | None:
-    """Return one file's state, or None where there is no plain file of that name."""
+    """Return one file's state, or None if there is no regular file at that path."""
     import stat
 
     try:
@@ -98,7 +97,7 @@ def state_of(root: Path, path: str) -> FileState | None:
 
 
 def _state(path: str, status: os.stat_result) -> FileState:
-    # SQLite's integers have 64 bits with a sign; on Windows a listing has no inodes.
+    # SQLite's integers are signed 64-bit; on Windows, scandir gives no inodes.
     inode = 0 if sys.platform == "win32" else status.st_ino & _LARGEST
     mtime, ctime = (
         max(-_LARGEST, min(time, _LARGEST)) for time in (status.st_mtime_ns, status.st_ctime_ns)

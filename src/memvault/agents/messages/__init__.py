@@ -1,9 +1,8 @@
-"""What agents say to each other: inboxes, talk, spaces, and waiting for it.
+"""Messages between agents: inboxes, talks, spaces, and waiting for events.
 
-Delivering creates a file in the inbox and takes no lock. Taking has two steps,
-under the agent's lock: ``inbox`` puts back what dead takers left, fires due
-plans and moves the events into a lease, a folder whose own lock the process
-holds (``leases``). Once the caller has the result, the lease is settled: its
-folder moves to ``popped/`` at one stroke. Where the tool or its output fails
-the events go back; after a kill the next taker puts them back.
+Delivering an event creates a file in the inbox and takes no lock. Popping has two steps under the
+agent's lock: ``inbox`` puts back the leases of killed processes, delivers due plans, and moves the
+events to a lease, a folder with its own lock that the process holds. Once the caller has the
+result, the lease is acknowledged: its folder moves to ``popped/`` in one rename. If the tool or its
+output fails, the events are put back; after a kill, the next caller puts them back.
 """

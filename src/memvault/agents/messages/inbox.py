@@ -1,8 +1,8 @@
-"""Inboxes: a folder of events for each agent, each event for exactly one taker.
+"""Inboxes: a folder of events for each agent, with each event handed to exactly one caller.
 
-Delivering is creating a file and needs no lock. Taking happens under the
-agent's lock and in two steps (``leases``), because a process may be killed
-at any moment: only once its caller has them are events gone for good.
+Delivering an event creates a file and needs no lock. Popping happens under the agent's lock and in
+two steps with a lease, because a process may be killed at any time: events are removed for good
+only once the caller has them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ PLAN = "plan"
 SERVICE = "service"
 TALK = "talk"
 UNNAMED = "unnamed"
-"""What a service is called that was found under a name it may not have."""
+"""The name shown for a service that was found under a name it may not have."""
 _TAKEN = (USER, "agent", "main", PRIMARY)
 _SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
-"""Which value of an event says who or what it comes from."""
+"""The key of an event's data that names its sender, by kind."""
 
 
 def checked(root: Path, name: str) -> str:
-    """Return a service's name without blanks around it.
+    """Return a service's name without surrounding whitespace.
 
     Raises:
-        UsageError: it is empty, or would pass for the user or an agent of the vault.
+        UsageError: it is empty, has invisible characters, or could be mistaken for the user or an
+            agent of the vault.
     """
     wanted = name.strip()
     if not wanted:
@@ -58,36 +59,36 @@ def checked(root: Path, name: str) -> str:
 
 
 def reserved_names(root: Path) -> frozenset[str]:
-    """Return the names of the user and of the vault's agents, as they are compared."""
+    """Return the names of the user and of the vault's agents, in the form used for comparison."""
     return frozenset((*_TAKEN, *map(_plain, known(root))))
 
 
 def is_taken(name: str, names: frozenset[str]) -> bool:
-    """Say whether a name would pass for one of ``taken``, or for a brain of theirs."""
+    """Return whether a name could be mistaken for one of ``names``, or for a brain of theirs."""
     return _plain(name.partition("/")[0]) in names
 
 
 def _plain(name: str) -> str:
-    """Return a name as it is compared: without case, and without what nobody sees."""
+    """Return a name in the form used for comparison: ignoring case and invisible characters."""
     seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
     return seen.casefold().strip()
 
 
 def sender_label(kind: str, data: Mapping[str, Any]) -> str:
-    """Return in one line who an event comes from; of a service it says that it is one."""
+    """Return the sender of an event in one line; services are marked as such."""
     if kind not in _SENDERS:
         return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())
     return " ".join(str(data.get(_SENDERS[kind]) or kind).split())
 
 
 _KEPT = 100
-"""How many of the last takings are kept on this machine."""
+"""Number of the latest acknowledged leases kept on this machine."""
 _PATIENCE = 2.0
-"""Seconds to wait for the agent's lock before events are left to the next look."""
+"""Seconds to wait for the agent's lock before the events are left for the next call to put back."""
 
 
 class Leases:
-    """The leases of one agent. Whoever begins, fills or recovers them holds the agent's lock."""
+    """The leases of one agent; its lock is held while they are begun, filled or recovered."""
 
     def __init__(self, root: Path, owner: Address, inbox: Path) -> None:
         self.inbox = inbox
@@ -95,8 +96,8 @@ class Leases:
         self.owner = owner
 
     def begin(self) -> Lease:
-        """Make an empty lease of this process; errors as for ``place``."""
-        self.place("popped")  # what cannot be settled is better not taken
+        """Create an empty lease of this process; raises as ``place`` does."""
+        self.place("popped")  # fail before taking events that could not be acknowledged
         folder = self.place("claims") / message_files.new_id()
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         lease = Lease(self, folder, lock)
@@ -110,7 +111,7 @@ class Leases:
         return lease
 
     def requeue_abandoned(self) -> list[str]:
-        """Put back what takers left that are no more; return what to say of the rest."""
+        """Put back the leases of processes that ended, and return notes about failures."""
         leases = self.place("claims")
         notes = []
         for folder in _folders(leases):
@@ -132,7 +133,7 @@ class Leases:
         return notes
 
     def hold(self, event_id: str) -> bool:
-        """Say whether an event of that id was taken lately."""
+        """Return whether an event of that id is leased or was popped recently."""
         return any(
             os.path.lexists(folder / f"{event_id}.md")
             for name in ("claims", "popped")  # in the order in which events pass through them
@@ -140,17 +141,17 @@ class Leases:
         )
 
     def place(self, name: str) -> Path:
-        """Return the folder ``claims`` or ``popped``; it may not be there yet.
+        """Return the folder ``claims`` or ``popped``, which may not exist yet.
 
         Raises:
-            Refused: a link or a file is in the way.
-            StorageError: the disk refused.
+            Refused: a part of the path is a link or a file.
+            StorageError: the vault cannot be written.
         """
         return message_files.inside(self.root, private(self.root, self.owner) / name)
 
 
 class Lease:
-    """Events taken by a caller that may not have them yet."""
+    """A lease: events handed to a caller but not acknowledged."""
 
     def __init__(self, home: Leases, folder: Path, lock: FileLock) -> None:
         self._home = home
@@ -158,7 +159,7 @@ class Lease:
         self._lock = lock
 
     def add(self, name: str) -> bool:
-        """Move an event's file out of the inbox; say whether it was still there."""
+        """Move an event's file from the inbox to the lease, and return whether it still existed."""
         try:
             with atomic.map_os_errors(self._home.inbox):
                 _move(self._home.inbox / name, self._folder / name)
@@ -167,16 +168,16 @@ class Lease:
         return True
 
     def acknowledge(self) -> None:
-        """The caller has them: let go of them for good.
+        """Acknowledge that the caller has the events, which removes them for good.
 
         Raises:
-            MemvaultError: that failed, and they come a second time.
+            MemvaultError: that failed, and the events will be handed out again.
         """
         try:
             popped = self._home.place("popped")
             with _mapped(popped):
                 popped.mkdir(parents=True, exist_ok=True)
-                with contextlib.suppress(FileNotFoundError):  # someone emptied .memvault meanwhile
+                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied meanwhile
                     self._folder.rename(popped / self._folder.name)
         finally:
             self._release()
@@ -186,7 +187,7 @@ class Lease:
             walk.remove(folder)
 
     def requeue(self) -> None:
-        """The caller will not have them: back into the inbox, by the next look at the latest."""
+        """Put the events back, now or at the latest when the inbox is next read."""
         home = self._home
         try:
             with (
@@ -198,10 +199,10 @@ class Lease:
             self._release()
 
     def requeue_locked(self) -> None:
-        """Put them back, with the agent's lock held already.
+        """Put the events back; the caller holds the agent's lock.
 
         Raises:
-            MemvaultError: that failed; they are where they were.
+            MemvaultError: that failed; the events are where they were.
         """
         try:
             self._restore()
@@ -209,13 +210,13 @@ class Lease:
             self._release()
 
     def _restore(self) -> None:
-        """Move the events back into the inbox, whose lock the caller holds."""
+        """Move the events back to the inbox; the caller holds the agent's lock."""
         inbox = message_files.inside(self._home.root, self._home.inbox)
         folder = message_files.inside(self._home.root, self._folder)
         with _mapped(folder):
             for name in message_files.listed(folder):
                 _move_back(folder / name, inbox)
-            with contextlib.suppress(OSError):  # gone, or something that is no event is in it
+            with contextlib.suppress(OSError):  # missing, or with a file in it that is not an event
                 folder.rmdir()
 
     def _release(self) -> None:
@@ -226,7 +227,7 @@ class Lease:
 
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[None]:
-    """Turn all that the operating system says into a ``StorageError``."""
+    """Convert every ``OSError`` to a ``StorageError``."""
     try:
         with atomic.map_os_errors(path):
             yield
@@ -237,7 +238,7 @@ def _mapped(path: Path) -> Iterator[None]:
 
 
 def _folders(place: Path) -> list[Path]:
-    """Return the folders of leases in a place, the oldest first."""
+    """Return the folders of leases in a folder, oldest first."""
     try:
         with atomic.map_os_errors(place), os.scandir(place) as entries:
             names = [
@@ -251,19 +252,19 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox; a link first, since watchers take 0.5 s to see a rename."""
+    """Move an event out of the inbox, by a link: watchers take 0.5 s to report a rename."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         source.rename(target)
     else:
         source.unlink()
 
 
 def _move_back(source: Path, inbox: Path) -> None:
-    """Move an event into the inbox; under another name where its own has a new event."""
+    """Move an event to the inbox, under another name if a new event has its name."""
     target = inbox / source.name
     while True:
         try:
@@ -287,12 +288,12 @@ def _same(one: Path, other: Path) -> bool:
 
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
-"""Which value of an event is the file's text; ``message`` for all other types."""
+"""The key of an event's data that is the text of its file, by kind; else ``message``."""
 _OWN_KEYS = ("id", "type", "timestamp")
 
 
 class Event(NamedTuple):
-    """Something that an agent should hear of."""
+    """An event for an agent."""
 
     event_id: str
     kind: str
@@ -301,7 +302,7 @@ class Event(NamedTuple):
 
 
 class PoppedEvents(NamedTuple):
-    """Events that were taken, how many are still there, and what settles the taking."""
+    """Events that were popped, the number of those left, and the lease of the popped ones."""
 
     events: list[Event]
     remaining: int
@@ -309,13 +310,12 @@ class PoppedEvents(NamedTuple):
 
 
 class Inbox:
-    """One agent's events.
+    """The inbox of one agent.
 
-    ``due`` is called under the agent's lock before events are looked at; it
-    delivers what is due and returns what to say of plans. ``next_due`` says in
-    how many seconds that is next.
-    Who ``only_reads`` looks without the lock, which is a file, and takes nothing.
-    ``problems`` names what lay in the folder at the last look and is no event.
+    ``due`` is called under the agent's lock before events are read; it delivers what is due and
+    returns notes about plans. ``next_due`` returns the seconds until the next plan is due. With
+    ``only_reads``, events are read without the lock, which is a file, and none can be popped.
+    ``warnings`` names files that were in the folder at the last read and are not events.
     """
 
     def __init__(
@@ -344,13 +344,13 @@ class Inbox:
         timestamp: str | None = None,
         changes: VaultWriter | None = None,
     ) -> str:
-        """Put an event into the inbox and return its id; ``changes`` are those of who sends it.
+        """Write an event to the inbox and return its id; ``changes`` is the writer of its sender.
 
-        Where an event of the given id is there, or was taken lately, nothing
-        happens. No lock is needed, and none is taken.
+        Nothing happens if an event of the given id exists or was popped recently. No lock is needed
+        or taken.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the event cannot be written.
         """
         name = event_id or message_files.new_id()
         if event_id:
@@ -367,14 +367,14 @@ class Inbox:
         return name
 
     def waiting(self) -> list[Event]:
-        """Look at what lies there without a lock, and without having due plans delivered."""
+        """Return the events in the inbox, without the lock and without delivering due plans."""
         message_files.inside(self._root, self.folder)
         self._taken_names = reserved_names(self._root)
         read = [self._event(name) for name in message_files.listed(self.folder)]
         return [event for event in read if event is not None]
 
     def peek(self) -> list[Event]:
-        """Look at all events without taking them, the oldest first."""
+        """Return all events without popping them, oldest first."""
         if self._only_reads:
             return self.waiting()
         with self._lock():
@@ -387,12 +387,11 @@ class Inbox:
         kind: str | None = None,
         fits: Callable[[Event], bool] = lambda _: True,
     ) -> PoppedEvents:
-        """Take events, the oldest first; each is handed to exactly one caller.
+        """Pop events, oldest first; each is handed to exactly one caller.
 
-        ``remaining`` counts all events that stay, whatever their kind; files
-        that deliveries named are counted unread. The taking holds once
-        ``lease.settle()`` was called; a process that ends before that leaves
-        the events to the next taker.
+        ``remaining`` counts all events left, of any kind; files with a name made by a delivery are
+        counted without being read. The events are removed for good by ``lease.acknowledge()``; if
+        the process ends before, they are left for the next caller.
         """
         taken: list[Event] = []
         left = 0
@@ -411,15 +410,15 @@ class Inbox:
                         undoing.callback(lease.requeue_locked)
                     if lease.add(name):
                         taken.append(event)
-            if taken:  # else others took the files away by hand
+            if taken:  # otherwise the files were removed by others
                 undoing.pop_all()
         return PoppedEvents(taken, left, lease if taken else None)
 
     def pop_if_possible(self, count: int, kind: str | None) -> PoppedEvents:
-        """Take events as ``pop`` does; where nothing can be written, none if none is wanted.
+        """Pop events as ``pop`` does; if the vault cannot be written, return none if none match.
 
         Raises:
-            Unwritable: there are some, and they cannot be taken.
+            Unwritable: there are matching events, and they cannot be popped.
         """
         try:
             return self.pop(count, kind)
@@ -436,20 +435,21 @@ class Inbox:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the agent's lock; dead takers' events are back and due plans fired."""
+        """Hold the agent's lock, after putting back abandoned leases and delivering due plans."""
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
             self._taken_names = reserved_names(self._root)
             self.warnings = self._leases.requeue_abandoned()
             atomic.remove_stale_temp_files(self.folder)
-            self.warnings += self._due()  # where it fails, nothing may be taken: ``plans.firing``
+            self.warnings += self._due()  # on failure nothing may be popped: ``plans.fire``
             yield
 
     def _event(self, name: str) -> Event | None:
-        """Read a file of the inbox; what is no event is named in ``problems``.
+        """Read a file of the inbox; a file that is not an event is noted in ``warnings``.
 
-        So is a service that would pass for somebody; it is told as one without a name.
+        So is a service whose name could be mistaken for the user or an agent; it is shown as
+        unnamed.
         """
         path = self.folder / name
         letter = message_files.read_or_note(self._root, path, "an event", self.warnings)
@@ -467,9 +467,10 @@ class Inbox:
 
 
 def _event(letter: message_files.MessageFile) -> Event:
-    """Make an event of a file.
+    """Convert a message file to an event.
 
-    What has no type that memvault gives is a service's, named like the type or the file.
+    An event without a type that memvault defines is one of a service, named by the type or the
+    file.
     """
     given = str(letter.header.get("type") or SERVICE)
     kind = given if given in (PLAN, SPACE_MESSAGE, TALK) else SERVICE

@@ -1,10 +1,9 @@
-"""Letters: messages and events as small markdown files, one each, that only ever come and go.
+"""Message files: messages and events as small markdown files that are never changed.
 
-A letter's name begins with the moment it was written, so that names are in
-the order of time, and ends at random, so that two machines never choose the
-same one. A file that a person put there under another name is a letter too,
-of the moment that its header tells, or when it was last saved. Where its name
-was given away meanwhile, it gets another one that tells what it was.
+A file's name starts with the time of writing, so that names sort by time, and ends at random, so
+that two machines never choose the same one. A file that a person added under another name is a
+message file too, with the time in its header or else its modification time. If its name has been
+taken meanwhile, it gets another one that contains the original name.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _LONGEST_AGAIN = 180
-"""Bytes of a name that are kept in front of an id; file systems take 255."""
+"""Maximum length in bytes of the name before an id; file systems allow 255."""
 
 
 class MessageFile(NamedTuple):
-    """One file: the name without its ending, its header, its text.
+    """A message file: its name without suffix, its header and its text.
 
-    ``timestamp`` is the moment that the header tells, else when the file was saved.
+    ``timestamp`` is the time in the header, or else the modification time.
     """
 
     name: str
@@ -45,23 +44,23 @@ class MessageFile(NamedTuple):
 
 
 def new_id() -> str:
-    """Return a fresh name, later in order than any that this process made before."""
+    """Return a new name that sorts after any that this process made before."""
     return f"{clock.monotonic_now():{_STAMP}}-{clock.random_id(10)}"
 
 
 def is_id(name: str) -> bool:
-    """Say whether ``new_id`` can have made a name."""
+    """Return whether a name has the form of those made by ``new_id``."""
     return _ID.fullmatch(name) is not None
 
 
 def another(name: str) -> str:
-    """Return a fresh name for a letter whose own is taken."""
+    """Return a new name for a message file whose name is taken."""
     kept = os.fsencode(original(name))[:_LONGEST_AGAIN].decode("utf-8", "ignore")
     return f"{kept}-{new_id()}"
 
 
 def original(name: str) -> str:
-    """Return the name that a letter had before ``another``."""
+    """Return the name that a message file had before ``another``."""
     again = _AGAIN.fullmatch(name)
     return again[1] if again else name
 
@@ -69,9 +68,9 @@ def original(name: str) -> str:
 def write(
     folder: Path, name: str, header: Mapping[str, Any], text: str, changes: VaultWriter | None
 ) -> None:
-    """Write a new letter; errors as for ``atomic.create``.
+    """Create a message file; raises as ``atomic.create`` does.
 
-    Without ``changes`` nobody sent it, and nobody may take it back.
+    Without ``changes`` it has no sender, is not recorded in the journal, and cannot be undone.
     """
     file, data = folder / f"{name}.md", document.encode_new(header, text)
     if changes is None:
@@ -82,10 +81,10 @@ def write(
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the names of the letters in a folder, the oldest first; none where it is missing.
+    """Return the names of the message files in a folder, oldest first; none if it is missing.
 
-    The program's own names tell the moment; of all others the header does, or
-    when the file was last saved.
+    Names made by the program contain the time; for others it is the time in the header, or else the
+    modification time.
 
     Raises:
         StorageError: the folder cannot be read.
@@ -109,11 +108,11 @@ def _order(path: Path) -> str:
 
 
 def read(path: Path) -> MessageFile:
-    """Read a letter.
+    """Read a message file.
 
     Raises:
-        FileNotFoundError: it is gone, or no plain file.
-        ValueError: it is not a message; the text says why.
+        FileNotFoundError: it is missing, or not a regular file.
+        ValueError: it is not a message, for the reason in the error's text.
     """
     try:
         data = plain_files.read(path)
@@ -133,7 +132,7 @@ def read(path: Path) -> MessageFile:
 
 
 def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> MessageFile | None:
-    """Read a letter; None where it is gone, or none, which goes to the problems."""
+    """Read a message file; return None if it is missing or invalid, and note the latter."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)
@@ -143,17 +142,17 @@ def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> Mess
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """Return a letter's header; empty where it cannot be read."""
+    """Return a message file's header; empty if it cannot be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         return read(path).header
     return {}
 
 
 def checked_text(text: str, what: str = "message") -> str:
-    """Return a text as a letter keeps it.
+    """Return a text in the form that message files store.
 
     Raises:
-        UsageError: there is nothing in it.
+        UsageError: the text is empty.
     """
     plain = document.plain_text(text).strip("\n")
     if not plain.strip():
@@ -162,10 +161,10 @@ def checked_text(text: str, what: str = "message") -> str:
 
 
 def inside(root: Path, folder: Path) -> Path:
-    """Return a folder of the vault; it may not be there yet.
+    """Return a folder of the vault, which may not exist yet.
 
     Raises:
-        Refused: a part of the way to it, or itself, is a link or a file.
+        Refused: the folder or one of its parents is a link or a file.
     """
     paths.require_plain_folders(root, folder.relative_to(root).as_posix())
     return folder

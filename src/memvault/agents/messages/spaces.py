@@ -1,7 +1,7 @@
 """Spaces: folders of messages that several agents and the user share.
 
-``spaces/<space>/space.md`` names the space, ``members/`` holds a file for each
-member, ``messages/`` one for each message.
+``spaces/<space>/space.md`` names the space, ``members/`` has a file for each member, ``messages/``
+one for each message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
 
 
 class Message(NamedTuple):
-    """What a member said in a space."""
+    """A message that a member sent to a space."""
 
     message_id: str
     sender: str
@@ -41,17 +41,16 @@ class Message(NamedTuple):
 
 
 class Space(NamedTuple):
-    """A space: the name of its folder, and what people call it."""
+    """A space: the name of its folder, and the name shown to people."""
 
     space_id: str
     name: str
 
 
 class Spaces:
-    """The spaces of a vault as one participant sees them.
+    """The spaces of a vault, as seen by one participant.
 
-    ``problems`` names files that are no messages, and members that could not
-    be told of one.
+    ``warnings`` names files that are not messages, and members that could not be notified of one.
     """
 
     def __init__(self, changes: VaultWriter, me: Address) -> None:
@@ -61,10 +60,10 @@ class Spaces:
         self.warnings: list[str] = []
 
     def enter(self, given: str) -> Space:
-        """Enter a space, made where there is none, and become its member.
+        """Enter a space, created if missing, and become a member of it.
 
         Raises:
-            UsageError: it cannot be a space's name.
+            UsageError: the name is invalid.
         """
         space_id, me = self._id(given), str(self._me)
         with contextlib.suppress(FileExistsError):
@@ -83,7 +82,7 @@ class Spaces:
         """Return the space that this participant entered last on this machine.
 
         Raises:
-            Refused: none was entered.
+            Refused: it has not entered any.
         """
         try:
             space_id = plain_files.read(self._entered_file, STATE).decode().strip()
@@ -97,7 +96,7 @@ class Spaces:
         """Return an existing space by its id or name.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such space.
         """
         space_id = self._id(given)
         if not self._exists(space_id):
@@ -115,15 +114,15 @@ class Spaces:
         return [space for space in self.every() if me in self.members(space)]
 
     def every(self) -> list[Space]:
-        """Return the spaces of the vault, in the order of their ids."""
+        """Return the spaces of the vault, sorted by id."""
         ids = sorted(path.name for path in self._folder().glob("*/") if not path.is_symlink())
         return [self._named(space_id) for space_id in ids if self._exists(space_id)]
 
     def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
-        """Return ``limit`` messages, the oldest first, and how many there are in all.
+        """Return up to ``limit`` messages, oldest first, and the number of all messages.
 
-        ``offset`` leaves out that many of the newest, to page back. Files that
-        members' tools named are counted unread.
+        ``offset`` is the number of newest messages to leave out, for paging back. Files with a name
+        made by the program are counted without being read.
         """
         folder = self._folder(space.space_id, "messages")
         names = [
@@ -144,7 +143,7 @@ class Spaces:
         return found[::-1], len(names) - broken
 
     def _message(self, path: Path) -> Message | None:
-        """Read a message; one without a header was written by the user."""
+        """Read a message; one without a header is from the user."""
         letter = message_files.read_or_note(self._root, path, "a message", self.warnings)
         if letter is None:
             return None
@@ -155,11 +154,11 @@ class Spaces:
         return Message(letter.name, sender, kind, letter.text, letter.timestamp)
 
     def send(self, space: Space, text: str) -> Message:
-        """Put a message into a space, and an event into every other member's inbox.
+        """Write a message to a space, and an event to every other member's inbox.
 
         Raises:
             UsageError: the text is empty.
-            StorageError: the disk refused.
+            StorageError: the message cannot be written.
         """
         text = message_files.checked_text(text, "text")
         kind = "human" if self._me.agent == USER else "agent"
@@ -182,7 +181,7 @@ class Spaces:
         return message
 
     def members(self, space: Space) -> list[str]:
-        """Name the members: by their file's header, or by its name where it says none."""
+        """Return the names of the members, from their files' headers or else the file names."""
         folder = self._folder(space.space_id, "members")
         names = message_files.listed(folder)
         agents = [(name, message_files.header_of(folder / name).get("agent")) for name in names]
@@ -192,15 +191,14 @@ class Spaces:
         return Space(space_id, self._name(space_id) or space_id)
 
     def _name(self, space_id: str) -> str:
-        """Return the name that a space's file gives it; empty where it gives none."""
+        """Return the name in a space's file; empty if it has none."""
         header = message_files.header_of(self._folder(space_id) / "space.md")
         return str(header.get("name") or "")
 
     def _id(self, given: str) -> str:
-        """Return the folder's name for what a caller calls a space.
+        """Return the folder name for a caller's name of a space.
 
-        Where another space has that folder, such as C# for C++, a digest of
-        the name tells the two apart.
+        If another space has that folder, such as C# and C++, a hash of the name distinguishes them.
         """
         plain = given.strip()
         if plain[:1].isalnum() and self._exists(plain):
@@ -219,7 +217,7 @@ class Spaces:
         return other if name and _spelling(name) != _spelling(plain) else space_id
 
     def _exists(self, space_id: str) -> bool:
-        """Say whether there is a space of that id; errors as for ``inside``."""
+        """Return whether a space of that id exists; raises as ``message_files.inside`` does."""
         return paths.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
@@ -231,6 +229,6 @@ class Spaces:
 
 
 def _spelling(name: str) -> str:
-    """Return a space's name without what people write now in one way and now in another."""
+    """Return a space's name ignoring variations in case, spaces, hyphens and underscores."""
     folded = normalize("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()

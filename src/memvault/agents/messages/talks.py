@@ -1,4 +1,4 @@
-"""Talk: messages from one participant to another, each with a number to answer to."""
+"""Talks: messages from one participant to another, each with a number to reply to."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _BEGINNING = 1_767_225_600_000
-"""The first moment of 2026 in milliseconds: talkIds count from there, to stay short."""
+"""The start of 2026 in milliseconds; talkIds count from there, to stay short."""
 _WRAP = 2**53
-"""No talkId reaches this: JSON readers count in floating point. After it they begin at 1."""
+"""TalkIds stay below this, since JSON parsers use floating point; after it they restart at 1."""
 _KEPT = 1_000
 _LARGEST_LOG = 4 * 1024 * 1024
 
 
 class TalkLog:
-    """What one participant said to others and heard from them, as far as this machine knows."""
+    """The talks that one participant sent and received, as far as recorded on this machine."""
 
     def __init__(self, changes: VaultWriter, me: Address) -> None:
         self._changes = changes
@@ -44,7 +44,7 @@ class TalkLog:
 
         Raises:
             UsageError: the message is empty.
-            StorageError: the disk refused.
+            StorageError: the message cannot be written.
         """
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
@@ -56,7 +56,7 @@ class TalkLog:
         return talk_id
 
     def answer(self, talk_id: int, message: str, inbox: Inbox) -> int:
-        """Answer whoever sent a talkId to this participant; return the answer's own talkId.
+        """Reply to the sender of a talkId to this participant, and return the reply's own talkId.
 
         Raises:
             NotFound: no such talk was received.
@@ -70,7 +70,7 @@ class TalkLog:
         return self.send(sender, message, talk_id)
 
     def record_received(self, events: Iterable[Event]) -> None:
-        """Keep in mind who sent which talkId, so that it can be answered."""
+        """Record the senders of received talks, so that these can be answered."""
         talks = [
             (number, str(event.data.get("from", "")))
             for event in events
@@ -80,10 +80,9 @@ class TalkLog:
             self._note("heard", talks)
 
     def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
-        """Say whether this participant sent a message to another one before.
+        """Return whether this participant has sent a message to another one.
 
-        With a talkId, whether that one; what was sent longer ago than the
-        record goes back counts as sent.
+        With a talkId, return whether it was that one; a talk older than the record counts as sent.
         """
         sent = self._record()["sent"]
         numbers = [number for number, name in sent if name == str(other)]
@@ -91,17 +90,17 @@ class TalkLog:
         return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
 
     def log(self, severity: str, message: str) -> int:
-        """Append to this participant's log, secrets masked, and return the line's talkId.
+        """Append a line to this participant's log, with secrets masked, and return its talkId.
 
         Raises:
-            Refused: the log is a link, or no file.
-            StorageError: the disk refused.
+            Refused: the log is a link, or not a regular file.
+            StorageError: the line cannot be written.
         """
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
         told = detector.masked(text)
         line = {"time": clock.iso(), "severity": severity, "message": told, "talkId": talk_id}
-        data = sanitize.safe_json(line).encode()  # people read it with tail
+        data = sanitize.safe_json(line).encode()  # people read the log with tail
         path = self._me.private(self._root) / "log.jsonl"
         with agent_lock(self._root, self._me), atomic.map_os_errors(path):
             if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
@@ -124,7 +123,7 @@ class TalkLog:
             talks = [*record[which], *talks]
             early, late = talks[:-_KEPT], talks[-_KEPT:]
             recent = {name for _, name in late}
-            # Whom it talked to once, it may wait for.
+            # The participant may wait for any other it has ever sent a talk to.
             last = {
                 name: number for number, name in early if which == "sent" and name not in recent
             }
@@ -133,7 +132,7 @@ class TalkLog:
             atomic.write(path, json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
-        """Return the record; one that is missing or damaged is empty."""
+        """Return the record; an empty one if it is missing or damaged."""
         found: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
         with contextlib.suppress(
             OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
@@ -146,10 +145,10 @@ class TalkLog:
 
 
 def next_id(root: Path) -> int:
-    """Return a talkId: never 0, and above all that were given in this vault on this machine.
+    """Return a new talkId, never 0 and greater than all earlier ones of this vault and machine.
 
-    It is the time in milliseconds since 2026, and is past when it is returned: the
-    next one is above it even if the record of the last one was deleted in between.
+    It is the time in milliseconds since 2026, and is in the past when returned: the next one is
+    greater even if the record of the last one was deleted in between.
     """
     folder = private_folder(root)
     path = folder / "talk-id"

@@ -1,4 +1,4 @@
-"""Waiting for the first of several events, without a lock held and without work done."""
+"""Wait for the first of several events, without holding a lock and without busy work."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _POLL = 0.2
 _AT_LEAST = 5.0
-"""Seconds that a sleep takes at most: some network file systems tell nothing, and what a
-taker left that was killed shows in no folder that is watched."""
+"""Maximum seconds of one sleep: some network file systems send no notifications, and leases left by
+killed processes are not in a watched folder."""
 
 
 class PollingWatcher:
-    """Looks at the folder five times a second."""
+    """A watcher that lists the folder five times a second."""
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class PollingWatcher:
         self._seen = _state(folder)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a listing differs, someone notifies the condition, or the time is over."""
+        """Sleep until the listing changes, the condition is notified, or the time is over."""
         seconds = min(seconds, _AT_LEAST)
         while seconds > 0:
             woken = self._turn.wait(min(seconds, _POLL))
@@ -45,11 +45,11 @@ class PollingWatcher:
                 return
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as nothing is open."""
 
 
 class FolderWatcher:
-    """Is told of changes by the operating system; polls from where that stops working."""
+    """A watcher notified by the operating system, which falls back to polling if that fails."""
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
         self._folder = folder
@@ -62,23 +62,24 @@ class FolderWatcher:
         self._start()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until the system says that a file came or changed, or the time is over."""
+        """Sleep until the system reports a new or changed file, or the time is over."""
         if self._instead is not None:
             self._instead.sleep(seconds)
             return
         if not self._changed and self._inode == _inode(self._folder):
             self._turn.wait(min(seconds, _AT_LEAST))
         self._changed = False
-        # Made anew, as by git, perhaps with the same inode: the old one tells nothing more.
+        # If the folder was recreated, as by git, perhaps with the same inode, the old watch is
+        # dead.
         if self._gone or self._inode != _inode(self._folder):
             self.close()
             try:
                 self._start()
-            except Exception:  # whatever watchdog meets; what came since wakes at once
+            except Exception:  # any error of watchdog; changes since then end the first sleep
                 self._instead = PollingWatcher(self._folder, self._turn)
 
     def close(self) -> None:
-        """Stop the observer, without waiting for its threads: one may want the condition."""
+        """Stop the observer, without waiting for its threads, as one may need the condition."""
         if self._observer is not None:
             threading.Thread(target=self._observer.stop, daemon=True).start()
             self._observer = None
@@ -106,7 +107,7 @@ class FolderWatcher:
         self._gone = False
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
-        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # silence its log
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True
@@ -124,16 +125,16 @@ class FolderWatcher:
 
 
 Waker = PollingWatcher | FolderWatcher
-"""Something that sleeps until files of a folder may have changed.
+"""A watcher whose ``sleep`` ends when files in a folder may have changed.
 
-What changed since it was made wakes its first sleep.
+A change since it was created ends its first sleep.
 """
 
 
 def waker(folder: Path, turn: threading.Condition) -> Waker:
-    """Return a waker for a folder: told by the system, or polling where that does not work."""
+    """Return a watcher for a folder: notified by the system, or polling if that fails."""
     if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
-        # Whatever watchdog meets: no more watches, no such file system.
+        # Any error of watchdog: no more watches, an unsupported file system.
         with contextlib.suppress(Exception):
             return FolderWatcher(folder, turn)
     return PollingWatcher(folder, turn)
@@ -157,11 +158,11 @@ def _inode(folder: Path) -> int:
 
 _SHORTEST = 0.01
 _STUCK = 5.0
-"""Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
+"""Seconds to sleep if a plan is still due after a read, since it cannot run now."""
 
 
 class EventPattern(NamedTuple):
-    """An event to wait for; ``talk_id`` is 0 where any will do."""
+    """An event to wait for; with ``talk_id`` 0, any talk matches."""
 
     kind: str
     parameter: str = ""
@@ -172,10 +173,10 @@ class EventPattern(NamedTuple):
         return f"{self.kind.lower()}{':' if self.parameter else ''}{self.parameter}{tail}"
 
     def checked(self) -> EventPattern:
-        """Return it with its parameter in the one spelling that is compared.
+        """Return the pattern with its parameter in the normal form used for comparison.
 
         Raises:
-            UsageError: the parameter does not fit the kind.
+            UsageError: the parameter is not valid for the kind.
         """
         if self.kind == "User":
             if self.parameter:
@@ -193,13 +194,13 @@ class EventPattern(NamedTuple):
 
     @property
     def sender(self) -> Address | None:
-        """Whose talk is waited for, if it is talk."""
+        """The sender whose talk is waited for, or None if it is another kind."""
         if self.kind == "User":
             return Address(USER)
         return address(self.parameter) if self.kind == "Agent" else None
 
     def fits(self, event: Event) -> bool:
-        """Say whether an event of the inbox is the one."""
+        """Return whether an event of the inbox matches."""
         if self.kind == "Hook":
             return event.kind == SERVICE and str(event.data.get("name", "")) == self.parameter
         if self.sender is None or event.kind != TALK:
@@ -211,7 +212,7 @@ class EventPattern(NamedTuple):
 
 
 class WaitResult(NamedTuple):
-    """What ended a wait: an event of the inbox, taken, or the passing of time."""
+    """The end of a wait: an event popped from the inbox, or the passing of time."""
 
     wanted: EventPattern
     popped: PoppedEvents
@@ -226,17 +227,16 @@ def wait(
     timeout: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> WaitResult:
-    """Wait until one of the events happens, take exactly it, and return it.
+    """Wait until one of the events happens, and pop and return exactly that one.
 
-    The lock of ``turn``, which the caller holds, is free while nothing happens;
-    the agent's own is only held for each look. An event that is there already
-    ends the wait at once. Where ``stopped`` says so after ``turn`` was notified,
-    it ends too, and nothing is taken.
+    The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
+    held only for each read. An event that is in the inbox already ends the wait at once. If
+    ``stopped`` is true after ``turn`` was notified, the wait ends too, and nothing is popped.
 
     Raises:
-        Refused: an answer is waited for from one who was not talked to, or to
-            a talk that was none.
-        TimedOut: nothing happened in time, or before it was stopped.
+        Refused: a reply is waited for from a participant that got no talk, or to a talk that was
+            not sent to it.
+        TimedOut: nothing happened in time, or before the wait was stopped.
     """
     for entry in wanted:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
@@ -273,8 +273,8 @@ def wait(
                 )
             if sleeper is None:
                 sleeper = waker(inbox.folder, turn)
-                continue  # look again for what came before it watched
-            due = inbox.next_due()  # a plan that came due since the look runs at the next
+                continue  # read again for events from before it watched
+            due = inbox.next_due()  # a plan that has come due since the read runs at the next one
             pause = due if due > 0 else _STUCK if stuck else _SHORTEST
             stuck = due <= 0
             sleeper.sleep(max(_SHORTEST, min(until - passed, deadline - passed, pause)))

@@ -1,7 +1,7 @@
-"""Plans: their files, when they run, and how they fire.
+"""Plans: their files, their schedules, and the delivery of due runs.
 
-``agenda`` works out from file and record how each plan stands. ``firing`` runs
-under the agent's lock, when someone looks for events: what is due is entered in
-the record together with the next run, then delivered under ids made of plan and
-moment, then crossed out. So each run is delivered exactly once.
+``plans`` computes the status of each plan from its file and record, and delivers due runs under the
+agent's lock whenever its events are read: due runs are saved in the record together with the next
+run, then delivered under ids derived from plan and time, then removed from the record. Each run is
+therefore delivered exactly once. ``schedule`` computes when plans are due.
 """

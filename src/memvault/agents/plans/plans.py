@@ -1,20 +1,18 @@
-"""Plans that are due become events, each run exactly once, without a daemon.
+"""Deliver due plans as events, each run exactly once, without a daemon.
 
-Whoever looks for events holds the agent's lock, fires what is due, and only
-then takes events out of the inbox, all within one hold of the lock. The runs
-that are due are first entered in this machine's record (``state``) as
-``pending``, together with when their plans are due next; then their events are
-delivered; then ``pending`` is taken away. A process may be killed between any
-two of these steps, and the next one that looks completes what is pending:
+A reader of events holds the agent's lock, delivers due runs, and only then removes events from the
+inbox, all while holding the lock. The due runs are first saved in this machine's record as
+``pending``, together with the next due time of their plans; then their events are delivered; then
+``pending`` is removed. If a process is killed between any two of these steps, the next reader
+completes what is pending:
 
 - killed before the event was written: it is delivered now, so no run is lost;
-- killed after: delivering does nothing, because an event of that id is still
-  in the inbox. It cannot have been taken out already: whoever takes events out
-  has fired before under the same lock, which clears every ``pending`` or
-  raises, and then takes nothing out.
+- killed after: delivering does nothing, because an event of that id is still in the inbox. It
+  cannot have been removed already: a reader that removes events has completed the runs before under
+  the same lock, which clears every ``pending`` or raises, and then removes nothing.
 
-An event is made of nothing but the plan and its moment, so that two machines
-that run the same plan write the same file, which git merges.
+An event is derived from the plan and its due time only, so that two machines that run the same plan
+write the same file, which git merges.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
 
 
 class Plan(NamedTuple):
-    """A plan as its file says; ``since`` is the moment that a delay came to."""
+    """A plan as stored in its file; ``due_at`` is the due time computed from a delay."""
 
     id: str
     name: str
@@ -56,14 +54,14 @@ class Plan(NamedTuple):
 
     @property
     def once(self) -> bool:
-        """Say whether it runs a single time."""
+        """Whether it runs only once."""
         return self.schedule.kind != "cron"
 
 
 def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[str]]:
-    """Return every plan in the order of ids, and what to say of broken files.
+    """Return every plan sorted by id, and notes about skipped files.
 
-    Errors as for ``Entries.read``.
+    Raises as ``AgentFileStore.read`` does.
     """
     found = entries_of(store, address).read()
     plans, notes = [], found.notes
@@ -78,20 +76,20 @@ def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[st
 
 
 def entries_of(store: MemoryStore, address: Address) -> AgentFileStore:
-    """Return the folder of an agent's plans."""
+    """Return the store of an agent's plan files."""
     return AgentFileStore(store, address, "plans", "id")
 
 
 def name_of(entry: AgentFile) -> str:
-    """Return a plan's name, which is the file's where the header says none."""
+    """Return a plan's name; that of the file if the header has none."""
     return normal(str(entry.header.get("name") or entry.name))
 
 
 def read(entry: AgentFile) -> Plan:
-    """Make a plan of a file.
+    """Parse a plan from its file.
 
     Raises:
-        UsageError: it has no schedule, several, or one that makes no sense.
+        UsageError: it has no schedule, several, or an invalid one.
     """
     header = entry.header
     given = [Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None]
@@ -113,7 +111,7 @@ _NAME = "plans.json"
 
 
 class PendingRun(NamedTuple):
-    """A run on its way to the inbox: its event's id, its moment, and what the event says."""
+    """A run to be delivered: the id of its event, its due time, and the event's data."""
 
     event_id: str
     at: datetime
@@ -123,9 +121,9 @@ class PendingRun(NamedTuple):
 class RunRecord(NamedTuple):
     """The runs of one plan.
 
-    ``basis`` is the schedule that ``next_run`` was worked out from, and what
-    ``last_run`` was a run of. ``marked`` says that the file tells of the
-    plan's end: if it does not any more, a person wants another run.
+    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``marked`` is whether
+    the file records the end of the plan: if its status is then changed back, the user wants another
+    run.
     """
 
     schedule_key: str
@@ -136,7 +134,7 @@ class RunRecord(NamedTuple):
 
 
 def load(folder: Path) -> dict[str, RunRecord]:
-    """Return the records by the plans' ids; what is missing or damaged is left out."""
+    """Load the records by plan id; missing or damaged ones are left out."""
     found: dict[str, RunRecord] = {}
     with contextlib.suppress(
         OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
@@ -148,10 +146,10 @@ def load(folder: Path) -> dict[str, RunRecord]:
 
 
 def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
-    """Keep the records. The caller holds the agent's lock.
+    """Save the records. The caller holds the agent's lock.
 
     Raises:
-        StorageError: the disk refused.
+        StorageError: the file cannot be written.
     """
     plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
     text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
@@ -184,12 +182,12 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
 
 
 _TOO_LATE = timedelta(days=7)
-"""A moment further back is a mistake when it is asked for, and has passed when it is found."""
+"""How long ago a one-shot time may be: beyond that it is refused when set, or has expired."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class PlanRequest(NamedTuple):
-    """A plan as a caller asks for it."""
+    """A plan to set."""
 
     name: str
     instruction: str
@@ -197,9 +195,9 @@ class PlanRequest(NamedTuple):
 
 
 class PlanStatus(NamedTuple):
-    """How a plan stands at some moment; ``status`` may be ahead of what its file says.
+    """The state of a plan at a given time; ``status`` may be newer than the one in its file.
 
-    ``basis`` is what the next run follows from.
+    ``schedule_key`` identifies the schedule of the next run.
     """
 
     plan: Plan
@@ -210,18 +208,17 @@ class PlanStatus(NamedTuple):
 
     @property
     def record(self) -> RunRecord:
-        """What is to be kept of it."""
+        """The record to save for the plan."""
         ended = self.status != ACTIVE and self.plan.status == self.status
         return RunRecord(self.schedule_key, self.next_run, self.last_run, marked=ended)
 
 
 def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
-    """Work out how a plan stands.
+    """Compute the status of a plan.
 
-    What is recorded counts as long as the schedule is the one that it was
-    recorded for. Another schedule, or an end taken back in the file, begins
-    anew from now. A one-shot's moment that had passed more than a week before
-    anyone looked is not made up for.
+    The record counts while the schedule is the one it was made for. With another schedule, or if
+    the end of the plan was undone in the file, the plan starts again from now. A one-shot time that
+    had passed by more than a week when first checked has expired.
     """
     basis = _basis(plan, zone)
     known = record if record is not None and record.schedule_key == basis else None
@@ -235,7 +232,7 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     if plan.once and last is not None:
         if known is None or not known.marked:
             return PlanStatus(plan, COMPLETED, None, last, basis)
-        first, last = None, None  # a person made it active again
+        first, last = None, None  # the user made it active again
     first = first or plan.schedule.first(now, zone)
     if first is None or (plan.once and first < now - _TOO_LATE):
         return PlanStatus(plan, EXPIRED, None, last, basis)
@@ -245,9 +242,9 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
 def list_plans(
     store: MemoryStore, address: Address, now: datetime, zone: tzinfo
 ) -> tuple[list[PlanStatus], list[str]]:
-    """Return how every plan stands, the next due first, and what to say of broken files.
+    """Return the status of every plan, next due first, and notes about skipped files.
 
-    Errors as for ``Entries.read``.
+    Raises as ``AgentFileStore.read`` does.
     """
     found, notes = all_plans(store, address)
     records = load(address.private(store.root))
@@ -260,14 +257,13 @@ def list_plans(
 def put(
     store: MemoryStore, address: Address, wanted: Iterable[PlanRequest], now: datetime, zone: tzinfo
 ) -> list[PlanStatus]:
-    """Set plans, over those of the same name; return how they stand now.
+    """Set plans, replacing those of the same name, and return their status.
 
-    All are checked before the first is written. An agent may set the plans that
-    it has whenever it begins: that neither skips a run that is due nor repeats
-    one that was. The caller holds the agent's lock.
+    All are checked before the first is written. An agent may set its existing plans at every start:
+    that neither skips a due run nor repeats an earlier one. The caller holds the agent's lock.
 
     Raises:
-        UsageError: a plan makes no sense; nothing is written then.
+        UsageError: a plan is invalid; nothing is written.
     """
     folder = private(store.root, address)
     records = load(folder)
@@ -297,7 +293,7 @@ def put(
 
 
 def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
-    """Take plans away by their ids or exact names; return those that were not there.
+    """Delete plans by id or exact name, and return those that were missing.
 
     The caller holds the agent's lock.
     """
@@ -318,7 +314,7 @@ def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) ->
 def _lines(
     wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the lines of a plan's header; errors as for ``put``."""
+    """Return the header values of a plan; raises as ``put`` does."""
     if not wanted.instruction.strip():
         raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
     schedule = wanted.schedule
@@ -348,7 +344,7 @@ def _lines(
 
 
 def _basis(plan: Plan, zone: tzinfo) -> str:
-    """Return what the next run follows from."""
+    """Return the key of a plan's schedule, from which the next run follows."""
     text = plan.schedule.text
     if plan.once:
         return f"{text} {clock.iso(plan.due_at)}" if plan.due_at else text
@@ -356,14 +352,14 @@ def _basis(plan: Plan, zone: tzinfo) -> str:
 
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
-"""Writes an event under its id; does nothing where there is one of that id."""
+"""A function that writes an event under an id, unless an event of that id exists."""
 _LONGEST_ID = 60
 
 
 def inbox(
     store: MemoryStore, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
 ) -> Inbox:
-    """Return an agent's inbox, into which its plans are fired whenever someone looks."""
+    """Return an agent's inbox, to which its due plans are delivered before each read."""
 
     def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
         box.deliver(PLAN, data, name, clock.iso(at))
@@ -380,9 +376,9 @@ def inbox(
 
 
 def due(stand: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
-    """Return the moment that a plan is due for, if any, and how it stands after that run.
+    """Return the time for which a plan is due, if it is, and its status after that run.
 
-    Missed runs of a cron line are one, for the latest moment.
+    Missed runs of a cron line are merged into one, for the latest time.
     """
     at = stand.next_run
     if stand.status != ACTIVE or at is None or at > now:
@@ -400,23 +396,23 @@ def due(stand: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanS
 def fire(
     store: MemoryStore, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
 ) -> list[str]:
-    """Deliver an event for every plan that is due; return what to say of plans that cannot run.
+    """Deliver an event for every due plan, and return notes about plans that cannot run.
 
     The caller holds the agent's lock.
 
     Raises:
-        MemvaultError: a run was begun and could not be completed; no event may
-            be taken out of the inbox then.
+        MemvaultError: a pending run could not be completed; no event may be removed from the inbox
+            then.
     """
     folder = private(store.root, address)
     records = load(folder)
-    _complete(folder, records, deliver)  # of a look that was cut off
+    _complete(folder, records, deliver)  # of a call that was interrupted
     try:
         plans, notes = all_plans(store, address)
     except MemvaultError as error:
         return [f"no plan runs: {error.message}"]
     stands = []
-    # What is known of a plan whose file cannot be read just now is kept.
+    # Keep the records of plans whose files cannot be read now.
     entered = dict(records) if notes else {}
     for plan in plans:
         stand = plan_status(plan, records.get(plan.id), now, zone)
@@ -438,7 +434,7 @@ def fire(
 def next_due(
     store: MemoryStore, address: Address, zone: tzinfo, now: datetime | None = None
 ) -> datetime | None:
-    """Return when the next plan is due, or None; it may be past where an event cannot be written.
+    """Return when the next plan is due, or None; in the past if its event cannot be written.
 
     Plans that cannot be read are left out.
     """
@@ -453,7 +449,7 @@ def next_due(
 
 
 def event_id(plan_id: str, at: datetime) -> str:
-    """Return the id of a run's event, which can be a file's name."""
+    """Return the id of a run's event, valid as a file name."""
     name = paths.slug(plan_id, _LONGEST_ID)
     if name != plan_id:
         name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
@@ -471,7 +467,7 @@ def _pending(plan: Plan, at: datetime) -> PendingRun:
 
 
 def _complete(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
-    """Deliver the events of runs that are entered, and strike the entries out; else raise."""
+    """Deliver the pending runs and remove them from the records; raise if that fails."""
     begun = {name: record.pending for name, record in records.items() if record.pending}
     for pending in begun.values():
         deliver(pending.event_id, pending.at, pending.data)
@@ -483,9 +479,10 @@ def _complete(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> 
 def _mark(
     entries: AgentFileStore, stands: list[PlanStatus], records: dict[str, RunRecord]
 ) -> list[str]:
-    """Let files say which plans have ended, or go on again, to people and to other machines.
+    """Write to files which plans have ended or started again, for people and other machines.
 
-    Records tell whose files do now; returns what to say of the others.
+    Updates ``marked`` in the records of these plans, and returns notes about files that could not
+    be written.
     """
     notes = []
     for plan, status, *_ in stands:
@@ -494,7 +491,7 @@ def _mark(
                 entries.update_header(plan.entry, {"status": status})
                 records[plan.id] = records[plan.id]._replace(marked=True)
             except (Conflict, Refused):
-                pass  # a person is just changing it, or wrote a header that cannot be patched
+                pass  # the user is changing it now, or its header cannot be patched
             except MemvaultError as error:
                 notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
     return notes

@@ -1,9 +1,8 @@
-"""When plans are due: cron lines, delays in words, and moments; the one home of cronsim.
+"""Schedules of plans: cron lines, delays and times. Only this module uses cronsim.
 
-A cron line means wall-clock time in the vault's zone. As in Debian's cron, a
-time of day that a change to summer time skips comes right after the gap, one
-that comes twice runs the first time, and a line with a star for minute or
-hour runs whenever real time matches.
+A cron line is in wall-clock time of the vault's time zone. As in Debian's cron, a time of day
+skipped by a change to summer time runs directly after the gap, one that occurs twice runs the first
+time, and a line with a star for minute or hour runs whenever real time matches.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)
 _LONGEST_DELAY = 3_660 * 86_400
 _LONGEST_CRON = 200
 _OVERLAP = timedelta(hours=3)
-"""More than any zone sets its clocks back by today."""
+"""Longer than any time zone sets its clocks back today."""
 _MOST_TICKS = 2_000
-"""Steps of a search at most; a line that matches once in years takes 400."""
+"""Maximum number of steps of a search; a line that matches once in years takes 400."""
 _INSTANT = timedelta(microseconds=1)
 
 
 class Schedule(NamedTuple):
-    """A plan's one schedule: which of ``KINDS``, and how it is written."""
+    """The schedule of a plan: its kind, one of ``KINDS``, and its text."""
 
     kind: str
     text: str
 
     def check(self) -> None:
-        """Check that it can be read.
+        """Check that the schedule is valid.
 
         Raises:
-            UsageError: it makes no sense.
+            UsageError: it is not.
         """
         if self.kind == "cron":
             _line(self.text)
@@ -55,9 +54,9 @@ class Schedule(NamedTuple):
             self.first(clock.now(), UTC)
 
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
-        """Return when it is due for the first time, seen from now; None if never.
+        """Return when it is first due, as of ``now``; None if never.
 
-        Errors as for ``check``.
+        Raises as ``check`` does.
         """
         if self.kind == "cron":
             return next_after(self.text, now, zone)
@@ -67,7 +66,7 @@ class Schedule(NamedTuple):
 
 
 def only_schedule(plan: str, **given: str | None) -> Schedule:
-    """Return the one schedule that is given for a plan, each under its kind.
+    """Return the only schedule given for a plan; ``given`` has their texts by kind.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -83,37 +82,37 @@ def only_schedule(plan: str, **given: str | None) -> Schedule:
 
 
 def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
-    """Return a cron line's first moment after another one, in UTC; None if there is none.
+    """Return a cron line's first time after another one, in UTC; None if there is none.
 
     Raises:
-        UsageError: it is no cron line.
+        UsageError: the cron line is invalid.
     """
     try:
-        # In the hour that comes twice the library begins with the first pass, which is over.
+        # In the hour that occurs twice, cronsim starts with the first pass, which is over.
         found = next(
             (utc for at in _moments(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
         )
     except (OverflowError, ValueError):
-        return None  # beyond the last year
-    # Where a clock goes back by less than an hour the library steps over a run, which it
-    # does find looking back.
+        return None  # beyond the maximum year
+    # If a clock goes back by less than an hour, cronsim skips a run that it does find when
+    # searching backwards.
     while found and (earlier := latest(cron, found - _INSTANT, zone)) and earlier > after:
         found = earlier
     return found
 
 
 def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
-    """Return a cron line's last moment that is not after ``until``; errors as above."""
+    """Return a cron line's last time not after ``until``; raises as ``next_after`` does."""
     try:
-        # Begun past the hour that comes twice: seen from its second pass, the library
-        # does not find what was in the first.
+        # Start after the hour that occurs twice: from its second pass, cronsim does not find runs
+        # in the first.
         start = until + _OVERLAP
         backwards = _moments(cron, start, zone, reverse=True)
         found = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
         if found is None:
             return None
-        # Where a clock goes forward by less than an hour the library steps over a run, which
-        # it does find looking forward.
+        # If a clock goes forward by less than an hour, cronsim skips a run that it does find when
+        # searching forwards.
         for at in _moments(cron, found, zone):
             if (utc := at.astimezone(UTC)) > until:
                 break
@@ -129,9 +128,10 @@ def _moments(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) ->
 
 @cache
 def _bounded() -> type[CronSim]:
-    """Return the library's search with an end.
+    """Return a subclass of cronsim's search with a limited number of steps.
 
-    Looking back it never gets past a day that a zone left out, such as 30 December 2011 in Apia.
+    Searching backwards, it never gets past a day that a time zone left out, such as 30 December
+    2011 in Apia.
     """
     from cronsim import CronSim
 
@@ -139,7 +139,7 @@ def _bounded() -> type[CronSim]:
         ticks = 0
 
         def tick(self, seconds: int = 1) -> None:
-            """Go on a little, but not for ever."""
+            """Advance the search by one step, up to a limit."""
             self.ticks += 1
             if self.ticks > _MOST_TICKS:
                 raise OverflowError("the search for a run has no end")
@@ -150,7 +150,7 @@ def _bounded() -> type[CronSim]:
 
 @lru_cache(maxsize=256)
 def _line(cron: str) -> str:
-    """Return a cron line with single blanks, if it is one."""
+    """Return a cron line with single spaces, after checking it."""
     from cronsim import CronSim, CronSimError
 
     line = " ".join(cron.split())
@@ -175,7 +175,7 @@ def _line(cron: str) -> str:
 
 
 def delay(text: str) -> timedelta:
-    """Read a delay such as ``2 hours``, ``90 seconds``, ``1h30m`` or ``1 day and 2 hours``.
+    """Parse a delay such as ``2 hours``, ``90 seconds``, ``1h30m`` or ``1 day and 2 hours``.
 
     Raises:
         UsageError: it is invalid, not positive, or longer than ten years.
@@ -197,7 +197,7 @@ def delay(text: str) -> timedelta:
 
 
 def moment(text: str, zone: tzinfo) -> datetime:
-    """Read an ISO 8601 date or time, in the vault's zone where it names none.
+    """Parse an ISO 8601 date or time; without an offset it is in the vault's time zone.
 
     Raises:
         UsageError: it is neither.
