@@ -1,8 +1,8 @@
-"""Anthropic's memory tool over a vault: what Claude writes below ``/memories`` are memories.
+"""Anthropic's memory tool over a vault: files that Claude writes to ``/memories`` are memories.
 
-``VaultMemoryTool`` and ``AsyncVaultMemoryTool`` are for the tool runners of the
-official SDK, which the extra ``memvault[anthropic]`` installs. ``files`` does what
-the tool's six commands say; ``adapter`` is the only home of the SDK.
+``VaultMemoryTool`` and ``AsyncVaultMemoryTool`` are for the tool runners of the official SDK,
+which the extra ``memvault[anthropic]`` installs. ``memory_tool`` implements the tool's six
+commands; ``adapter`` is the only module that imports the SDK.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["AsyncVaultMemoryTool", "VaultMemoryTool"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the SDK when one of the two classes is asked for."""
+    """Load the SDK on the first access to one of the two classes."""
     if name not in __all__:
         raise AttributeError(name)
     from memvault.anthropic import adapter

@@ -1,4 +1,4 @@
-"""The memory tool for the SDK's tool runners: its types on one side, ``files`` on the other."""
+"""The memory tool for the SDK's tool runners, an adapter from its types to ``memory_tool``."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from memvault.errors import MemvaultError
 class VaultMemoryTool(BetaAbstractMemoryTool):
     """Anthropic's memory tool, type ``memory_20250818``, over a vault.
 
-    ``vault`` is its folder, found as the command line finds it if not given.
-    ``/memories`` is ``folder`` in it, or with an empty one the whole vault.
-    ``agent`` is who the log says has written, ``memory_type`` the type of new
-    memories. Each command is one change, which ``memvault undo`` takes back.
+    ``vault`` is the vault's folder, by default the one that the command line finds.
+    ``/memories`` is ``folder`` in the vault; an empty one is the whole vault.
+    ``agent`` is the author of changes in the log, ``memory_type`` the type of new
+    memories. Each command is one change set, which ``memvault undo`` reverts.
 
     Raises:
         memvault.errors.VaultNotFound: there is no vault.
-        memvault.errors.UsageError: the folder, agent or type cannot be one.
+        memvault.errors.UsageError: the folder, agent or type is invalid.
     """
 
     def __init__(
@@ -53,36 +53,36 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return a file's lines, or what a folder holds."""
+        """Return the numbered lines of a file, or the listing of a folder."""
         return _run(self._files, command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Write a new memory."""
+        """Create a memory."""
         return _run(self._files, command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that a memory has once."""
+        """Replace a text that occurs exactly once in a memory."""
         return _run(self._files, command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text behind a line of a memory."""
+        """Insert a text after a line of a memory."""
         return _run(self._files, command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a memory, or all in a folder, to the trash."""
+        """Move a memory, or all memories in a folder, to the trash."""
         return _run(self._files, command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a memory, or a folder, another path."""
+        """Move a memory or a folder to another path."""
         return _run(self._files, command)
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close open files."""
         self._files.close()
 
 
 class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for the asynchronous client; the vault is read and written in a thread."""
+    """``VaultMemoryTool`` for the asynchronous client; it accesses the vault in a thread."""
 
     def __init__(
         self,
@@ -97,31 +97,31 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return a file's lines, or what a folder holds."""
+        """Return the numbered lines of a file, or the listing of a folder."""
         return await self._run(command)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Write a new memory."""
+        """Create a memory."""
         return await self._run(command)
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that a memory has once."""
+        """Replace a text that occurs exactly once in a memory."""
         return await self._run(command)
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text behind a line of a memory."""
+        """Insert a text after a line of a memory."""
         return await self._run(command)
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a memory, or all in a folder, to the trash."""
+        """Move a memory, or all memories in a folder, to the trash."""
         return await self._run(command)
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a memory, or a folder, another path."""
+        """Move a memory or a folder to another path."""
         return await self._run(command)
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close open files."""
         self._files.close()
 
     async def _run(self, command: BaseModel) -> str:

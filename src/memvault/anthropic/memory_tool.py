@@ -1,8 +1,8 @@
 """The six commands of Anthropic's memory tool, as its documentation describes them.
 
-platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool, read in November
-2026, says what each takes and answers. A file is the text of a memory without
-its header, which Claude neither sees nor changes.
+Arguments and answers follow platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool as
+of November 2026. A file is the text of a memory without its header, which Claude neither sees nor
+changes.
 """
 
 from __future__ import annotations
@@ -31,29 +31,33 @@ _LEFT_OUT = "node_modules"
 _SHOWN_ENDINGS = frozenset(
     ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
 )
-"""Endings that a file keeps behind which the vault writes ``.md``."""
+"""File extensions that Claude sees without the ``.md`` that the vault appends."""
 
 
 class MemoryFolder:
-    """Where ``/memories`` is in the vault, and of which type new memories are."""
+    """The folder of the vault that is ``/memories``, and the type of new memories in it."""
 
     def __init__(self, folder: str, memory_type: str) -> None:
         self.folder = folder
         self.memory_type = memory_type
 
     def path(self, inside: str) -> str:
-        """Return the path in the vault of one below ``/memories``."""
+        """Return the path in the vault of a path relative to ``/memories``."""
         return "/".join(filter(None, (self.folder, inside)))
 
     def target(self, inside: str) -> str:
-        """Return the path in the vault of a new file; errors as for ``check``."""
+        """Return the path in the vault of a new file, with ``.md`` appended if needed.
+
+        Raises:
+            UsageError: the path cannot be that of a memory.
+        """
         name = inside if inside.lower().endswith(".md") else f"{inside}.md"
         target = self.path(name)
         check(target)
         return target
 
     def file(self, call: Call, inside: str) -> Memory | None:
-        """Return the memory of a path, if it is one."""
+        """Return the memory at a path, with or without ``.md``, or None if there is none."""
         if not inside:
             return None
         for name in dict.fromkeys((self.path(inside), f"{self.path(inside)}.md")):
@@ -62,7 +66,7 @@ class MemoryFolder:
         return None
 
     def below(self, call: Call, inside: str) -> dict[str, int]:
-        """Return the paths in the vault of the memories in a folder, with their bytes."""
+        """Return the paths in the vault of the memories in a folder, with their sizes in bytes."""
         top = self.path(inside)
         start = f"{top}/" if top else ""
         found = {state.path: state.size for state in call.store.scan().files}
@@ -74,10 +78,10 @@ class MemoryFolder:
 
 
 def relative_path(path: str) -> str:
-    """Return a path without ``/memories``, empty for that itself.
+    """Return a path relative to ``/memories``; it is empty for ``/memories`` itself.
 
     Raises:
-        UsageError: it does not lie below it, or tries to leave it.
+        UsageError: the path is outside ``/memories``, or a part of it is not allowed.
     """
     below = path.removeprefix(TOP)
     if path == below or below[:1] not in ("", "/"):
@@ -93,17 +97,17 @@ def relative_path(path: str) -> str:
 
 
 def check(target: str) -> None:
-    """Make sure that a path in the vault can be a memory's.
+    """Check that a path in the vault can be that of a memory.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the path cannot be that of a memory.
     """
     if not paths.is_memory_path(target):
         raise UsageError(f"Error: {target} cannot be a memory: choose another folder")
 
 
 def shown_name(name: str) -> str:
-    """Return a file's name as Claude gave it: the vault's ``.md`` behind another ending goes."""
+    """Return a file's name as Claude gave it, without ``.md`` after another known extension."""
     stem = name[: -len(".md")]
     return stem if PurePosixPath(stem).suffix.lower() in _SHOWN_ENDINGS else name
 
@@ -113,40 +117,40 @@ _UNITS = ("B", "K", "M", "G")
 
 
 def parts(memory: Memory) -> tuple[str, str]:
-    """Return the blank lines that a body begins with, and the rest, which is the file's text."""
+    """Split a memory's body into its leading blank lines and the text that Claude sees."""
     text = memory.body.lstrip("\r\n")
     return memory.body[: len(memory.body) - len(text)], text
 
 
 def display_text(memory: Memory) -> str:
-    """Return a file's text as a model may see it, with masks in the place of secrets."""
+    """Return a file's text for a model, with secrets masked unless the memory allows them."""
     text = parts(memory)[1].replace("\r\n", "\n")
     return text if detector.allows(memory.metadata) else detector.masked(text)
 
 
 def split_lines(text: str) -> list[str]:
-    """Return a text's lines without their ends."""
+    """Return a text's lines without their line ends."""
     found = text.split("\n")
     return found[:-1] if len(found) > 1 and not found[-1] else found
 
 
 def whole_lines(text: str) -> list[str]:
-    """Return a text's lines with their ends; only a line feed ends one."""
+    """Return a text's lines with their line ends; only a line feed ends a line."""
     found = text.split("\n")
     return [*(f"{line}\n" for line in found[:-1]), *filter(None, found[-1:])]
 
 
 def numbered(found: list[str], first: int, last: int) -> str:
-    """Return some lines with their numbers, the first of all being 1."""
+    """Return the lines from ``first`` to ``last`` with their numbers, counted from 1."""
     some = enumerate(found[first - 1 : last], start=first)
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in some)
 
 
 def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
-    """Return the first and last line that are asked for.
+    """Return the first and last line of a ``view_range``, by default the whole file.
 
     Raises:
-        UsageError: there are no such lines.
+        UsageError: the range is not within the ``count`` lines.
     """
     if not given:
         return 1, count
@@ -162,7 +166,7 @@ def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
 
 
 def occurrences(text: str, old: str) -> list[int]:
-    """Return where a text holds another."""
+    """Return the offsets of every occurrence of ``old``, overlapping ones too."""
     found = []
     at = text.find(old) if old else -1
     while at >= 0:
@@ -172,13 +176,13 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def with_ends(memory: Memory, text: str) -> str:
-    """Return a text with the line ends of a memory."""
+    """Return a text with the line ends that a memory uses."""
     plain = text.replace("\r\n", "\n")
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
 
 def format_size(count: float) -> str:
-    """Return a number of bytes as people write it."""
+    """Format a number of bytes for people, such as ``1.5K``."""
     unit = _UNITS[0]
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
@@ -188,12 +192,12 @@ def format_size(count: float) -> str:
 
 
 FOLDER = "memories"
-"""The folder of a vault that is ``/memories`` unless another is chosen."""
+"""The default for the folder of a vault that is ``/memories``."""
 _MOST_LINES = 999_999
 _MOST_SHOWN = 16_000
-"""Characters that one view shows, as Claude is told of the tool."""
+"""The maximum number of characters that one view shows, as the tool's documentation states."""
 _AROUND = 2
-"""Lines shown on both sides of what was replaced."""
+"""The number of lines shown before and after a replaced text."""
 _DEEP = 2
 
 
@@ -210,8 +214,8 @@ class MemoryFiles:
         """Open a vault.
 
         Raises:
-            VaultNotFound: there is none.
-            UsageError: the folder, agent or type cannot be one.
+            VaultNotFound: there is no vault.
+            UsageError: the folder, agent or type is invalid.
         """
         from memvault.agents.address import address
         from memvault.settings.locate import find_vault
@@ -238,10 +242,10 @@ class MemoryFiles:
         }
 
     def run(self, command: str, arguments: Mapping[str, Any]) -> str:
-        """Run a command and return what Claude is told.
+        """Run a command and return the answer for Claude.
 
         Raises:
-            MemvaultError: it failed; the message is for Claude too.
+            MemvaultError: the command failed; the message is for Claude too.
         """
 
         def found(_: Call, name: str) -> Tool:
@@ -256,12 +260,12 @@ class MemoryFiles:
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close open files."""
         self._workspace.close()
 
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings that are for who writes: of secrets."""
+    """Return the warnings to show to Claude: those about secrets in what it wrote."""
     return [note for note in result.get("warnings", ()) if "secret" in note]
 
 
@@ -274,7 +278,7 @@ def view(
     path: Annotated[str, _PATH],
     view_range: Annotated[list[Any] | None, Arg("First and last line, -1 for the end")] = None,
 ) -> dict[str, str]:
-    """Return what a folder holds, or the lines of a file with their numbers."""
+    """Return the listing of a folder, or the numbered lines of a file."""
     inside = relative_path(path)
     file = place.file(call, inside)
     if file is None:
@@ -297,7 +301,7 @@ def create(
     path: Annotated[str, _PATH],
     file_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
-    """Write a new memory; never over another."""
+    """Create a memory, without ever overwriting another."""
     inside = relative_path(path)
     target = place.target(inside)
     if not inside or place.file(call, inside) or place.below(call, inside):
@@ -319,7 +323,7 @@ def str_replace(
     old_str: Annotated[str, Arg("The text to replace")],
     new_str: Annotated[str, Arg("The text in its place")] = "",
 ) -> dict[str, str]:
-    """Replace a text that the file has once."""
+    """Replace a text that occurs exactly once in the file."""
     file = place.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
@@ -355,7 +359,7 @@ def insert(
     insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
     insert_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
-    """Insert a text behind a line."""
+    """Insert a text after a line."""
     file = place.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist")
@@ -376,7 +380,7 @@ def insert(
 
 
 def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
-    """Move a file, or all that a folder holds, to the trash."""
+    """Move a file, or all files in a folder, to the trash."""
     from memvault.memories import delete as deleting
 
     inside = relative_path(path)
@@ -397,7 +401,10 @@ def rename(
     old_path: Annotated[str, _PATH],
     new_path: Annotated[str, _PATH],
 ) -> dict[str, str]:
-    """Give a file, or a folder, another path; what is there stays."""
+    """Move a file or a folder to another path, without overwriting anything.
+
+    If one file of a folder cannot be moved, those moved before it are moved back.
+    """
     old, new = relative_path(old_path), relative_path(new_path)
     if not old:
         raise UsageError("Error: The /memories directory itself cannot be renamed")
@@ -433,7 +440,7 @@ def rename(
 
 
 def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
-    """Return what a folder holds, two levels deep, with the sizes of the files."""
+    """Return the listing of a folder, two levels deep, with the sizes of files and folders."""
     found = place.below(call, inside)
     if inside and not found:
         raise NotFound(f"The path {path} does not exist. Please provide a valid path.")
@@ -460,7 +467,7 @@ def _write(call: Call, memory: Memory, body: str) -> Memory:
 
 
 def _tidy(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
-    """Take folders away that held nothing but what has gone."""
+    """Delete the folders that became empty when memories were moved or deleted."""
     top = call.root / place.folder
     for memory in gone:
         with contextlib.suppress(OSError):

@@ -1,11 +1,10 @@
-"""The MCP server: a vault's tools and memories over standard input and output, or over HTTP.
+"""The MCP server: a vault's tools and memories for the client of one agent.
 
-The only home of the MCP SDK, an optional dependency; nothing but the commands
-``memvault mcp`` and ``memvault serve`` imports it. ``profiles`` says which tools
-are offered; ``answers``, ``texts``, ``resources``, ``prompts`` and ``completion`` turn
-what the vault holds into the SDK's types; ``calls`` runs tools in threads; ``changes``,
-``progress`` and ``telling`` tell a client what it did not ask for; ``wire`` is the
-transport, ``request_queue`` says whose turn it is, and ``serving`` puts them together.
-Over HTTP ``door`` lets a request in, ``rooms`` holds what each token has of each vault,
-``audit`` notes who asked for what, and ``over_http`` listens and ends.
+``server`` handles the protocol's requests with the SDK's low-level server. ``profiles`` selects
+the tools to list; ``results``, ``texts``, ``resources`` and ``prompts`` build answers in the SDK's
+types, with secrets masked by ``redaction``; ``calls`` runs tools in threads and reports their
+progress; ``notifications`` sends changes and log messages; ``request_queue`` schedules requests
+fairly; ``stdio`` is the transport over standard input and output. The MCP SDK is an optional
+dependency: only ``memvault.server``, which serves over HTTP, and the commands ``memvault mcp``
+and ``memvault serve`` import this package.
 """

@@ -1,4 +1,4 @@
-"""Calls of tools: each in a thread, and with a caller that may have gone when it ends."""
+"""Tool calls in threads: their progress, cancellation, and the delivery of their results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import WAITS, Workspace
 
 _OFTEN = 0.25
-"""Seconds between two looks at how far a call is."""
+"""Seconds between two checks for progress to report."""
 SILENCE = 5.0
-"""Seconds after which a call that says nothing is said to go on."""
+"""Seconds without progress after which the client is sent a sign of life."""
 
 
 class ProgressUpdate(NamedTuple):
-    """What is told: how much is done, of how much if that is known, and of what."""
+    """A progress notification: the amount done, the total if known, and a message."""
 
     progress: float
     total: float | None
@@ -36,7 +36,10 @@ class ProgressUpdate(NamedTuple):
 
 
 class ProgressTracker:
-    """How far one call is."""
+    """The progress of one call, over all of its pieces of work.
+
+    ``note`` is called by the call's thread, ``tell`` runs on the event loop.
+    """
 
     def __init__(self) -> None:
         self._what = ""
@@ -44,7 +47,7 @@ class ProgressTracker:
         self._step = ProgressUpdate(0, None, "")
 
     def note(self, what: str, done: int, total: int) -> None:
-        """Take down how far a piece of work is."""
+        """Record that ``done`` of ``total`` steps of the piece of work ``what`` are finished."""
         if what != self._what:
             self._before = self._step.progress
             self._what = what
@@ -53,7 +56,7 @@ class ProgressTracker:
         self._step = ProgressUpdate(max(self._step.progress, before + done), before + total, told)
 
     async def tell(self, report: Callable[[float, float | None, str], Awaitable[None]]) -> None:
-        """Report each step until cancelled, and in between that the call goes on."""
+        """Report progress until cancelled, and a sign of life where there is none for a while."""
         begun = told_at = time.monotonic()
         told = self._step
         while True:
@@ -67,7 +70,7 @@ class ProgressTracker:
                     await report(*told)
 
     def _go_on(self, seconds: int) -> None:
-        """Count a moment in which nothing was noted as a step too."""
+        """Add a step for time without progress, since reported progress has to increase."""
         self._before += 1
         step = self._step
         total = None if step.total is None else step.total + 1
@@ -75,26 +78,26 @@ class ProgressTracker:
 
 
 CURRENT: ContextVar[ProgressTracker | None] = ContextVar("steps", default=None)
-"""The steps of the call that a thread is at work for."""
+"""The progress tracker of the call that the current thread or task works for."""
 
 
 def report_progress(what: str, done: int, total: int) -> None:
-    """Take down how far a piece of work is, for the call that it is done for."""
+    """Record the progress of a piece of work for the current call, if its client asked for it."""
     steps = CURRENT.get()
     if steps is not None:
         steps.note(what, done, total)
 
 
 OPEN_CALLS = "memvault.calls"
-"""Where the scope of an HTTP request keeps the calls whose answers it carries."""
+"""The key of an HTTP request's ASGI scope that holds the calls answered by that request."""
 
 
 class PendingCall:
-    """One call of a tool.
+    """One call of a tool whose caller may disconnect before it gets the result.
 
-    What its result hands out, such as events, is the caller's once ``settle``
-    was called, and goes back at ``give_up``, at whatever moment that is. When the
-    server is ``ending``, a tool that waits ends and any other goes on.
+    What the result delivers, such as events, is acknowledged by ``settle`` and returned to its
+    queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
+    ``ending`` returns true, a tool that waits ends; any other runs to its end.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class PendingCall:
         self._delivery: EventDelivery | None = None
         self._has_waited = False
         self.waits: Callable[[], None] = lambda: None
-        """Called by the tool's thread when it begins to wait and lets other calls go on."""
+        """A function that the tool's thread calls when it starts to wait, so others can run."""
         self._call = partial(
             invoke.call,
             workspace,
@@ -124,14 +127,14 @@ class PendingCall:
         )
 
     def _begin_to_wait(self) -> bool:
-        """Let the next call have its turn; return whether the caller has gone."""
+        """Let the next call run; return whether this one was cancelled."""
         with self._state:
             self._has_waited = True
         self.waits()
         return self._gone.is_set()
 
     def run(self) -> dict[str, Any]:
-        """Run the tool and return its result, also where it failed.
+        """Run the tool and return its result, or the error as a result if it failed.
 
         Raises:
             MCPError: there is no such tool.
@@ -156,20 +159,20 @@ class PendingCall:
         return found
 
     def settle(self) -> list[str]:
-        """The caller has the result; return what is to be said of the events in it."""
+        """Acknowledge the delivery, as the caller has the result; return notes about its events."""
         delivery = self._take_delivery()
         return delivery.acknowledge() if delivery is not None else []
 
     def cancel(self) -> None:
-        """The caller will not have the result; a tool that waits for something ends."""
+        """Cancel the call: end a tool that waits, and return what was delivered to its queue."""
         with self._state:
             self._gone.set()
             has_ended = self._delivery is not None
-            if not self._has_waited and not has_ended:  # ``run`` will see it
+            if not self._has_waited and not has_ended:  # ``run`` will notice the cancellation
                 return
             if self._delivery is not None and self._delivery.is_empty:
                 return
-        # A thread, because the lock that is needed may be held by a tool that is at work.
+        # In a thread, because a running tool may hold the lock that this needs.
         threading.Thread(target=self._undo, name="memvault gives up a call").start()
 
     def _undo(self) -> None:
@@ -185,11 +188,11 @@ class PendingCall:
 
 
 def _found(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool:
-    """Return the tool of a name.
+    """Return the tool of a name, with the protocol's error for an unknown one.
 
     Raises:
-        MCPError: there is none.
-        Refused: it is switched off, or its file is broken.
+        MCPError: there is no such tool.
+        Refused: the tool is switched off, or its file is broken.
     """
     try:
         return find(call, name)

@@ -1,4 +1,4 @@
-"""What a server tells a client unasked: changes of lists and memories, and log messages."""
+"""Notifications to clients: changes of tools, lists and memories, and log messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from memvault.mcp.profiles import ToolSelection
 
 
 class MemoryFingerprint(NamedTuple):
-    """What is compared of a memory: its text, and what a list says of it."""
+    """The parts of a memory that are compared to detect changes.
+
+    ``etag`` stands for the text; ``listed`` is its title, type and tags, as shown in lists.
+    """
 
     etag: str
     listed: tuple[str, str, tuple[str, ...]]
@@ -44,9 +47,10 @@ class MemoryFingerprint(NamedTuple):
 
 
 class ChangeDetector:
-    """What a vault's tools and memories were when last looked at.
+    """A comparison of a vault's tools and memories with their previous state.
 
-    What was never looked at has not changed: nobody is told of a list that they do not know.
+    Until a list was read for the first time, no change of it is reported, because no client
+    knows it.
     """
 
     def __init__(self, offer: ToolSelection) -> None:
@@ -56,12 +60,12 @@ class ChangeDetector:
         self._memories: dict[str, MemoryFingerprint] | None = None
 
     def tools(self, call: Call) -> list[ServerEvent]:
-        """Look at the tools; return what changed since they were last looked at."""
+        """Read the tools; return the changes since they were last read."""
         before, self._tools = self._tools, self._offer.tools(call)
         return [ToolsListChanged()] if before not in (None, self._tools) else []
 
     def memories(self, call: Call) -> list[ServerEvent]:
-        """Look at the memories; return what changed since they were last looked at."""
+        """Read the memories; return the changes since they were last read."""
         from memvault.recall.filters import Filters
 
         state = call.store.state()
@@ -72,7 +76,7 @@ class ChangeDetector:
             record.mem_id: MemoryFingerprint.of(record)
             for record in call.engine.list_records(Filters())
         }
-        if call.engine.notes():  # not all of them were seen, so that the next look decides
+        if call.engine.notes():  # the list is incomplete; the next check compares again
             return []
         self._state = state
         before, self._memories = self._memories, found
@@ -80,11 +84,11 @@ class ChangeDetector:
 
     @property
     def are_known(self) -> bool:
-        """Whether anything was looked at, so that a look may find a change."""
+        """Whether tools or memories were read before, so that a change can be detected."""
         return self._tools is not None or self._memories is not None
 
     def known(self, call: Call) -> list[ServerEvent]:
-        """Look at whatever was looked at before; return what changed since."""
+        """Read again whatever was read before; return the changes since."""
         out = [] if self._tools is None else self.tools(call)
         return out if self._memories is None else [*out, *self.memories(call)]
 
@@ -111,15 +115,18 @@ Context = ServerRequestContext[Any, Any]
 _LEVELS = get_args(types.LoggingLevel)
 SESSION = "mcp-session-id"
 _MOST = 1_000
-"""Clients that are remembered at once."""
+"""The maximum number of clients to remember; the oldest is dropped first."""
 _EVERY = 1.0
-"""Seconds between two looks at the folder while somebody has subscribed."""
+"""The minimum number of seconds between two checks for changes while a client is subscribed."""
 _REST = 20
-"""How many times as long as a look took the server rests after it, at least."""
+"""The minimum pause after a check, as a multiple of the time that the check took."""
 
 
 class LegacyClient:
-    """A client of the older protocol: whom to tell, what it subscribed to, and its log level."""
+    """A client of an older protocol version, with its session, subscriptions and log level.
+
+    ``subscribed`` maps an unquoted resource address to the address as the client wrote it.
+    """
 
     def __init__(self) -> None:
         self.session: ServerSession | None = None
@@ -128,10 +135,10 @@ class LegacyClient:
 
 
 class ChangeNotifier:
-    """Tells clients; ``look`` says what changed since the last time.
+    """A sender of notifications to the clients; ``look`` returns the changes since its last call.
 
-    Clients of the older protocol versions subscribe to single resources and are told of lists
-    that they have read; newer ones open a stream for exactly what they want.
+    Clients of older protocol versions subscribe to single resources, and are notified of changes
+    of lists that they have read. Newer ones open a stream for the changes that they choose.
     """
 
     def __init__(self, look: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
@@ -146,7 +153,7 @@ class ChangeNotifier:
 
     @contextlib.asynccontextmanager
     async def polling(self) -> AsyncIterator[None]:
-        """Look at the folder again and again while somebody has subscribed."""
+        """Check for changes regularly, while any client is subscribed, until the context ends."""
         self._begin(self._watch())
         try:
             yield
@@ -157,7 +164,7 @@ class ChangeNotifier:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes."""
+        """Send changes to a client over a stream until the stream ends."""
         self._listening += 1
         try:
             return await self._handler(context, params)
@@ -165,32 +172,32 @@ class ChangeNotifier:
             self._listening -= 1
 
     def close(self) -> None:
-        """End every stream that stands open."""
+        """End every open stream."""
         self._handler.close()
 
     def subscribe(self, context: Context, uri: str) -> None:
-        """Tell this client when a resource changes."""
+        """Notify this client of changes of a resource."""
         self.register_client(context)
         self._client(context).subscribed[unquote(uri)] = uri
 
     def unsubscribe(self, context: Context, uri: str) -> None:
-        """Tell of a resource no longer."""
+        """Stop notifying this client of changes of a resource."""
         self._client(context).subscribed.pop(unquote(uri), None)
 
     def register_client(self, context: Context) -> None:
-        """Remember whom to tell, unless it opens streams for that."""
+        """Remember the session of a client to notify, unless its protocol uses streams."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._client(context).session = context.session
 
     def _client(self, context: Context) -> LegacyClient:
-        """Return who asks: over HTTP a session, else the only client that there is."""
+        """Return the client of a request: that of its HTTP session, or else the only one."""
         name = "" if context.request is None else context.request.headers.get(SESSION, "")
         while len(self._clients) >= _MOST and name not in self._clients:
-            del self._clients[next(iter(self._clients))]  # nobody says which of them have gone
+            del self._clients[next(iter(self._clients))]  # disconnects are not reported
         return self._clients.setdefault(name, LegacyClient())
 
     def schedule_check(self) -> None:
-        """Look at what a call has changed, behind its answer: once for all that ended till then."""
+        """Check for changes in the background after a call; one check serves several calls."""
         if not self._is_due:
             self._is_due = True
             self._begin(self._look_due())
@@ -201,11 +208,11 @@ class ChangeNotifier:
             await self._look_once()
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
-        """Send log messages from this level on."""
+        """Set the minimum level of log messages for a client."""
         self._client(context).level = level
 
     async def log(self, context: Context, level: types.LoggingLevel, data: Any) -> None:
-        """Send a log message, where the client has asked for any of that level."""
+        """Send a log message, if the client asked for messages of its level."""
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             wanted = level in allowed_log_levels(context.protocol_version, context.meta)
         else:
@@ -229,16 +236,16 @@ class ChangeNotifier:
             if self._listening or any(client.subscribed for client in self._clients.values()):
                 try:
                     await self._look_once()
-                except Exception as error:  # the next look may work, and somebody waits for it
+                except Exception as error:  # the next check may succeed, so keep the task alive
                     print(f"note: a look at the vault failed: {error!r}", file=sys.stderr)
             await asyncio.sleep(max(_EVERY, _REST * (time.monotonic() - begun)))
 
     async def _look_once(self) -> None:
-        with contextlib.suppress(MemvaultError, OSError):  # each call says so, until it is mended
+        with contextlib.suppress(MemvaultError, OSError):  # every call reports the same error
             await self.publish(await self._look())
 
     async def publish(self, events: list[ServerEvent]) -> None:
-        """Tell of changes whoever wants to know of them, if they are still there."""
+        """Send changes to the streams and clients that want them; ignore closed sessions."""
         for event in events:
             await self._bus.publish(event)
             for client in list(self._clients.values()):

@@ -1,7 +1,7 @@
-"""Which tools a client is offered: the profiles, what each costs a model to read, the choice.
+"""Tool profiles: which tools an MCP client is offered, and how many tokens their schemas cost.
 
-A profile is a group of the registry, or ``core``, or ``all``. It saves tokens and is no fence:
-``call_tool``, in the profile catalogue, runs every tool there is.
+A profile is a group of the registry, ``core`` or ``all``. It saves tokens and is not a security
+boundary: ``call_tool``, in the profile ``catalogue``, runs every tool.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ CORE: Mapping[str, tuple[str, ...]] = {
     "memory_undo": (),
     "context": (),
 }
-"""What recalling and writing memories takes, and the arguments that are not told of there: an
-agent seldom needs them. They are taken all the same."""
+"""The tools for recalling and writing memories, each with the arguments hidden from its schema.
+
+Agents seldom need the hidden arguments; they are still accepted."""
 _ALL = "all"
 _DEFAULT = "core"
 _A_TOKEN = 4
-"""Characters that count as a token; what a model's own tokenizer says differs by a fifth."""
+"""Characters per token in estimates; a model's own tokenizer differs by about a fifth."""
 _READ = ("name", "description", "inputSchema")
-"""What a model is given of a tool; titles and hints are the client's."""
+"""The fields of a tool that a model reads; titles and hints are for the client."""
 _SAID = 2
-"""Paragraphs of a tool's docstring that a model is given; the rest is for the reference."""
+"""Paragraphs of a tool's docstring in its description; the rest is only in the reference."""
 
 
 class ToolProfile(NamedTuple):
-    """A name for some tools."""
+    """A named set of tools."""
 
     name: str
     heading: str
@@ -67,7 +68,7 @@ class ToolProfile(NamedTuple):
 
 @cache
 def profiles() -> dict[str, ToolProfile]:
-    """Return every profile by its name: core, one for each group, and all."""
+    """Return every profile by its name: ``core``, one for each group of tools, and ``all``."""
     found = {_DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))}
     for name, heading in GROUPS.items():
         tools = tuple(command.tool for command in COMMANDS if command.group == name)
@@ -76,10 +77,12 @@ def profiles() -> dict[str, ToolProfile]:
 
 
 def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the tools that a list of profiles and tools means, each with what is not told of it.
+    """Parse a comma-separated list of profiles and tools.
+
+    Return the tools, each with the arguments that are hidden from its schema.
 
     Raises:
-        UsageError: a word of the list is neither.
+        UsageError: the list is empty, or a word in it is neither a profile nor a tool.
     """
     found: dict[str, tuple[str, ...]] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -106,16 +109,18 @@ def _named(word: str) -> str:
 
 
 def smallest_profile(name: str) -> str:
-    """Return the smallest profile that a tool is in."""
+    """Return the name of the smallest profile that contains a tool."""
     held = [entry for entry in profiles().values() if name in entry.tools]
     return min(held, key=lambda entry: len(entry.tools)).name
 
 
 class ToolSelection:
-    """The tools that one server offers: as its command line says, else the settings.
+    """The tools that a server offers: ``named`` on its command line, or else in the settings.
+
+    The vault's settings take precedence over the user's.
 
     Raises:
-        UsageError: what the command line or the user's settings name does not exist.
+        UsageError: the command line or the user's settings name an unknown profile or tool.
     """
 
     def __init__(self, named: str = "") -> None:
@@ -124,14 +129,14 @@ class ToolSelection:
         parse_selection(self._wished)
 
     def words(self, call: Call) -> str:
-        """Return what was chosen, as it was written."""
+        """Return the chosen list of profiles and tools as it was written."""
         return self._named or call.settings.mcp_tools or self._wished
 
     def selected(self, call: Call) -> dict[str, tuple[str, ...]]:
-        """Return the program's own tools that are offered, each with what is not told of it.
+        """Return the built-in tools to offer, each with the arguments hidden from its schema.
 
         Raises:
-            UsageError: the vault's settings name what there is not.
+            UsageError: the vault's settings name an unknown profile or tool.
         """
         try:
             return parse_selection(self.words(call))
@@ -139,21 +144,21 @@ class ToolSelection:
             raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
 
     def tools(self, call: Call) -> list[dict[str, Any]]:
-        """Return what a client is told: of no tool of the vault's that nobody trusts here.
+        """Return the definitions of the tools to list, without plugins that are not trusted.
 
         Raises:
-            UsageError: the vault's settings name what there is not.
+            UsageError: the vault's settings name an unknown profile or tool.
         """
         untold = self.selected(call)
         offered = (tool for tool in available.advertised_tools(call) if _is_among(untold, tool))
         return [tool_definition(tool, untold.get(tool.name, ())) for tool in offered]
 
     def find(self, call: Call, name: str) -> Tool:
-        """Return the tool of an exact name.
+        """Return the offered tool of an exact name.
 
         Raises:
-            UsageError: there is none, or it is not offered.
-            Refused: it is switched off, or its file is broken.
+            UsageError: there is no such tool, or it is not offered.
+            Refused: the tool is switched off, or its file is broken.
         """
         tool = available.find_tool(call, name)
         if _is_among(self.selected(call), tool):
@@ -166,17 +171,17 @@ class ToolSelection:
 
 
 def _is_among(names: Collection[str], tool: Tool) -> bool:
-    """Say whether a tool is offered where these are: one of the vault's own always is."""
+    """Return whether a selection of names includes a tool; it includes every vault plugin."""
     return tool.group == VAULTS_OWN or tool.name in names
 
 
 def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[str, Any]:
-    """Return a tool as a client lists it: as the reference has it, and no longer than needed."""
+    """Return a tool's definition for a client: the entry of the reference, shortened."""
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
-    del hints["title"]  # the tool's own title says it
+    del hints["title"]  # the same as the tool's own title
     if tool.read_only:
-        del hints["destructiveHint"], hints["idempotentHint"]  # they are of tools that write
+        del hints["destructiveHint"], hints["idempotentHint"]  # meaningful only if a tool writes
     said = "\n\n".join(entry["description"].split("\n\n")[:_SAID])
     schema = _short(entry["inputSchema"])
     if hidden_arguments:
@@ -188,7 +193,7 @@ def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[
 
 
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that means the same, without what says nothing."""
+    """Return an equivalent JSON schema without redundant entries."""
     out: dict[str, Any] = {}
     for key, value in schema.items():
         nothing = (key == "required" and not value) or (key == "default" and not value)
@@ -196,7 +201,7 @@ def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
         if nothing or endless or (key == "additionalProperties" and value is True):
             continue
         if key == "type" and isinstance(value, list):
-            # Some clients know one type only: each has a branch of its own.
+            # Some clients support only a single type, so each becomes a branch of anyOf.
             out["anyOf"] = [_branch(name, schema) for name in value]
         elif key == "items" and "anyOf" in out:
             continue
@@ -213,7 +218,7 @@ def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(name: str) -> str:
-    """Return what a model reads of the tools of a profile, as JSON."""
+    """Return the JSON that a model reads for the tools of a profile."""
     tools = [
         tool_definition(registry.find(tool), untold)
         for tool, untold in parse_selection(name).items()
@@ -223,7 +228,7 @@ def read(name: str) -> str:
 
 
 def table() -> dict[str, Any]:
-    """Return every profile with its tools and its tokens, of four characters each."""
+    """Return every profile with its tools and its estimated number of tokens."""
     found = [
         {
             "name": entry.name,

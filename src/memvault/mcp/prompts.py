@@ -1,4 +1,4 @@
-"""Prompts: what a person may ask of an agent with one word, written out for the agent."""
+"""MCP prompts: instructions for an agent that a person can insert by name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ class PromptField(NamedTuple):
 
 
 class PromptTemplate(NamedTuple):
-    """A prompt and the text that it expands to."""
+    """A prompt with its arguments and text."""
 
     title: str
     description: str
     arguments: tuple[PromptField, ...]
     text: str
-    """``{name}`` stands for an argument; a line whose argument is missing is left out."""
+    """The text, where ``{name}`` is replaced by an argument.
+
+    A line whose argument is missing is left out.
+    """
 
 
 _TASK = PromptField("task", "What the work is about")
@@ -87,7 +90,7 @@ nothing is worth keeping, say so and keep nothing.""",
 
 
 def prompt_list() -> types.ListPromptsResult:
-    """List the prompts with their arguments."""
+    """Return the prompts with their arguments."""
     return types.ListPromptsResult(
         prompts=[
             types.Prompt(
@@ -102,10 +105,10 @@ def prompt_list() -> types.ListPromptsResult:
 
 
 def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
-    """Write a prompt out.
+    """Return a prompt's text with its arguments filled in.
 
     Raises:
-        MCPError: there is none of that name, or an argument is missing or unknown.
+        MCPError: no prompt has that name, or an argument is missing or unknown.
     """
     prompt = _PROMPTS.get(name)
     if prompt is None:
@@ -133,6 +136,6 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
 
 
 def has(name: str, argument: str) -> bool:
-    """Say whether a prompt takes an argument."""
+    """Return whether a prompt exists and takes an argument."""
     prompt = _PROMPTS.get(name)
     return prompt is not None and any(part.name == argument for part in prompt.arguments)

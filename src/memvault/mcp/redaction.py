@@ -1,8 +1,8 @@
-"""Masks over secrets in what a client is told.
+"""Redaction: masking secrets in the results that are sent to a client.
 
-A client hands on what it gets, to a model and its provider. Where a part of a
-result tells of a memory, that memory's own secrets are masked in it even where
-the text is cut, and are left where the memory allows them.
+A client passes results on to a model and its provider. If a part of a result comes from a memory,
+the secrets of that memory are masked in it even where its text is truncated, and left unmasked if
+the memory allows them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from memvault.secrets import detector
 
 _IDS = ("memId", "id")
 _PIECES = ("content", "snippet", "text", "diff")
-"""Keys under which a memory's text is told, often a piece of it."""
+"""Keys of a result that hold a memory's text, or often an excerpt of it."""
 _NAMED = re.compile(r"\(([\w.-]{1,200})[;)]")
-"""How ``context`` names the memory that a line is from."""
+"""Matches the memId with which ``context`` marks the source of a line."""
 _MOST_NAMED = 1_000
-"""Memories that one text may name so; ``context`` names ten."""
+"""The maximum number of such memIds to look up in one text; ``context`` names ten."""
 
 
 class KnownSecrets(NamedTuple):
-    """The secrets of a memory with their kinds, and those that it allows."""
+    """The secrets to mask in a memory's text, with their kinds, and the secrets it allows."""
 
     secrets: Mapping[str, str] = {}
     fine: frozenset[str] = frozenset()
 
 
 class _Looks(NamedTuple):
-    """What is looked up once for a result, however often a text of the vault's names it."""
+    """The lookups of one result, cached because its texts may name a memory many times.
+
+    ``in_vault`` returns a call for the vault of a name, ``known`` the secrets of a memory by its
+    path or memId.
+    """
 
     in_vault: Callable[[str], Call]
     known: Callable[[Call, str, str], KnownSecrets | None]
@@ -73,7 +77,7 @@ def _masked(call: Call, value: Any, known: KnownSecrets, looks: _Looks) -> Any:
 
 
 def _in_vault(call: Call, name: str) -> Call:
-    """Return a call for the vault that a part of a result is of."""
+    """Return a call for the vault that a part of a result names, or the given one if unknown."""
     with contextlib.suppress(MemvaultError):
         roots = [root for root in call.vaults([name]).values() if root != call.root]
         if len(roots) == 1:
@@ -93,7 +97,7 @@ def _text(call: Call, text: str, known: KnownSecrets, looks: _Looks) -> str:
 
 
 def _secrets_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> KnownSecrets | None:
-    """Return what is known of the memory that a part of a result gives text of, if it does."""
+    """Return the secrets of the memory whose text a part of a result holds, or else None."""
     path = str(value.get("filePath") or "")
     mem_id = next((str(value[key]) for key in _IDS if value.get(key)), "")
     if not (path or mem_id) or not any(value.get(key) for key in _PIECES):

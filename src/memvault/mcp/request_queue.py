@@ -1,4 +1,4 @@
-"""Who is served next: places for requests, and the requests that wait for one."""
+"""A fair request queue: slots for running requests, and the requests that wait for one."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ import anyio.to_thread
 
 Answer = TypeVar("Answer")
 QUEUE_SLOT = "memvault.place"
-"""Where the scope of an HTTP request keeps its place in the queue."""
+"""The key of an HTTP request's ASGI scope that holds its queue slot."""
 
 
 class QueueSlot:
-    """A place that was taken: free again once everybody who holds it has left."""
+    """A slot taken by a request, with a reference count; it is free when every holder has left."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._release = release
         self._holders = 1
 
     def hold(self) -> bool:
-        """Hold it too, so that it is free only once this holder has left; not once it is free."""
+        """Add a holder; return False if the slot is already free."""
         if not self._holders:
             return False
         self._holders += 1
         return True
 
     def leave(self) -> None:
-        """Leave it."""
+        """Remove a holder; the last one frees the slot."""
         if self._holders == 1:
             self.free()
         elif self._holders:
             self._holders -= 1
 
     def free(self) -> None:
-        """Give it to the next, whoever still holds it."""
+        """Pass the slot to the next request, even if it still has holders."""
         if self._holders:
             self._holders = 0
             self._release()
 
 
 class RequestQueue:
-    """Places for a number of requests, ``each`` of one key and ``total`` of all.
+    """Slots for at most ``each`` running requests of one key and ``total`` of all keys.
 
-    Requests of one key get theirs first come, first served, and a free place goes to one key
-    after the other. At most ``waiting`` of one key wait. For the event loop's thread alone.
+    Requests of one key are served in order of arrival, and free slots go to the keys in turn. At
+    most ``waiting`` requests of one key wait. To be used by the event loop's thread only.
     """
 
     def __init__(
@@ -64,19 +64,19 @@ class RequestQueue:
 
     @property
     def size(self) -> int:
-        """How many requests have a place or wait for one."""
+        """The number of requests that have a slot or wait for one."""
         return self._taken.total() + sum(map(len, self._waiting.values()))
 
     def take_free(self, key: Hashable) -> QueueSlot | None:
-        """Take a place if one is free; those who wait have none."""
+        """Return a slot if one is free for the key, or else None, without waiting."""
         return self._take(key) if self._has_room(key) else None
 
     def is_full(self, key: Hashable) -> bool:
-        """Say whether no more requests of a key may wait."""
+        """Return whether no more requests of a key may wait."""
         return len(self._waiting.get(key, ())) >= self._most
 
     async def take(self, key: Hashable) -> QueueSlot:
-        """Wait for a place; who is cancelled meanwhile waits no longer."""
+        """Wait for a slot and return it; a cancelled request leaves the queue."""
         free = self.take_free(key)
         if free is not None:
             return free
@@ -114,7 +114,7 @@ class RequestQueue:
             own = self._waiting.pop(following)
             turn = own.popleft()
             if own:
-                self._waiting[following] = own  # behind the other keys
+                self._waiting[following] = own  # after the other keys
             if not turn.cancelled():
                 turn.set_result(self._take(following))
 
@@ -122,9 +122,10 @@ class RequestQueue:
 async def in_thread(
     work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *places: QueueSlot
 ) -> Answer:
-    """Run work in a thread; who is cancelled does not wait for its end, but the places do.
+    """Run work in a thread, and release the given slots when it has ended.
 
-    Work that has not begun by then never does.
+    If the task is cancelled it does not wait for the thread, but the slots stay taken until the
+    work ends. Work that has not started by then never starts.
     """
     loop = asyncio.get_running_loop()
     deciding = threading.Lock()

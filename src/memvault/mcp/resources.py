@@ -1,4 +1,4 @@
-"""Memories as resources: their list, their addresses, and what an address holds."""
+"""Memories as MCP resources: listing, reading, addresses, and completion of arguments."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from memvault.mcp.results import read_request, replace_surrogates
 from memvault.secrets import detector
 
 _MOST = 100
-"""Values that the protocol lets an answer hold."""
+"""The protocol's maximum number of values in a completion."""
 
 
 def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteResult:
-    """Complete an argument of a prompt, or of an address.
+    """Return completions of an argument of a prompt or of a resource template.
+
+    Values that hold a secret are left out.
 
     Raises:
-        MCPError: there is no such prompt, address or argument.
+        MCPError: there is no such prompt, template or argument.
     """
     ref, name, typed = params.ref, params.argument.name, params.argument.value
     if isinstance(ref, types.PromptReference):
@@ -47,7 +49,10 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
 
 
 def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
-    """Return the values that begin with what was typed, then those that hold it somewhere."""
+    """Return the values that start with the typed text, then those that contain it.
+
+    A memId also matches by the title of its memory.
+    """
     from memvault.recall.filters import Filters
 
     if name not in ("memId", "memoryType", "tag"):
@@ -82,11 +87,11 @@ _TEMPLATES = (
 
 
 def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
-    """List the memories in the order of their memIds, a page at a time.
+    """Return one page of the memories, in the order of their memIds.
 
-    The cursor is the last memId of a page, so that no memory is left out or
-    told twice where others come and go meanwhile. One whose memId holds a secret
-    has no address that could be told.
+    The cursor is the last memId of the previous page, so that no memory is left out or repeated
+    when others are added or removed meanwhile. A memory whose memId holds a secret is left out,
+    because its address would reveal it.
     """
     from memvault.recall.filters import Filters
 
@@ -114,7 +119,7 @@ def _described(record: MemoryRecord) -> str:
 
 
 def templates() -> types.ListResourceTemplatesResult:
-    """Say how the address of a memory is made, and of the lists of memories."""
+    """Return the templates of the addresses of memories and of lists of memories."""
     found = [
         types.ResourceTemplate(
             uri_template=f"{start}{{{argument}}}",
@@ -129,7 +134,7 @@ def templates() -> types.ListResourceTemplatesResult:
 
 
 def read(call: Call, uri: str) -> types.ReadResourceResult:
-    """Give a memory's file as it is but for secrets, or the list that an address means.
+    """Return a memory's file with its secrets masked, or the list of memories of an address.
 
     Raises:
         MCPError: there is no such resource, or it cannot be read.
@@ -172,7 +177,7 @@ def uri_for(name: str, start: str = MEMORY) -> str:
 
 
 def accepts_argument(template: str, argument: str) -> bool:
-    """Say whether the template of an address has an argument."""
+    """Return whether a resource template has an argument."""
     return any(
         (f"{start}{{{name}}}", name) == (template, argument) for start, name, *_ in _TEMPLATES
     )

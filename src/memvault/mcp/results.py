@@ -1,4 +1,4 @@
-"""What the server answers: tools and results in the SDK's types, and how it looks at the vault."""
+"""Tools, results and errors in the SDK's types, with secrets and local paths removed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
-    """List the tools that are offered in the vault now, with their schemas and annotations."""
+    """Return the tools that are currently offered, with their schemas and annotations."""
     with read_request(call):
         found = offer.tools(call)
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])
 
 
 def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
-    """Give a tool's result as structured content, and as a short text."""
+    """Return a tool's result as structured content and as a short text."""
     found = redaction.masked(call, _without_paths(call, found))
     return types.CallToolResult(
         content=[types.TextContent(text=texts.text(found))],
@@ -37,7 +37,7 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
 
 
 def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result without this machine's paths in what the program says beside it."""
+    """Return a result whose error and warnings do not reveal paths of this machine."""
     out = dict(found)
     has_error = isinstance(found.get("error"), Mapping)
     if not (has_error or found.get("warnings")):
@@ -51,7 +51,7 @@ def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_tool(error: MemvaultError) -> MCPError:
-    """Return the protocol's error for a tool that there is not."""
+    """Return the protocol's error for an unknown tool."""
     return MCPError(
         types.INVALID_PARAMS,
         replace_surrogates(error.message),
@@ -61,10 +61,10 @@ def unknown_tool(error: MemvaultError) -> MCPError:
 
 @contextlib.contextmanager
 def read_request(call: Call, uri: str = "") -> Iterator[None]:
-    """Look at the vault for a request that is no call of a tool.
+    """Hold the vault's lock for a request other than a tool call, and map errors.
 
     Raises:
-        MCPError: something failed.
+        MCPError: something failed; the error's data holds the result and ``uri``, if given.
     """
     call.only_reads = True
     with call.workspace.lock:
@@ -83,7 +83,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """Return a value without lone surrogates, which no message can hold."""
+    """Replace lone surrogates in a value by U+FFFD, because JSON messages cannot hold them."""
     if isinstance(value, str):
         return _LONE.sub("\ufffd", value)
     if isinstance(value, Mapping):

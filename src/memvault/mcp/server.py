@@ -1,4 +1,4 @@
-"""The server itself: the SDK's low-level one, with our schemas and our transport."""
+"""The MCP server: the SDK's low-level server with memvault's schemas and transport."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
 _AT_ONCE = 2
-"""Calls of one vault in threads at once, but for those that wait: one works, one is ready to."""
+"""Calls of one vault in threads at once: one that runs and one ready to; waiting ones are extra."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
 def new_turns() -> RequestQueue:
-    """Return the turns of a vault, in which calls run one after the other."""
+    """Return the request queue of a vault, whose calls run one after the other."""
     return RequestQueue(total=_AT_ONCE)
 
 
 class SdkServer(Server[Any]):
-    """The SDK's server, which says over every transport which changes it tells of."""
+    """The SDK's server, which announces over every transport which changes it notifies of."""
 
     def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
-        """Return what this server can do."""
+        """Return the server's capabilities, with notifications of changed tools and resources."""
         told = NotificationOptions(tools_changed=True, resources_changed=True)
         return super().get_capabilities(told, *given[1:], **named)
 
 
 def serve(workspace: Workspace, caller: Caller, offer: ToolSelection) -> int:
-    """Serve one client until its input ends or the process is asked to; return the exit code.
+    """Serve one client over standard input and output; return the exit code.
 
-    Only with ``programs`` may the client name programs and models to run.
+    The server ends when its input ends or a signal arrives. The client may name programs and
+    models to run only if ``caller.may_run_programs``.
     """
-    with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
-        _ = workspace.settings  # from here on a vault that vanishes is noticed
+    with contextlib.suppress(MemvaultError):  # every call reports the same error
+        _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
     try:
         with stdio.claimed_stdio() as (read, written):
             return asyncio.run(McpServer(workspace, caller, offer).run(read, written))
@@ -65,9 +66,11 @@ def serve(workspace: Workspace, caller: Caller, offer: ToolSelection) -> int:
 
 
 class McpServer:
-    """The requests of one caller, for whom tools run in threads; ``ending`` as for a call.
+    """An MCP server for one caller, whose tools run in threads.
 
-    ``turns`` are the vault's, in which other callers take theirs too, each as ``who`` it is.
+    ``ending`` returns whether the server is shutting down, as for a ``PendingCall``. ``turns`` is
+    the request queue of the vault, shared with other callers, and ``who`` is this caller's key in
+    it.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class McpServer:
         self._changes = ChangeDetector(offer)
         self._telling = ChangeNotifier(self._look_at_known)
         workspace.progress = calls.report_progress
-        self._threads = anyio.CapacityLimiter(math.inf)  # waits must not keep others from running
+        self._threads = anyio.CapacityLimiter(math.inf)  # waiting calls must not block others
         self.server = SdkServer(
             "memvault",
             version=__version__,
@@ -107,20 +110,20 @@ class McpServer:
             on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=self._listen,
             lifespan=self._lifespan,
-            get_tool_input_schema=lambda _: None,  # no argument of ours goes in a header too
+            get_tool_input_schema=lambda _: None,  # no arguments are duplicated in HTTP headers
         )
-        # Given to the constructor, it would warn that newer clients do without.
+        # Passed to the constructor, it would warn that newer protocol versions lack the method.
         self.server.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, self._set_level
         )
-        self.server.middleware.clear()  # nothing is told to anyone, not even traces
+        self.server.middleware.clear()  # no telemetry leaves the process, not even traces
 
     def end_streams(self) -> None:
-        """End every stream of changes that stands open."""
+        """End every open stream of notifications."""
         self._telling.close()
 
     async def run(self, read: int, written: int) -> int:
-        """Answer requests until there are no more; return the exit code."""
+        """Answer requests until the input ends or a signal arrives; return the exit code."""
         outgoing = stdio.StdioWriter(written, self._answered)
         asked: list[int] = []
         with anyio.CancelScope() as scope, handle_signals(asked, scope.cancel):
@@ -128,12 +131,12 @@ class McpServer:
                 stdio.read_messages(read), outgoing, self.server.create_initialization_options()
             )
         outgoing.close()
-        for call in list(self._calls.values()):  # their answers were never written
+        for call in list(self._calls.values()):  # calls whose answers were never written
             call.cancel()
         return 128 + asked[0] if asked else 0
 
     def _answered(self, message: types.JSONRPCMessage, whole: bool) -> None:
-        """Settle what a call handed out, once its answer was written."""
+        """Acknowledge what a call delivered if its answer was written whole, or else cancel it."""
         if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return
         call = self._calls.pop(message.id, None) if message.id is not None else None
@@ -158,10 +161,10 @@ class McpServer:
             self._ending,
         )
         assert context.request_id is not None
-        # Over HTTP each request carries its own answer, and clients count their requests alike.
+        # Over HTTP several clients use the same ids, so each request keeps its own calls.
         calls = self._calls if context.request is None else context.request.scope[OPEN_CALLS]
         earlier = calls.get(context.request_id)
-        if earlier is not None:  # an id that is used twice gets one answer at most
+        if earlier is not None:  # an id that is used twice gets at most one answer
             earlier.cancel()
         calls[context.request_id] = call
         try:
@@ -169,7 +172,7 @@ class McpServer:
                 answer = await self._threaded(
                     lambda: results.result(self._call(), call.run()), context, call
                 )
-        except BaseException:  # cancelled, or there is no such tool
+        except BaseException:  # cancelled, or the tool is unknown
             if calls.get(context.request_id) is call:
                 del calls[context.request_id]
             call.cancel()
@@ -180,7 +183,7 @@ class McpServer:
 
     @contextlib.contextmanager
     def _telling_steps(self, context: Context) -> Iterator[None]:
-        """Tell how far a call is, where its caller asked for it."""
+        """Send progress notifications during a call, if its caller asked for them."""
         if "progress_token" not in (context.meta or {}):
             yield
             return
@@ -205,7 +208,7 @@ class McpServer:
 
     async def _list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
         self._telling.register_client(context)
-        with contextlib.suppress(MemvaultError, OSError):  # the answer says so itself
+        with contextlib.suppress(MemvaultError, OSError):  # the answer reports the same error
             await self._look(self._changes.tools)
         return await self._threaded(lambda: results.tools(self._call(), self._offer), context)
 
@@ -242,7 +245,7 @@ class McpServer:
     async def _subscribe(
         self, context: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        # It is there.
+        # Fails if the resource does not exist.
         await self._threaded(lambda: resources.read(self._call(), params.uri), context)
         await self._look(self._changes.memories)
         self._telling.subscribe(context, params.uri)
@@ -283,7 +286,7 @@ class McpServer:
         return await self._looked(self._changes.known) if self._changes.are_known else []
 
     async def _looked(self, look: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
-        """Look at what changed, in a thread and with the vault to itself."""
+        """Return the changes that ``look`` finds, run in a thread that holds the vault's lock."""
 
         def looked() -> list[ServerEvent]:
             with self._workspace.lock:
@@ -301,7 +304,10 @@ class McpServer:
         context: Context | None = None,
         call: PendingCall | None = None,
     ) -> Answer:
-        """Run work in a thread when its turn has come; a call that waits gives its turn on."""
+        """Run work in a thread once it has a slot of the vault's queue.
+
+        A call that starts to wait gives its slot to the next.
+        """
         places: list[QueueSlot] = []
         if context is not None and context.request is not None:
             place: QueueSlot = context.request.scope[QUEUE_SLOT]
@@ -327,7 +333,10 @@ class McpServer:
 
 @contextlib.contextmanager
 def handle_signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
-    """Let a signal end the server in order, where the system can tell a loop of signals."""
+    """Let SIGINT and SIGTERM call ``end``, and append their numbers to ``asked``.
+
+    Where the event loop cannot handle signals this does nothing.
+    """
     loop = asyncio.get_running_loop()
 
     def note(number: int) -> None:

@@ -1,8 +1,8 @@
-"""Standard input and output as streams of messages.
+"""The transport over standard input and output.
 
-The SDK's own transport neither says when an answer was written nor ends while
-its standard input stays open. Here both are read and written by threads that
-the end of the process need not wait for.
+The SDK's own transport does not report when an answer was written, and does not end while its
+standard input stays open. This one reads and writes in daemon threads, which do not delay the end
+of the process.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from memvault.errors import UsageError
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 _LAST_WORDS = 2.0
-"""Seconds that the end waits for a client to read what it was told."""
+"""Seconds to wait at the end for the client to read the remaining messages."""
 
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Hand out standard input and output, and keep everything else away from them.
+    """Yield private descriptors of standard input and output, for the protocol only.
 
-    Meanwhile 0 is empty and 1 is standard error, for whatever a library or a
-    program that a tool starts may print.
+    Meanwhile descriptor 0 is empty and descriptor 1 is standard error, so that nothing that a
+    library or a program started by a tool reads or prints disturbs the protocol.
 
     Raises:
-        UsageError: the process was started without them.
+        UsageError: the process was started without standard input or output.
     """
     try:
         read, written = os.dup(0), os.dup(1)
@@ -61,12 +61,12 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 def read_messages(descriptor: int) -> Incoming:
-    """Return the messages that are read, until the input ends."""
+    """Start a thread that reads messages until the input ends; return them as a stream."""
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody listens
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             with contextlib.suppress(OSError):
                 for line in os.fdopen(descriptor, "rb", closefd=False):
                     if line.strip():
@@ -90,16 +90,16 @@ def _message(line: bytes) -> SessionMessage | Exception:
     try:
         try:
             return SessionMessage(adapter.validate_json(text, by_name=False))
-        except ValueError:  # half of a surrogate pair, which the strict reader refuses
+        except ValueError:  # perhaps a lone surrogate, which the strict parser refuses
             return SessionMessage(adapter.validate_python(json.loads(text), by_name=False))
     except (ValueError, RecursionError) as error:
         return error
 
 
 class StdioWriter:
-    """The messages that are written, one after the other, each whole.
+    """A stream that writes messages completely and in order, in a thread of its own.
 
-    ``written`` is told of each, from the writing thread, and whether it went out.
+    The thread calls ``written`` for each message, with whether all of it was written.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class StdioWriter:
         """Write a message; return when it is written.
 
         Raises:
-            BrokenResourceError: nobody reads any more.
+            BrokenResourceError: the output is closed.
         """
         done: asyncio.Future[bool] = self._loop.create_future()
         self._queue.put((item, done))
@@ -124,11 +124,11 @@ class StdioWriter:
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
-        """Nothing more will be sent; what was goes out all the same."""
+        """Close the stream; messages sent before are still written."""
         self._queue.put(None)
 
     def close(self) -> None:
-        """Wait until everything is out, or the client does not read it."""
+        """Wait until every message is written, or the client has not read them for 2 seconds."""
         self._queue.put(None)
         self._thread.join(_LAST_WORDS)
 
@@ -165,7 +165,7 @@ def _line(message: types.JSONRPCMessage) -> bytes:
     try:
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
         return f"{sanitize.escaped(text)}\n".encode()
-    except ValueError:  # a name with half of a surrogate pair, told back to who gave it
+    except ValueError:  # a lone surrogate, in a name that the client sent and gets back
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
 
 

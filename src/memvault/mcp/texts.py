@@ -1,11 +1,11 @@
-"""A result as text for a model: all that it needs of it, in lines instead of JSON.
+"""Results as text for a model, in lines instead of JSON.
 
-Many clients hand a model this text and nothing else, others the structured content and no text.
-So the text leaves out only what none needs: of each memory in a list the seconds and what is
-empty, and when it was made where it says when it was changed.
+Many clients pass a model only this text, others only the structured content. So the text omits
+only what no model needs: for each memory in a list the seconds, empty values, and the date of
+creation if there is one of modification.
 
-What a text from the vault says stands behind its key on one line, or below it and further in,
-so that no line of it can be taken for one of the result's own.
+A text from the vault follows its key on the same line, or is indented below it, so that no line
+of it can be mistaken for one of the result itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MINUTE = len("2026-01-31T12:00")
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """Return a result as lines; that it succeeded goes without saying."""
+    """Return a result as lines; ``success`` is omitted if true."""
     shown = {key: value for key, value in found.items() if (key, value) != ("success", True)}
     return "\n".join(_entries(shown, "")) or "Done"
 
@@ -32,7 +32,7 @@ def _entries(found: Mapping[Any, Any], indent: str) -> Iterator[str]:
 
 
 def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
-    """Give what stands behind a key or a dash, on its line or below it."""
+    """Yield the lines of a key or dash with its value, on the same line or indented below."""
     flat = _flat(value)
     if flat is not None:
         yield f"{head} {flat}"
@@ -61,7 +61,7 @@ def _items(found: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _kept(record: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return what a model needs of one record in a list."""
+    """Return the fields of a record in a list that a model needs."""
     kept = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
     if isinstance(kept.get("modified"), str):
         kept.pop("created", None)
@@ -70,7 +70,7 @@ def _kept(record: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _flat(value: Any) -> str | None:
-    """Return what fits behind a key on its line, or None where it takes lines of its own."""
+    """Return a value as text that fits on its key's line, or None if it needs its own lines."""
     if isinstance(value, str):
         return None if "\n" in value else sanitize.escape_line(value) or '""'
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not value):

@@ -1,6 +1,7 @@
-"""The HTTP server for teams.
+"""The HTTP server that shares vaults with a team.
 
 ``gateway`` authenticates, limits and routes requests, ``tenants`` holds one MCP server for each
-token and vault, ``http_server`` listens and shuts down, ``audit`` logs who called what, and
-``tokens`` stores API tokens as hashes. It imports ``mcp`` and is never imported by it.
+token and vault, ``http_server`` listens and shuts down, ``audit`` logs which token called which
+tool, and ``tokens`` stores API tokens as hashes. This package imports ``mcp`` and is never
+imported by it.
 """

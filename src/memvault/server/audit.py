@@ -1,7 +1,7 @@
-"""The audit: one line for each call in a served vault, which says who asked for what.
+"""The audit log of the HTTP server: one line of JSON for each request to a vault.
 
-A line names the token, its agent, the vault, the tool or method, how it ended and how long it
-took; never an argument or a result.
+A line names the token, its agent, the vault, the tool or method, the outcome and the duration.
+It never holds an argument or a result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from memvault.tools.core import registry
 
 OK = "ok"
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Seconds between the first two lines of one kind that anybody can cause, and at most later."""
+"""Seconds between the first two log lines of one kind, and the maximum between later ones."""
 Kind = TypeVar("Kind", bound=Hashable)
 _QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
-"""Methods that reach nothing of a vault."""
+"""Methods that do not access a vault, and so are not logged."""
 _METHODS = frozenset(
     (
         *("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
@@ -36,11 +36,15 @@ _METHODS = frozenset(
         *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
     )
 )
-"""Methods that reach something of it; of others not even the name is told."""
+"""Methods that access a vault, logged by name; any other method is logged as ``unknown``."""
 
 
 class AuditRecord(NamedTuple):
-    """Who asked for what; of a request that is refused at the door some of it is unknown."""
+    """A line of the audit log.
+
+    Fields are empty where they are unknown, as for a request that the gateway refused. ``tool``
+    is the tool's name, or the method of any other request.
+    """
 
     token: str
     agent: str
@@ -52,7 +56,10 @@ class AuditRecord(NamedTuple):
 
 @dataclass
 class _RepeatCount:
-    """When the last line of one kind was written, how long to wait, and how many came since."""
+    """The time of the last line of one kind, the pause after it, and the lines counted since.
+
+    ``written`` is a monotonic time in seconds, ``pause`` a number of seconds.
+    """
 
     written: float
     pause: float
@@ -60,10 +67,11 @@ class _RepeatCount:
 
 
 class RepeatLimiter(Generic[Kind]):
-    """Lines that anybody can cause any number of times: the first of a kind is written at once.
+    """A filter for log lines that a client can cause without limit.
 
-    After that ``write`` is called with how many there were since, at first after a second and
-    then after twice as long each time, up to a minute, until none come any more.
+    The first line of a kind is written at once. Further lines of that kind are only counted, and
+    ``write`` is called with their number: first after one second, then after twice as long each
+    time, up to a minute, until no more arrive. It can be used from several threads.
     """
 
     def __init__(self, write: Callable[[Kind, int], None]) -> None:
@@ -72,7 +80,7 @@ class RepeatLimiter(Generic[Kind]):
         self._seen: dict[Kind, _RepeatCount] = {}
 
     def note(self, kind: Kind) -> None:
-        """Write a line, or count it."""
+        """Write the first line of a kind, or count a further one."""
         with self._lock:
             if kind in self._seen:
                 self._seen[kind].unwritten += 1
@@ -81,7 +89,7 @@ class RepeatLimiter(Generic[Kind]):
             self._write(kind, 1)
 
     def flush(self, is_end: bool = False) -> None:
-        """Write how many were only counted, where the last line of their kind is old."""
+        """Write the counts whose pause has passed, or all of them at the end."""
         now = time.monotonic()
         with self._lock:
             for kind, seen in list(self._seen.items()):
@@ -95,7 +103,10 @@ class RepeatLimiter(Generic[Kind]):
 
 
 class RepeatLimitingHandler(logging.Handler):
-    """Writes what libraries log to standard error; the same again and again is counted."""
+    """A logging handler that writes warnings of libraries to standard error.
+
+    Repeated messages from the same line of code are counted instead of written.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -103,13 +114,13 @@ class RepeatLimitingHandler(logging.Handler):
         self._repeats = RepeatLimiter(self._print)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write or count a message, by the line of the program that logs it."""
+        """Write a message, or count it if the same line of code logged one recently."""
         place = record.pathname, record.lineno
         self._texts[place] = self.format(record)
         self._repeats.note(place)
 
     def summarize(self, is_end: bool = False) -> None:
-        """Write how many messages were only counted."""
+        """Write the numbers of messages that were only counted."""
         self._repeats.flush(is_end)
 
     def _print(self, place: tuple[str, int], times: int) -> None:
@@ -125,7 +136,7 @@ class RepeatLimitingHandler(logging.Handler):
 
 
 class AuditLog:
-    """Writes the lines to a file that only ever grows, or to standard error.
+    """The audit log, appended to a file or, without one, written to standard error.
 
     Raises:
         StorageError: the file cannot be written.
@@ -145,16 +156,16 @@ class AuditLog:
                 ) from error
 
     def note(self, entry: AuditRecord) -> None:
-        """Write a line; where that fails, it goes to standard error."""
+        """Write a line; if the file cannot be written, write it to standard error."""
         with self._lock:
             self._write(entry)
 
     def note_refused(self, entry: AuditRecord) -> None:
-        """Write a line for a request that was refused at the door, or count it."""
+        """Write a line for a request that the gateway refused, or count it."""
         self._refused.note(entry)
 
     def flush(self, is_end: bool = False) -> None:
-        """Write how many refusals were only counted, where the last line of their kind is old."""
+        """Write the counts of refusals whose pause has passed, or all of them at the end."""
         self._refused.flush(is_end)
 
     def _locked_write(self, entry: AuditRecord, times: int) -> None:
@@ -173,7 +184,7 @@ class AuditLog:
         print(sanitize.escape_line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:
-        descriptor = self._open(file)  # each time, since others move it away when it is large
+        descriptor = self._open(file)  # on each write, because log rotation moves the file
         try:
             os.write(descriptor, line)
         finally:
@@ -185,7 +196,7 @@ class AuditLog:
 
 
 class AuditMiddleware:
-    """Notes the requests that one token makes of one vault, as a middleware of the SDK's server."""
+    """A middleware of the SDK's server that logs the requests of one token to one vault."""
 
     def __init__(self, audit: AuditLog, token: str, agent: str, vault: str) -> None:
         self._audit = audit
@@ -194,7 +205,7 @@ class AuditMiddleware:
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Let a request be answered, and note it."""
+        """Handle a request, and write its line of the audit log."""
         if ctx.request_id is None or ctx.method in _QUIET:
             return await call_next(ctx)
         begun = time.monotonic()
@@ -210,7 +221,7 @@ class AuditMiddleware:
 
 
 def _asked_for(method: str, params: Mapping[str, Any]) -> str:
-    """Return the tool's name, else the method; what a client makes up is told as unknown."""
+    """Return the tool's name, or the method; names that a client made up become ``unknown``."""
     if method != "tools/call":
         return method if method in _METHODS else "unknown"
     return _known(params.get("name"), params.get("arguments"))
@@ -232,7 +243,7 @@ def _outcome(result: Any) -> str:
 
 
 def _vault(result: Any, own: str) -> str:
-    """Return the vault in which a tool ran: a memory of another may have been named."""
+    """Return the vault in which a tool ran, which differs if it names another vault's memory."""
     vault = _structured(result).get("vault")
     return vault if isinstance(vault, str) else own
 

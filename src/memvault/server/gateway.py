@@ -1,7 +1,7 @@
-"""The door of a served vault: who comes in over HTTP, how often, and with how much.
+"""The HTTP gateway, an ASGI application that authenticates, limits and routes requests.
 
-It is an ASGI application. Whatever is refused is refused here, before the protocol's own server
-sees any of it, and no answer says which vaults or tokens there are besides the caller's own.
+Every refusal happens here, before the MCP server sees any of the request. No answer reveals
+vaults or tokens other than the caller's own.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ from memvault.server.tokens import ApiToken, TokenStore
 PATH = "/mcp"
 HEALTH = "/healthz"
 _RETRY = 5
-"""Seconds after which a client may try again that found the queue full, or waited too long."""
+"""Seconds of ``Retry-After`` for a client that found the queue full or waited too long in it."""
 _METHODS = ("GET", "POST", "DELETE")
 
 
 class RequestLimits(NamedTuple):
-    """Limits of one token: bytes and seconds of a request's body, requests at once and a second.
+    """The limits of one token.
 
-    Of more at once ``queue`` wait, each for ``wait`` seconds at most.
+    A request's body may have ``body`` bytes and take ``seconds`` to arrive. ``calls`` requests
+    run at once and ``rate`` may start per second. Of further requests ``queue`` wait, each for
+    ``wait`` seconds at most.
     """
 
     body: int = 4 * 1024 * 1024
@@ -50,7 +52,10 @@ class RequestLimits(NamedTuple):
 
 
 class RateLimiter:
-    """How many requests a token may still make: ``rate`` more each second, twice that at most."""
+    """A token bucket for the requests of one API token.
+
+    It gains ``rate`` requests per second, and holds at most twice that.
+    """
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -58,7 +63,7 @@ class RateLimiter:
         self._seen = time.monotonic()
 
     def try_acquire(self) -> bool:
-        """Take one, where there is one."""
+        """Take one request from the bucket; return whether there was one."""
         now = time.monotonic()
         self._left = min(2 * self._rate, self._left + (now - self._seen) * self._rate)
         self._seen = now
@@ -69,7 +74,7 @@ class RateLimiter:
 
 
 class HttpGateway:
-    """Lets requests in, each with a good token, to the vaults that it opens."""
+    """The ASGI application that passes requests with a valid token to that token's vaults."""
 
     def __init__(
         self,
@@ -92,10 +97,10 @@ class HttpGateway:
         self.is_ending = False
 
     def drop_revoked(self) -> None:
-        """Let go of tokens that are no longer good.
+        """Close the MCP servers of tokens that were removed or have expired.
 
         Raises:
-            MemvaultError: which are good cannot be read; nothing is let go.
+            MemvaultError: the tokens cannot be read; nothing is closed.
         """
         self._rooms.close_revoked(self._keyring.is_valid)
         self._allowances = {
@@ -104,12 +109,12 @@ class HttpGateway:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are answered or wait for it, streams that stand open left aside."""
+        """The number of requests that run or wait for a slot, without open streams."""
         return self._queue.size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":  # nothing else is spoken here
+        if scope["type"] != "http":  # no other protocol is supported
             return
         request = Request(scope, receive)
         refused = await self._security.validate_request(request)
@@ -121,7 +126,7 @@ class HttpGateway:
     async def _handled(
         self, request: Request, scope: Scope, receive: Receive, send: Send
     ) -> Response | None:
-        """Answer a request, or return the refusal."""
+        """Answer a request and return None, or return the response that refuses it."""
         if request.url.path == HEALTH:
             state = "ending" if self.is_ending else "ok"
             return JSONResponse(
@@ -161,7 +166,7 @@ class HttpGateway:
             asked = request.headers.get(SESSION, ""), _id(body)
             if (
                 all(asked) and asked in self._active_request_ids
-            ):  # the SDK would answer but one of them
+            ):  # the SDK would answer only one of the two requests
                 self._note(token, vault, "invalid")
                 return _error_response(
                     400, "The request's id is in use", "take another for each request"
@@ -172,7 +177,7 @@ class HttpGateway:
         return None
 
     def _token(self, request: Request) -> ApiToken | Response:
-        """Return the token that a request has, or the refusal."""
+        """Return the token of a request, or the response that refuses it."""
         if self.is_ending:
             return _error_response(503, "The server is ending", "try again", {"Retry-After": "5"})
         try:
@@ -189,7 +194,7 @@ class HttpGateway:
     async def _answer(
         self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: ResponseTracker
     ) -> None:
-        """Answer a request; ``asked`` are its session and its id."""
+        """Let the SDK answer a request; ``asked`` is the pair of its session and its id."""
         self._active_request_ids.add(asked)
         try:
             await manager.handle_request(answer.scope, answer.receive, answer.send)
@@ -198,7 +203,10 @@ class HttpGateway:
             self._active_request_ids.discard(asked)
 
     def _vault(self, path: str, token: ApiToken) -> str | None:
-        """Return the vault that an address means, None where the token does not open it."""
+        """Return the vault that a path names, or None if the token does not permit it.
+
+        The bare path names the token's first vault.
+        """
         opened = self._rooms.vaults_of(token)
         start, _, name = path.rstrip("/").rpartition("/")
         if (start, name) == ("", PATH[1:]):
@@ -208,7 +216,10 @@ class HttpGateway:
     async def _place(
         self, token: ApiToken, vault: str, method: str, arriving: _Arriving
     ) -> QueueSlot | Response:
-        """Return a place for a request, for which it may have to wait, or the refusal."""
+        """Wait for a queue slot for a request; return it, or the response that refuses it.
+
+        A GET request, which opens a stream, never waits.
+        """
         queue = self._streams if method == "GET" else self._queue
         place = queue.take_free(token)
         if place is None and await self._is_control(method, arriving):
@@ -236,7 +247,7 @@ class HttpGateway:
             return place
         if arriving.has_gone:
             self._note(token, vault, "gone")
-            return Response(status_code=400)  # which nobody reads
+            return Response(status_code=400)  # never read: the client has disconnected
         return self._too_many(token, vault, "requests before this one", _RETRY)
 
     async def _is_control(self, method: str, arriving: _Arriving) -> bool:
@@ -248,7 +259,7 @@ class HttpGateway:
         return False
 
     async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
-        """Return the body of a request, or the refusal where it is too large or too slow."""
+        """Read the body of a request; return it, or a refusal if it is too large or too slow."""
         most = self._limits.body
         held = bytearray()
         try:
@@ -261,7 +272,7 @@ class HttpGateway:
                         return _error_response(413, said, "send less at once")
         except ClientDisconnect:
             self._note(token, vault, "gone")
-            return Response(status_code=400)  # which nobody reads
+            return Response(status_code=400)  # never read: the client has disconnected
         if time_left.cancelled_caught:
             self._note(token, vault, "too_slow")
             return _error_response(408, "The request did not arrive in time", "")
@@ -279,7 +290,10 @@ class HttpGateway:
 
 
 class _Arriving:
-    """A request that waits: the first part of its body is read, and whether its client goes."""
+    """A request that waits for a slot, watched for a disconnect of its client.
+
+    To notice a disconnect it reads the first part of the body, which ``receive`` returns later.
+    """
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -294,7 +308,10 @@ class _Arriving:
         return self._first.get("body", b"") if is_whole else b""
 
     async def gone(self) -> None:
-        """Return once the client has gone; where the body is long, the rest stays unread."""
+        """Return when the client has disconnected.
+
+        If the body has several parts, only the first is read and a disconnect goes unnoticed.
+        """
         if self._first is None:
             self._first = await self._receive()
         if self._first["type"] == "http.request":
@@ -304,13 +321,17 @@ class _Arriving:
         self.has_gone = True
 
     async def receive(self) -> Message:
-        """Give what was read meanwhile, and then the rest."""
+        """Return the message read while waiting, then the following ones."""
         first, self._first = self._first, None
         return first if first is not None else await self._receive()
 
 
 class ResponseTracker:
-    """One request's answer: what its calls hand out is the caller's once it went out whole."""
+    """The answer to one HTTP request, and whether it was sent completely.
+
+    What the tool calls of the request deliver, such as events, is acknowledged only after the
+    whole answer was sent; otherwise it is taken back.
+    """
 
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         self._calls: dict[object, PendingCall] = {}
@@ -323,7 +344,7 @@ class ResponseTracker:
         self._is_whole = False
 
     async def receive(self) -> Message:
-        """Give the body, which was read already, and later whether the caller has gone."""
+        """Return the body, which was already read, and later a disconnect of the client."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -332,7 +353,7 @@ class ResponseTracker:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part, and see with the last one whether anybody is there to take it."""
+        """Send a part of the answer; before the last one, check that the client is connected."""
         is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if is_last and self._calls:
             with anyio.move_on_after(0):
@@ -341,7 +362,7 @@ class ResponseTracker:
         self._is_whole = is_last and not self._has_gone
 
     def close(self) -> None:
-        """Settle what the calls handed out, or take it back."""
+        """Acknowledge what the calls delivered, or take it back if the answer is incomplete."""
         for call in self._calls.values():
             if not self._is_whole:
                 call.cancel()

@@ -1,4 +1,4 @@
-"""The server over HTTP: an address, its certificate, signals, and an end in order."""
+"""The HTTP server's process: listening address, TLS certificate, signals and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from memvault.server.tokens import TokenStore
 _NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE = 30.0
-"""Seconds that calls in flight have to end once the server was asked to."""
+"""Seconds that running calls have to end after a signal to shut down."""
 _LAST, _AT_ONCE = 15.0, 2.0
-"""Seconds that the process has to end after that, and after a second signal."""
+"""Seconds that the process has to exit after that period, and after a second signal."""
 _CUT_OFF = 1
-"""The exit code where calls were cut off."""
+"""The exit code if running calls were aborted."""
 _CONNECTIONS = 1_000
 _HEAD = 10.0
-"""Seconds that a connection may be open without a request."""
+"""Seconds that a connection may stay open without a request."""
 _STILL = 0.05
 _SWEEP = 1.0
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen, and by which names clients may call it."""
+    """The address to listen on, and the host names by which clients may reach it."""
 
     host: str
     port: int
@@ -52,10 +52,11 @@ class ListenAddress(NamedTuple):
 
     @classmethod
     def read(cls, text: str, names: Sequence[str]) -> ListenAddress:
-        """Read ``HOST:PORT``, ``:PORT`` or ``PORT``; without a host only this machine is served.
+        """Parse ``HOST:PORT``, ``:PORT`` or ``PORT``; the default host is the loopback address.
 
         Raises:
-            UsageError: it is none, or others can reach it and no name is given.
+            UsageError: the text is not an address, a name is not a host name, or the host is
+                every address of this machine and no name is given.
         """
         host, _, port = text.strip().rpartition(":")
         host = host.strip("[]") or _LOOPBACK[0]
@@ -73,13 +74,16 @@ class ListenAddress(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Say whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         with contextlib.suppress(ValueError):
             return ip_address(self.host).is_loopback
         return self.host in _LOOPBACK
 
     def security(self) -> TransportSecuritySettings:
-        """Return which values of Host and Origin are taken: a web page elsewhere has another."""
+        """Return the accepted values of ``Host`` and ``Origin``.
+
+        They keep web pages of other origins, and DNS rebinding, from using the server.
+        """
         own = _LOOPBACK if self.is_loopback else (self.host,)
         known = [_bracketed(name) for name in (*own, *self.allowed_hosts)]
         hosts = [entry for name in known for entry in (name, f"{name}:*")]
@@ -89,18 +93,19 @@ class ListenAddress(NamedTuple):
         )
 
     def bound(self) -> socket.socket:
-        """Return a socket that listens there.
+        """Return a socket that listens on the address.
 
         Raises:
-            StorageError: the address is taken or not this machine's.
+            StorageError: the address is in use, or does not belong to this machine.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        # Only with its protocol named is it told not to hold small packets back for 40 ms.
+        # asyncio sets TCP_NODELAY only on sockets whose protocol is given; without it small
+        # packets are delayed by 40 ms.
         made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.host, self.port))
-            made.listen()  # whoever reads where it is can connect from then on
+            made.listen()  # from here on a client that reads the address can connect
         except OSError as error:
             made.close()
             raise StorageError(
@@ -117,10 +122,10 @@ class TlsCertificate(NamedTuple):
     key: str = ""
 
     def check(self) -> None:
-        """Make sure that both are there and fit, or neither.
+        """Check that certificate and key are both given and match, or that neither is given.
 
         Raises:
-            UsageError: one is missing, or cannot be used.
+            UsageError: one of them is missing, or they cannot be used.
         """
         if bool(self.file) != bool(self.key):
             raise UsageError(
@@ -137,34 +142,37 @@ class TlsCertificate(NamedTuple):
 
 
 class _Uvicorn(uvicorn.Server):
-    """The web server, which leaves signals to us: calls in flight end before it does."""
+    """The web server without its own signal handlers, so that running calls can end first."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 class IdleTimeoutProtocol(H11Protocol):
-    """A connection that is closed where no request comes in time: others may want its place."""
+    """An HTTP connection that is closed if no request arrives in time.
+
+    The number of connections is limited, so an idle one would keep other clients out.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
-        """Begin to wait for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; a request whose body it belongs to has nobody to answer to."""
+        """Refuse bytes that are not HTTP, and end the request whose body they were in, if any."""
         try:
             super().send_400_response(msg)
-        except Exception:  # of h11's own kinds: the answer has begun
+        except Exception:  # h11's protocol errors: the answer was already started
             self.transport.close()
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Start the timeout for the next request."""
         super().on_response_complete()
         self._wait()
 
@@ -184,7 +192,9 @@ def serve(
     limits: RequestLimits,
     audit: AuditLog,
 ) -> int:
-    """Serve named vaults until the process is asked to end; return the exit code.
+    """Serve vaults over HTTP until a signal ends the process; return the exit code.
+
+    Without ``vaults`` every vault of this machine is served to the tokens that permit it.
 
     Raises:
         StorageError: the address cannot be listened on.
@@ -192,7 +202,7 @@ def serve(
     """
     certificate.check()
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    logging.getLogger("mcp").propagate = False  # it would tell what clients send
+    logging.getLogger("mcp").propagate = False  # its messages hold what clients send
     log = RepeatLimitingHandler()
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).addHandler(log)
@@ -229,7 +239,10 @@ class HttpServer:
         self._asked: list[int] = []
 
     async def until_asked(self) -> int:
-        """Serve until a signal comes; a second one ends it at once."""
+        """Serve until a signal arrives, and shut down; return the exit code.
+
+        Running calls have a grace period to end. A second signal ends it at once.
+        """
         stop = asyncio.Event()
 
         def asked() -> None:
@@ -265,7 +278,7 @@ class HttpServer:
                 with anyio.move_on_after(_GRACE):
                     while door.in_flight and not web.force_exit:
                         await asyncio.sleep(_STILL)
-                self._ends_in(_LAST)  # what waits for a lock or a disk cannot be told
+                self._ends_in(_LAST)  # threads that wait for a lock or a disk cannot be stopped
                 rooms.close_revoked(lambda _: False)
                 web.should_exit = True
                 await serving
@@ -275,7 +288,10 @@ class HttpServer:
         return 0
 
     def _ends_in(self, seconds: float) -> None:
-        """End the process soon, whatever is still under way: as with a kill nothing is lost."""
+        """Exit the process after some seconds, even if calls still run.
+
+        Like a kill this loses nothing that was written.
+        """
         last = threading.Timer(seconds, self._cut_off)
         last.daemon = True
         last.start()
@@ -305,7 +321,7 @@ class HttpServer:
         )
 
     def _tell(self) -> None:
-        """Say where the vaults are served."""
+        """Print the URL of the server, and a warning if others can read its traffic."""
         scheme = "https" if self._certificate.file else "http"
         port = self._listening.getsockname()[1]
         name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
@@ -320,7 +336,7 @@ class HttpServer:
 
 
 async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatLimitingHandler) -> None:
-    """End what stands open for tokens that were removed, or whose time is over."""
+    """Close servers of removed or expired tokens, and write counted log lines, every second."""
     told = ""
     while True:
         await asyncio.sleep(_SWEEP)
@@ -329,7 +345,7 @@ async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatLimitingH
         try:
             door.drop_revoked()
             told = ""
-        except MemvaultError as error:  # the door lets nobody in
+        except MemvaultError as error:  # meanwhile the gateway refuses every request
             if error.message != told:
                 told = error.message
                 log_operator_note(error)

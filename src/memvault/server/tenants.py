@@ -1,6 +1,6 @@
-"""Rooms: what each token has of each vault, one server of the SDK's with its sessions.
+"""Tenants of the HTTP server: one MCP server, with its sessions, for each token and vault.
 
-Two tokens share nothing but the vault itself: neither sessions, subscriptions nor requests.
+Two tokens share only the vault itself, but no sessions, subscriptions or requests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from memvault.settings import locate
 from memvault.workspace import Workspace
 
 _SESSIONS = 100
-"""Clients of the older protocol that one token may have in one vault at a time."""
+"""The maximum number of sessions (clients of older protocol versions) of one tenant."""
 _IDLE = 600.0
-"""Seconds after which such a client is forgotten that asks nothing and listens to nothing."""
+"""Seconds after which a session without requests and open streams is closed."""
 
 
 class TenantServer(NamedTuple):
-    """A token in a vault; ``leave`` ends its sessions."""
+    """The MCP server of one token and vault; setting ``leave`` ends its sessions."""
 
     token: ApiToken
     workspace: Workspace
@@ -44,10 +44,11 @@ class TenantServer(NamedTuple):
 
 
 class TenantServers:
-    """The rooms that somebody has entered, and the open vaults below them.
+    """The running tenants, and the open workspaces that they share.
 
-    ``served`` are the names of the vaults that may be entered, None for all; ``ending`` says
-    whether the server is about to end; ``body`` is how many bytes a request may have.
+    ``served`` holds the names of the vaults to serve, None for all. ``offer`` selects the tools,
+    ``ending`` returns whether the server is shutting down, and ``body`` is the maximum number of
+    bytes of a request.
     """
 
     def __init__(
@@ -69,16 +70,16 @@ class TenantServers:
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
         self._turns: dict[Workspace, RequestQueue] = {}
-        self._openers = anyio.CapacityLimiter(1)  # each holds the same lock
+        self._openers = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
         self._entering = anyio.Lock()
         self._opening = threading.Lock()
 
     def vaults_of(self, token: ApiToken) -> list[str]:
-        """Return the vaults that a token opens here, the one at hand first."""
+        """Return the names of the served vaults that a token permits, its default first."""
         return [name for name in token.vaults if self._served is None or name in self._served]
 
     async def server_for(self, token: ApiToken, vault: str) -> StreamableHTTPSessionManager:
-        """Return the server that answers a token in a vault.
+        """Return the session manager of a token and vault, starting its MCP server if needed.
 
         Raises:
             MemvaultError: the vault is missing or cannot be read.
@@ -87,7 +88,7 @@ class TenantServers:
         async with self._entering:
             for key, other in list(self._rooms.items()):
                 if key[1] == vault and other.workspace is not workspace:
-                    self._left(key)  # the name is another folder's by now
+                    self._left(key)  # the name now belongs to another folder
             room = self._rooms.get((token, vault))
             if room is None:
                 room = self._create(token, vault, workspace)
@@ -96,7 +97,7 @@ class TenantServers:
             return room.manager
 
     def close_revoked(self, is_in: Callable[[ApiToken], bool]) -> None:
-        """End the rooms of tokens that are no longer good."""
+        """Close the tenants of every token for which ``is_in`` returns false."""
         for key in [key for key in self._rooms if not is_in(key[0])]:
             self._left(key)
 
@@ -106,22 +107,22 @@ class TenantServers:
         room.leave.set()
 
     def close(self) -> None:
-        """Let go of the vaults, once nobody is in a room."""
+        """Close all workspaces; to be called when no tenant runs any more."""
         for workspace in self._in_use:
             _close(workspace)
 
     def end_streams(self) -> None:
-        """End every stream that stands open."""
+        """End every open stream of notifications."""
         for room in self._rooms.values():
             room.serving.end_streams()
 
     def wake(self) -> None:
-        """Let every tool that waits see that the server is ending."""
+        """Wake every waiting tool, so that it notices the shutdown."""
         for workspace in self._vaults.values():
             workspace.notify_waiters()
 
     def _opened(self, vault: str) -> Workspace:
-        root = locate.vault_named(vault)  # each time: the name may be another folder's by now
+        root = locate.vault_named(vault)  # for each request: the name may move to another folder
         with self._opening:
             known = self._vaults.get(vault)
             if known is None or known.root != root:
@@ -154,7 +155,7 @@ class TenantServers:
         return TenantServer(token, workspace, serving, manager, anyio.Event())
 
     async def _run(self, room: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Keep a room's server running until it is left."""
+        """Run a tenant's server until its ``leave`` is set."""
         self._in_use[room.workspace] += 1
         try:
             async with room.manager.run():
@@ -165,7 +166,7 @@ class TenantServers:
         await anyio.to_thread.run_sync(self._let_go)
 
     def _let_go(self) -> None:
-        """Close what names led to before, once nobody is in it any more."""
+        """Close workspaces that no name leads to any more and that no tenant uses."""
         with self._opening:
             former = [
                 workspace
@@ -185,5 +186,5 @@ def _close(workspace: Workspace) -> None:
 
 
 def log_operator_note(error: MemvaultError) -> None:
-    """Tell whoever runs the server what a client is not told: it may name paths."""
+    """Print an error for the operator that is withheld from clients, as it may name paths."""
     print(sanitize.escape_line(f"note: {error.message}; {error.hint}"), file=sys.stderr)

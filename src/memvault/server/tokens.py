@@ -1,7 +1,7 @@
-"""Tokens: who may use the vaults that this machine serves, as which agent, and for what.
+"""API tokens for the vaults that this machine serves, each with an agent, vaults and a scope.
 
-Each is a file in the user's configuration folder. It holds a hash of the token, never the token
-itself: 256 random bits need no slow hash, since nobody can guess them.
+Each token is a file in the user's configuration folder. It holds a hash of the token, never the
+token itself. SHA-256 suffices, because 256 random bits cannot be guessed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _TEXTS = ("name", "agent", "scope", "created", "expires", "hash")
 
 
 class ApiToken(NamedTuple):
-    """What a token permits: the vaults by their names, the first of them the one at hand."""
+    """What a token permits.
+
+    ``vaults`` are names; the first is the default. ``expires`` is empty if it never expires.
+    """
 
     name: str
     agent: str
@@ -45,11 +48,11 @@ class ApiToken(NamedTuple):
 
     @property
     def is_expired(self) -> bool:
-        """Say whether its time is over; one without an end has no such time."""
+        """Whether the token has expired; one without an expiry date never does."""
         return bool(self.expires) and self.expires <= clock.iso()
 
     def public_fields(self) -> dict[str, Any]:
-        """Return what a person is told of it."""
+        """Return the fields to show to a person, without the hash."""
         ends = {"expires": self.expires} if self.expires else {}
         over = {"problem": "expired"} if self.is_expired else {}
         return {
@@ -66,15 +69,15 @@ class ApiToken(NamedTuple):
 def add(
     name: str, vaults: Sequence[str], scope: str, agent: str, days: int
 ) -> tuple[ApiToken, str]:
-    """Make a token; return what it permits, and the token itself, which is kept nowhere.
+    """Create a token; return its record and the token's text, which is stored nowhere.
 
-    ``agent`` is its name's unless another is given; ``days`` of 0 is for ever.
+    ``agent`` defaults to ``name``. The token expires after ``days``; 0 is never.
 
     Raises:
-        UsageError: a name or the scope cannot be one, or no vault is named.
+        UsageError: a name, the agent or the scope is invalid, or no vault is named.
         VaultNotFound: no vault has such a name.
-        Conflict: there is a token of that name.
-        StorageError: it cannot be written.
+        Conflict: a token of that name exists.
+        StorageError: the token cannot be written.
     """
     if not name:
         raise UsageError("The token's name is missing", "memvault tokens add NAME --vaults NAME")
@@ -107,10 +110,11 @@ def add(
 
 
 def remove(name: str) -> None:
-    """End a token at once, also for who is using it.
+    """Delete a token; a running server refuses it from then on.
 
     Raises:
-        NotFound: there is none of that name.
+        UsageError: the name is missing.
+        NotFound: no token has that name.
     """
     if not name:
         raise UsageError("The token's name is missing", "memvault tokens remove NAME")
@@ -124,33 +128,36 @@ def remove(name: str) -> None:
 
 
 def all_tokens() -> list[ApiToken]:
-    """Return every token, in the order of their names.
+    """Return every token, sorted by name.
 
     Raises:
-        StorageError: they cannot be read.
+        StorageError: the tokens cannot be read.
     """
     return sorted(_read(), key=lambda token: token.name)
 
 
 class TokenStore:
-    """The tokens as they are now: one that is removed or expired opens nothing any more."""
+    """The current tokens, read again when their files change.
+
+    A removed or expired token is refused from the next request on.
+    """
 
     def __init__(self) -> None:
         self._state: tuple[object, ...] | None = None
         self._known: dict[str, ApiToken] = {}
 
     def verify(self, text: str) -> ApiToken | None:
-        """Return what a token permits, None where there is no such token.
+        """Return the record of a token's text, or None if it is unknown or expired.
 
         Raises:
-            MemvaultError: the tokens cannot be read; none is known until they can.
+            MemvaultError: the tokens cannot be read; until they can, every token is unknown.
         """
         self._look()
         token = self._known.get(_hash(text))
         return None if token is None or token.is_expired else token
 
     def is_valid(self, token: ApiToken) -> bool:
-        """Say whether a token is still there and not expired.
+        """Return whether a token still exists, unchanged, and has not expired.
 
         Raises:
             MemvaultError: the tokens cannot be read.
@@ -159,7 +166,7 @@ class TokenStore:
         return self._known.get(token.hash) == token and not token.is_expired
 
     def _look(self) -> None:
-        """Read the tokens again where one was added or removed."""
+        """Read the tokens again if one was added, changed or removed."""
         try:
             state = _state()
             if state == self._state:
@@ -172,7 +179,7 @@ class TokenStore:
 
 
 def _state() -> tuple[object, ...]:
-    """Return what changes with every change of a token."""
+    """Return the names, times and inodes of the token files, which change with every token."""
     state: list[object] = []
     with (
         contextlib.suppress(FileNotFoundError),
@@ -186,7 +193,9 @@ def _state() -> tuple[object, ...]:
 
 
 def _read() -> Iterator[ApiToken]:
-    """Read every token; a file that is none, or that cannot be read, is passed over.
+    """Yield every token; files that are not tokens or cannot be read are skipped.
+
+    So are links, and files that other users can write.
 
     Raises:
         StorageError: the folder cannot be read, or the process has too many files open.
@@ -204,12 +213,12 @@ def _read() -> Iterator[ApiToken]:
                     else None
                 )
             except (OSError, ValueError, KeyError, TypeError) as error:
-                if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be a token
+                if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be valid
                     raise StorageError(
                         f"The tokens cannot be read: {error.strerror}", "try again later"
                     ) from error
                 continue
-            if found is not None and f"{found.name}.json" == name:  # a copy of it is no token
+            if found is not None and f"{found.name}.json" == name:  # copies of a file do not count
                 yield found
 
 
@@ -230,11 +239,11 @@ def _hash(text: str) -> str:
 
 
 def _folder(make: bool = False) -> Path:
-    """Return the folder of the tokens, which nobody but this user may look into.
+    """Return the folder of the tokens, created with access for this user only if ``make``.
 
     Raises:
-        StorageError: the user has no folder for it, or it cannot be made.
-        UsageError: it lies in a vault.
+        StorageError: the user has no configuration folder, or the folder cannot be created.
+        UsageError: the folder is in a vault.
     """
     folder = user_settings.file().parent / "tokens"
     if make:
