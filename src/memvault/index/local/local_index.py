@@ -1,9 +1,9 @@
-"""The index kept in step with the folder: looked at before every answer, mended by itself.
+"""An index that is refreshed from the vault's folder before every answer.
 
-``look`` scans the folder, compares, and indexes what differs under the
-index's lock (``writer``). Where another process holds the lock, or nothing can
-be written, changed files are read directly and searched beside the last good
-index; in memory that is all there is.
+``refresh`` scans the folder, compares it with the manifest, and indexes the differences under the
+index's lock (``IndexWriter``). If another process holds the lock, or nothing can be written,
+changed files are read directly and searched together with the last commit. An in-memory index has
+only such an overlay.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 _SHORT = 0.05
 _FRESH = 0.1
-"""Seconds after which a look taken before the index's lock no longer counts."""
+"""Seconds after which a scan that was made before the lock was acquired is repeated."""
 _LOOK_AGAIN = 1.0
 _OPEN_AGAIN = 0.1
 
 
 class LocalIndex:
-    """The derived part of one vault, in a folder of the user's own, or in memory."""
+    """The index of one vault, in the user's cache folder or in memory."""
 
     away = ""
-    """Why an engine does not answer, so that the index of this machine does."""
+    """Why the engine cannot be reached, if this machine's own index answers instead."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class LocalIndex:
         self._cross_encoder: CrossEncoder | None = None
         self._lost: MemvaultError | None = None
         self.freshness = ""
-        """How the last look found the index: current, behind, or missing."""
+        """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
-        """Bring the index up to date with the folder and return a view of it.
+        """Bring the index up to date with the folder and return a snapshot of it.
 
-        Without ``vectors`` the view has no vectors, and none are made. Errors as for
-        the protocol's.
+        Without ``vectors`` the snapshot has no vectors, and none are computed. Raises the errors
+        that the index protocol documents.
         """
         self._raise_lost()
         began, pause = time.monotonic(), _LOOK_AGAIN
@@ -95,7 +95,7 @@ class LocalIndex:
                         self._writer.update(vectors, None if waited else look)
             except StorageError:
                 return self._snapshot(self._everything_read(), vectors, patience)
-            if locked:  # and no longer: the view may embed for long
+            if locked:  # released before this, as embedding for the snapshot may take long
                 return self._snapshot(EMPTY, vectors, patience)
             if look is not None and (small or (patience.allow_partial and not left)):
                 return self._snapshot(
@@ -109,14 +109,14 @@ class LocalIndex:
                 pause *= 2
 
     def at(self, view: View, moment: datetime) -> View:
-        """Return a view as it would have been at a moment, as far as that is known."""
+        """Return a view as of an earlier time, as far as the vault's history records it."""
         from memvault.index.local.point_in_time import as_of
 
         assert isinstance(view, Snapshot)
         return as_of(view, moment)
 
     def rebuild(self) -> None:
-        """Make the index anew beside the old one, which others read until it is whole."""
+        """Rebuild the index in a second folder; others read the old one until it is complete."""
         from memvault.index.local.refresh import IndexWriter
 
         with self._writing(), self._files.build_replacement() as files:
@@ -124,12 +124,12 @@ class LocalIndex:
             IndexWriter(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
-        """Embed every memory with both embedders; return how many the deep one had not seen.
+        """Embed every memory with both embedders; return how many lacked transformer vectors.
 
-        Nobody else is kept waiting while the deep one is at work.
+        The lock is not held while the transformer model runs, so other processes can continue.
 
         Raises:
-            EmbedderError: the deep embedder cannot be used.
+            EmbedderError: the transformer model cannot be used.
         """
         with self._writing():
             self._writer.update(True)
@@ -142,9 +142,10 @@ class LocalIndex:
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
-        """Embed what has no deep vectors, what was changed last first; say how much that was.
+        """Compute missing transformer vectors, last changed memories first; return their number.
 
-        ``go_on`` is asked each time before anything is written. Errors as for the deep side's.
+        ``go_on`` is called before anything is written and stops the work by returning False. Raises
+        the same errors as ``TransformerVectors.embed``.
         """
         from memvault.index.local import embedding_lock
 
@@ -173,7 +174,7 @@ class LocalIndex:
 
     @property
     def exists(self) -> bool:
-        """Whether the vault and its index can still be read."""
+        """Whether the index can still be opened."""
         return self._files.open() is not None
 
     def _quick_vectors(self) -> VectorStore | None:
@@ -181,14 +182,14 @@ class LocalIndex:
         return self._quick.opened(opened.manifest) if opened is not None else None
 
     def _tidy(self) -> None:
-        """Drop the deep vectors that no memory uses, as far as all memories' passages are known."""
+        """Drop the transformer vectors that no memory uses, if all passages are known."""
         opened, found = self._files.opened, self._quick_vectors()
         if opened is not None and found is not None and not self.pending_static():
             uids, hashes = found.passages()
             self.deep.compact(hashes[is_in(uids, opened.manifest.uids())])
 
     def _lacking(self) -> list[str]:
-        """Return the paths of the memories without deep vectors, what was changed last first."""
+        """Return the paths of memories without transformer vectors, last changed first."""
         opened, found = self._files.opened, self._quick_vectors()
         if opened is None or found is None or self.deep.mode == "off":
             return []
@@ -199,30 +200,30 @@ class LocalIndex:
         return [entry.state.path for entry in rows]
 
     def pending_static(self) -> int:
-        """Say how many memories wait to be embedded by the built-in table."""
+        """Return how many memories wait for static vectors."""
         opened = self._files.opened
         return len(self._quick.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
-        """Say how many memories wait for the deep embedder, those that wait for both included."""
+        """Return how many memories wait for transformer vectors, with those that wait for both."""
         return self.pending_static() + len(self._lacking())
 
     def vector_card(self) -> VectorCard | None:
-        """Describe the quick vectors."""
+        """Return the card of the static vectors; None if there are none."""
         found = self._quick_vectors()
         return found.card if found else None
 
     @property
     def table(self) -> StaticEmbedder:
-        """The quick embedder; ``EmbedderError`` where it cannot be loaded."""
+        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return self._quick.table
 
     def notes(self) -> list[str]:
-        """Say what a person should know of where the index lies and what makes its vectors."""
+        """Return notes for the user about the index's folder and the embedding model."""
         return [note for note in (self.place.note, *self.deep.notes()) if note]
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well a cross-encoder finds that each text fits; it is never fetched."""
+        """Return a cross-encoder's score of each text for a query; no model is downloaded."""
         if self._cross_encoder is None:
             from memvault.index.embedding.fastembed_models import open_cross_encoder
 
@@ -231,11 +232,14 @@ class LocalIndex:
         return self._cross_encoder.scores(query, texts)
 
     def differs(self) -> str:
-        """Say what an engine holds otherwise than was sent there; nothing where there is none."""
+        """Return how an engine's rows differ from what was uploaded; empty without an engine."""
         return ""
 
     def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Have what a view could not read made anew at the next look, or be said by it."""
+        """Handle a view that could not be read, at the next refresh.
+
+        That refresh rebuilds a corrupted index, or raises the reason why a view was lost.
+        """
         if isinstance(error, LostIndex):
             self._lost = error.reason
             return
@@ -243,22 +247,23 @@ class LocalIndex:
         self._files.discard(error, seen.commit if seen else None)
 
     def _raise_lost(self) -> None:
-        """Say what the last view lost, once."""
+        """Raise the error that made the last view unreadable, once."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise lost
 
     def close(self) -> None:
-        """Let go of open files, and of models that no other vault of the process uses."""
+        """Close open files, and release models that no other vault of the process uses."""
         self._files.close()
         self._quick.close()
         self.deep.close()
         self._cross_encoder = None
 
     def _texts(self, path: str) -> list[str]:
-        """Return the passages' texts of a memory as the writer makes them; its path if it is gone.
+        """Return the passage texts of a memory as they are indexed; its path if no file exists.
 
-        Quick and deep vectors meet by these, whether the file can be read or not.
+        Static and transformer vectors are matched by the hashes of these texts, so both must use
+        the same texts even if the file cannot be read.
         """
         from memvault.index.local.refresh import read_file
         from memvault.index.text.indexed_text import passage_texts
@@ -277,7 +282,7 @@ class LocalIndex:
             yield
 
     def _is_complete(self) -> bool:
-        """Say whether all quick vectors are there, and the tokens of all sentences."""
+        """Return whether all static vectors and the subwords of all blocks have been computed."""
         opened = self._files.opened
         return (
             opened is not None
@@ -286,7 +291,7 @@ class LocalIndex:
         )
 
     def _pending_changes(self) -> PendingChanges | None:
-        """Compare the index with the folder; None where no index can be read."""
+        """Compare the index with the folder; None if no index can be read."""
         opened = self._files.open()
         if opened is None:
             return None
@@ -295,7 +300,7 @@ class LocalIndex:
         return PendingChanges(opened.commit, known, whole, *split_readable(whole))
 
     def _everything_read(self) -> Overlay:
-        """Read whatever differs from the index as it is after an attempt to write it failed."""
+        """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
         return self._read(known, diff_folder(known, self._store.scan()))
@@ -354,7 +359,7 @@ class LocalIndex:
         )
 
     def _embed_now(self) -> None:
-        """Make the deep vectors that are missing; trouble is a note."""
+        """Compute missing transformer vectors; a failure becomes a note."""
         from memvault.index.local import embedding_lock
 
         try:

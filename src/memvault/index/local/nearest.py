@@ -1,9 +1,8 @@
-"""Which memories are nearest: by the quick vectors of all, and by what deep ones there are.
+"""Nearest memories by static vectors, and by transformer vectors as far as there are any.
 
-A memory's cosine is that of its nearest passage. Where some passages have no
-deep vector yet, their deep cosine is guessed from the quick one, by the line
-of least squares through the memories that have both: on the average nobody
-gains or loses by waiting.
+A memory's cosine is that of its nearest passage. If a passage has no transformer vector yet, its
+transformer cosine is estimated from its static cosine with a least-squares line through the
+memories that have both. On average, missing vectors therefore neither raise nor lower a memory.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class ScoredPassages(NamedTuple):
-    """Passages, a memory's side by side: whose each is, its text's hash, its quick cosine."""
+    """Passages, grouped by memory: the memory's uid, the text's hash, and the static cosine."""
 
     uids: npt.NDArray[np.int64]
     hashes: npt.NDArray[np.uint64]
     cosines: Matrix
 
     def of(self, alive: Set[int]) -> ScoredPassages:
-        """Return the passages of some memories."""
+        """Return the passages of the given memories."""
         kept = is_in(self.uids, alive)
         if kept.all():
             return self
         return ScoredPassages(self.uids[kept], self.hashes[kept], self.cosines[kept])
 
     def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> ScoredPassages:
-        """Return the same passages and those of one memory more."""
+        """Return the same passages and those of one more memory."""
         import numpy as np
 
         return ScoredPassages(
@@ -44,14 +43,17 @@ class ScoredPassages(NamedTuple):
 
     @property
     def firsts(self) -> npt.NDArray[np.intp]:
-        """Where each memory's passages begin."""
+        """The index of each memory's first passage."""
         import numpy as np
 
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
 
 class NearestMemory(NamedTuple):
-    """A memory: its nearest passage, and its cosines to the query, ``deep`` where that counts."""
+    """A memory, its nearest passage, and its static and transformer cosines to the query.
+
+    ``deep`` is None if transformer vectors are not used.
+    """
 
     uid: int
     passage: int
@@ -60,7 +62,7 @@ class NearestMemory(NamedTuple):
 
 
 def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_]:
-    """Say of each uid whether it is among those wanted."""
+    """Return for each uid whether it is in a set."""
     import numpy as np
 
     return np.isin(uids, np.fromiter(wanted, np.int64, len(wanted)))
@@ -69,10 +71,10 @@ def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_
 def nearest(
     passages: ScoredPassages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
 ) -> list[NearestMemory]:
-    """Return the memories nearest by either side, and those of ``also``, nearest first.
+    """Return the memories nearest by either kind of vector, and those of ``also``, nearest first.
 
-    ``passages`` are those of all memories, ``deep`` their deep cosines, nan
-    where there is none yet; the nearest are looked for ``among`` some memories.
+    ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
+    is no vector yet. The nearest memories are chosen from ``among``.
     """
     import numpy as np
 
@@ -104,7 +106,7 @@ def nearest(
 def _impute_missing(
     passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], quick: Matrix
 ) -> Matrix:
-    """Return the deep cosines with guesses for those that are not there yet."""
+    """Return the transformer cosines, with estimates for those that are missing."""
     import numpy as np
 
     lacking = np.isnan(deep)
@@ -119,7 +121,7 @@ def _impute_missing(
 
 
 def _line(given: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return slope and height of the line of least squares; it never falls."""
+    """Return slope and intercept of the least-squares line; the slope is at least 0."""
     if not len(given):
         return 1.0, 0.0
     centre, height = float(given.mean()), float(wanted.mean())

@@ -1,8 +1,8 @@
-"""A view as it would have been at a moment, as far as the vault still knows.
+"""Snapshots as of an earlier time, as far as the vault's history records it.
 
-What was made later is left out. Where a revision shows that a memory's text was
-another then, the old text stands in its place: it is read, scored and shown
-like a file that is not in the index yet.
+Memories created later are left out. If a revision shows that a memory's text was different at that
+time, the old text replaces it: it is read, scored and shown like a file that is not in the index
+yet.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from memvault.vault.file_names import dates_in_path
 Value = TypeVar("Value")
 
 _MOST = 500
-"""Old texts that get a vector; all are found by their words."""
+"""The maximum number of old texts that are embedded; all are in the keyword search."""
 
 
 def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
-    """Return a view of what there was at a moment."""
+    """Return a snapshot of the memories that existed at a given time."""
     then = clock.iso(moment)
     records = list(seen.records())
     there = [record for record in records if _began(record) <= then]
@@ -65,13 +65,16 @@ def _of(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
 
 
 def _began(record: MemoryRecord) -> str:
-    """Return when there was a memory first: made then, or called by a day before."""
+    """Return when a memory first existed: its creation time, or an earlier date in its path."""
     days = dates_in_path(record.path)
     return min(record.created, days.first.isoformat()) if days else record.created
 
 
 def _parsed(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
-    """Read an old text, which is where its memory is now; times it does not say are its own."""
+    """Parse an old text at its memory's current path and memId.
+
+    Missing times are filled in from the record and from the revision.
+    """
     state = FileState(record.path, len(data), 0, 0, 0)
     memory = store.parse(data, state)
     if header_problem(memory, state):

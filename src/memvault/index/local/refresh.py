@@ -1,8 +1,8 @@
-"""Making the index agree with the folder: what is done under the index's lock.
+"""Bring the index up to date with the vault's folder while holding the index's lock.
 
-Order of a commit: keyword index, manifest with the states of its files; then
-vectors, whose card names theirs. It is done in batches, so that others find
-what is committed while the rest is under way.
+A commit writes the keyword index first, then the manifest with the states of its files, then the
+vectors, whose card names theirs. Large changes are committed in batches, so that other processes
+can search what is committed while the rest is still being indexed.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _READ_BYTES = 4_000_000
 
 
 class FolderDiff(NamedTuple):
-    """Files to index, uids to take out, and files that look the same but may not be.
+    """The files to index, the uids to remove, and the files that may have changed unnoticed.
 
-    ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
-    shortly before they were last looked at that a second edit could hide
-    behind the same times: their bytes must be compared.
+    ``changed`` pairs the indexed file with its current state. ``doubtful`` files were edited so
+    shortly before they were last checked that a second edit could have left the same times, so
+    their bytes must be compared.
     """
 
     added: list[FileState]
@@ -57,12 +57,16 @@ class FolderDiff(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many memories differ, as far as is known without reading one."""
+        """The number of memories known to differ without reading any file."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
 class PendingChanges(NamedTuple):
-    """How the folder differs from a commit: what can be read directly, and what is too much."""
+    """The differences between the folder and a commit, split by whether they can be read directly.
+
+    ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
+    and ``large`` the rest.
+    """
 
     commit: IndexCommit
     known: dict[str, IndexedFile]
@@ -72,15 +76,15 @@ class PendingChanges(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nothing differs, nor may."""
+        """Whether nothing differs and nothing is doubtful."""
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
-    """Compare what is indexed with what one pass over the folders found.
+    """Compare the indexed files with the result of one scan of the folders.
 
-    Memories below a folder that could not be listed are left as they are: a
-    permission lost for a moment must not empty the index.
+    Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
+    permission does not empty the index.
     """
     diff = FolderDiff([], [], [], [])
     seen = set()
@@ -101,10 +105,10 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
 
 
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
-    """Divide a diff into what can be read directly without a long wait, and the rest.
+    """Split a diff into a part that can be read directly without a long wait, and the rest.
 
-    Files that may not differ, and those that are gone, are in the first part;
-    of the others those that were changed last, at most 500 and 4 MB.
+    Doubtful and removed files are in the first part. Of the other files it contains the most
+    recently changed ones, at most 500 files and 4 MB.
     """
     files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
     parts = batches(files, _READ_FILES, _READ_BYTES)
@@ -125,9 +129,9 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
 def batches(
     files: Sequence[FileState], most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
 ) -> list[list[FileState]]:
-    """Divide files into parts of which all texts can be held at once, in their order.
+    """Split files, in order, into batches whose texts fit into memory together.
 
-    One has at most 2,000 files and 8 MB, or is a single larger file.
+    A batch has at most 2,000 files and 8 MB, or is a single larger file.
     """
     found: list[list[FileState]] = []
     size = 0
@@ -141,18 +145,22 @@ def batches(
 
 
 def _edited(state: FileState) -> int:
-    """Return when the file last changed; Windows gives the time of creation as ctime."""
+    """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
+
+    On Windows ctime is the time of creation.
+    """
     return state.mtime if sys.platform == "win32" else state.ctime
 
 
 Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and when that was looked at, in nanoseconds."""
+"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
-    """Read a file; one that cannot be read is known by its name, one that is gone is None.
+    """Read a file and return its memory; None if the file no longer exists.
 
-    One whose header no index can keep is known by its name and its text.
+    A file that cannot be read yields a memory with only the name from its path, and a problem. A
+    file whose header no index can store yields a memory with the name and the text.
     """
     checked = time.time_ns()
     try:
@@ -160,7 +168,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        said = error.message.removesuffix(f": {state.path}")  # which is told beside it
+        said = error.message.removesuffix(f": {state.path}")  # which is shown next to it
         memory = store.parse(b"", state)._replace(etag="", problem=said)
         return memory, state, checked
     memory = store.parse(data, fresh)
@@ -172,7 +180,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
 
 
 def header_problem(memory: Memory, state: FileState) -> str:
-    """Say why an index cannot keep what a memory's header says; empty where it can."""
+    """Return why an index cannot store a memory's header; empty if it can."""
     try:
         columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
@@ -187,9 +195,9 @@ def read_overlay(
     diff: FolderDiff,
     unread: FolderDiff | None = None,
 ) -> Overlay:
-    """Read the files that differ from the index; those of ``unread`` are not seen at all.
+    """Read the files that differ from the index; the memories in ``unread`` are left out entirely.
 
-    ``languages`` says how many memories are indexed as each.
+    ``languages`` maps each language to the number of memories indexed in it.
     """
     alive = {known.uid for known in known_files.values()} - set(diff.removed)
     missing = 0
@@ -216,7 +224,7 @@ def read_overlay(
 
 
 def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
-    """Put a memory that no index has into an overlay; ``size`` is its file's, in bytes."""
+    """Add a memory that is in no index to an overlay; ``size`` is that of its file, in bytes."""
     overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
     overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
     overlay.passages[key] = passage_texts(memory)
@@ -228,14 +236,14 @@ _WASTE = 0.5
 
 
 class _BatchTexts(NamedTuple):
-    """What was made of a batch of files, by uid: passages, and blocks of stretches."""
+    """The texts computed from a batch of files, by uid: passages, and blocks of text segments."""
 
     passages: dict[int, list[str]]
     cuts: dict[int, list[TextBlock]]
 
 
 class IndexWriter(NamedTuple):
-    """Writes one vault's index; whoever calls it holds the index's lock."""
+    """A writer of one vault's index; the caller must hold the index's lock."""
 
     store: MemoryStore
     files: IndexFiles
@@ -243,10 +251,10 @@ class IndexWriter(NamedTuple):
     progress: Progress
 
     def update(self, embed: bool, look: PendingChanges | None = None) -> OpenIndex:
-        """Make the index agree with the folder; one that turns out damaged is made anew.
+        """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
-        A ``look`` from before the lock still counts if nobody has committed since.
-        With ``embed``, quick vectors too.
+        A scan passed as ``look``, taken before the lock was acquired, is used if no other process
+        has committed since. With ``embed``, static vectors are computed too.
         """
         for attempt in range(3):
             try:
@@ -285,9 +293,9 @@ class IndexWriter(NamedTuple):
         return opened
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
-        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+        """Compare the bytes of changed and doubtful files; a merely touched file is not changed.
 
-        Memories with the bytes they had keep their uid, terms and vectors.
+        Memories whose bytes are the same keep their uid, terms and vectors.
         """
         changed, same = [], []
         for known, state in (*diff.changed, *diff.doubtful):
@@ -312,9 +320,9 @@ class IndexWriter(NamedTuple):
     def _index(
         self, opened: OpenIndex, batch: Sequence[FileState], gone: list[int], done: int, total: int
     ) -> tuple[OpenIndex, _BatchTexts]:
-        """Put a batch of files into keyword index and manifest; return their texts by uid.
+        """Index a batch of files in the keyword index and the manifest; return their texts by uid.
 
-        It is committed before the embedding, which nobody waits for.
+        The batch is committed before it is embedded, so that no reader waits for the embedding.
         """
         read = [found for state in batch if (found := read_file(self.store, state)) is not None]
         memories = [memory for memory, _, _ in read]
@@ -338,18 +346,18 @@ class IndexWriter(NamedTuple):
                 blocks[uid] = encode_blocks(made.cuts[uid], analyser(language))
                 yield from counted
 
-        # All documents first: an error of ours must not pass for a damaged index.
+        # Build all documents first: a bug of ours must not be taken for a corrupted index.
         whole = list(documents())
-        self.quick.remove(opened.manifest, gone)  # which may fail, where an engine has them
-        opened.keyword.apply(gone, whole)  # from here to the commit nothing may fail but the disk
-        with opened.manifest.transaction():  # a commit's words and rows belong together
+        self.quick.remove(opened.manifest, gone)  # may fail if an engine holds them
+        opened.keyword.apply(gone, whole)  # until the commit only the disk may fail
+        with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(gone, rows, blocks)
             return self.files.commit(opened.keyword), made
 
     def _encode_pending(
         self, opened: OpenIndex, cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({})
     ) -> None:
-        """Make the tokens of all stretches that have none; errors as for embedding."""
+        """Compute the subwords of all blocks without them; raises the same errors as embedding."""
         if not opened.manifest.blocks.without_tokens():
             return
         from memvault.index.local import subwords

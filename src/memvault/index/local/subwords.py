@@ -1,4 +1,7 @@
-"""Tokens of the built-in table for every stretch, made when vectors are, and their frequency."""
+"""Subwords of the static embedding table for every text segment, and their frequencies.
+
+They are computed when the static vectors are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from memvault.store.memory_store import MemoryStore
 
 _TOKEN_BATCH = 500
 _CHANGED = 0.2
-"""The share of memories by which a vault must grow or shrink for frequencies to be counted anew."""
+"""The relative change in the number of memories after which frequencies are counted again."""
 
 
 def complete(
@@ -25,7 +28,7 @@ def complete(
     table: StaticEmbedder,
     at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
-    """Make the tokens of every block that has none; ``at_hand`` are memories already cut."""
+    """Compute the subwords of every block without them; ``at_hand`` are memories already split."""
     pending = manifest.blocks.without_tokens()
     paths = iter(manifest.paths(pending))
     while batch := list(islice(paths, _TOKEN_BATCH)):
@@ -33,7 +36,7 @@ def complete(
         for uid, path in batch:
             blocks = at_hand.get(uid) or _cut(store, path)
             texts = [block.texts for block in blocks][: pending[uid]]
-            texts += [[""]] * (pending[uid] - len(texts))  # its file is another by now
+            texts += [[""]] * (pending[uid] - len(texts))  # its file has changed since
             for number, own in enumerate(texts):
                 told[uid, number] = own
         manifest.blocks.store_subwords(
@@ -49,7 +52,7 @@ def complete(
 
 
 def frequency_in(manifest: Manifest, vocabulary: int) -> SubwordFrequencies | None:
-    """Return how frequent each token is, as it was last counted; None where it never was."""
+    """Return the subword frequencies as last counted; None if they were never counted."""
     found = manifest.blocks.frequency()
     if found is None or len(found[0]) != vocabulary * 4:
         return None
@@ -59,7 +62,7 @@ def frequency_in(manifest: Manifest, vocabulary: int) -> SubwordFrequencies | No
 def told(
     table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
 ) -> list[EncodedBlock]:
-    """Return some blocks of a memory with their tokens, which the index has not yet, or never."""
+    """Return blocks of a memory with their subwords, for blocks that have none in the index."""
     texts = {own.first: own.texts for own in cuts}
     made = _tokens(table, [texts.get(block.first, [""]) for block in blocks])
     return [
@@ -68,7 +71,7 @@ def told(
 
 
 def _tokens(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
-    """Return for each block how many tokens each stretch has, and which, as bytes."""
+    """Return for each block the subword counts of its segments and the subwords, as bytes."""
     every = iter(table.tokens([text for texts in blocks for text in texts]))
     found = []
     for texts in blocks:
