@@ -25,11 +25,11 @@ BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"
 _STATE = "state.json"
 _MODULE = "memvault.index.embedding_worker"
-_STARTED = 60.0
+_START_SECONDS = 60.0
 """Seconds after which a process that was started and has embedded nothing is considered lost."""
-_FAILED = 3_600.0
-_TAKING_OVER = 5.0
-_PROBED = 0.5
+_FAILURE_SECONDS = 3_600.0
+_TAKEOVER_SECONDS = 5.0
+_PROBE_SECONDS = 0.5
 """Seconds to wait for a lock that another process may only be testing."""
 
 
@@ -39,9 +39,14 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
     Never raises: a failure here must not make a search fail.
     """
     with contextlib.suppress(OSError):
-        if folder is None or not sys.executable or _waits(folder, model) or is_running(folder):
+        if (
+            folder is None
+            or not sys.executable
+            or _is_postponed(folder, model)
+            or is_running(folder)
+        ):
             return False
-        _note(folder, model, time.time() + _STARTED, "")
+        _write_state(folder, model, time.time() + _START_SECONDS, "")
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
@@ -70,12 +75,12 @@ def succeeded(folder: Path | None) -> None:
 
 def failed(folder: Path, model: str, why: str) -> None:
     """Record a failure, so that no process is started for an hour."""
-    _note(folder, model, time.time() + _FAILED, why)
+    _write_state(folder, model, time.time() + _FAILURE_SECONDS, why)
 
 
 def failure(folder: Path | None, model: str) -> str:
     """Return why embedding with a model failed within the last hour; empty if it did not."""
-    found = _state(folder, model) if folder is not None else {}
+    found = _read_state(folder, model) if folder is not None else {}
     return str(found.get("why", "")) if found.get("until", 0.0) > time.time() else ""
 
 
@@ -85,39 +90,40 @@ def foreground(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    _make(folder)
+    _make_folder(folder)
     names = FOREGROUND_LOCK, BACKGROUND_LOCK
     mine, other = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with contextlib.suppress(FileNotFoundError):  # the index was deleted
-            mine.acquire(_PROBED)  # two in the foreground are harmless
-            other.acquire(_TAKING_OVER)
+            mine.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
+            other.acquire(_TAKEOVER_SECONDS)
             other.release()
         yield
     finally:
         mine.release()
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """Create the folder of the transformer vectors, replacing a file or link of that name."""
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     folder.mkdir(exist_ok=True)
 
 
-def _waits(folder: Path, model: str) -> bool:
-    return bool(_state(folder, model).get("until", 0.0) > time.time())
+def _is_postponed(folder: Path, model: str) -> bool:
+    return bool(_read_state(folder, model).get("until", 0.0) > time.time())
 
 
-def _state(folder: Path, model: str) -> dict[str, Any]:
+def _read_state(folder: Path, model: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(read(folder / _STATE, SETTING))
-        return found if found["model"] == model and found["until"] <= time.time() + _FAILED else {}
+        is_valid = found["model"] == model and found["until"] <= time.time() + _FAILURE_SECONDS
+        return found if is_valid else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _note(folder: Path, model: str, until: float, why: str) -> None:
-    _make(folder)
+def _write_state(folder: Path, model: str, until: float, why: str) -> None:
+    _make_folder(folder)
     data = json.dumps({"model": model, "until": until, "why": why}).encode()
     atomic.write(folder / _STATE, data, durable=False, makes_folder=False)

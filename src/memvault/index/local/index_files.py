@@ -33,9 +33,9 @@ _FORMAT = 5
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
-_OURS = ("index", "engine-")
+_INDEX_PREFIXES = ("index", "engine-")
 """The prefixes of index folders' names; one folder may hold several indexes of a vault."""
-_SETTLE = 0.02
+_RETRY_PAUSE = 0.02
 
 
 class OpenIndex(NamedTuple):
@@ -58,12 +58,12 @@ class IndexFiles:
     ) -> None:
         self._words = words
         self.place = place
-        self._whole = place.folder or Path(os.devnull)
-        self.folder = self._whole / name
-        self._beside, self._before = (self._whole / f"{name}{end}" for end in (".new", ".old"))
+        self._root = place.folder or Path(os.devnull)
+        self.folder = self._root / name
+        self._replacement, self._backup = (self._root / f"{name}{end}" for end in (".new", ".old"))
         self.opened: OpenIndex | None = None
         self._settings = settings
-        self._lock = FileLock(self._whole / "lock")
+        self._lock = FileLock(self._root / "lock")
         self._manifest: Manifest | None = None
         self._manifest_file = self.folder / "manifest.db"
         self._keyword_folder = self.folder / "keyword"
@@ -89,7 +89,7 @@ class IndexFiles:
                 break
             if found.holds(self._keyword_folder):
                 return self._use(found)
-            time.sleep(_SETTLE * attempt)
+            time.sleep(_RETRY_PAUSE * attempt)
         self.close()
         return None
 
@@ -109,13 +109,13 @@ class IndexFiles:
     def _use(self, commit: IndexCommit, keyword: KeywordStore | None = None) -> OpenIndex:
         """Make a commit's files the open ones, and close those of another commit."""
         assert self._manifest is not None
-        before = self.opened
-        if keyword is None and before is not None and before.commit.number == commit.number:
-            keyword = before.keyword
+        previous = self.opened
+        if keyword is None and previous is not None and previous.commit.number == commit.number:
+            keyword = previous.keyword
         if keyword is None:
             keyword = self._words(self._keyword_folder, commit.files)
-        if before is not None and before.keyword is not keyword:
-            before.keyword.close()
+        if previous is not None and previous.keyword is not keyword:
+            previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
         return self.opened
 
@@ -158,8 +158,8 @@ class IndexFiles:
     def create_empty(self) -> OpenIndex:
         """Delete any existing index and create an empty one."""
         self.close()
-        for entry in os.scandir(self._whole):  # may hold an earlier version's index
-            if entry.name not in KEPT and not entry.name.startswith(_OURS):
+        for entry in os.scandir(self._root):  # may hold an earlier version's index
+            if entry.name not in KEPT and not entry.name.startswith(_INDEX_PREFIXES):
                 _delete(Path(entry.path))
         _delete(self.folder)
         self.folder.mkdir()
@@ -173,13 +173,13 @@ class IndexFiles:
         Until then other processes read this index, and if building the new one fails, this one
         remains.
         """
-        made = IndexFiles(self._settings, self.place, self._words, self._beside.name)
+        made = IndexFiles(self._settings, self.place, self._words, self._replacement.name)
         try:
             yield made
             made.close()
             self.close()
             with contextlib.suppress(FileNotFoundError):
-                self.folder.rename(self._before)
+                self.folder.rename(self._backup)
             made.folder.rename(self.folder)
         finally:
             made.close()
@@ -187,9 +187,9 @@ class IndexFiles:
 
     def _recover(self) -> None:
         """Clean up after a process that was killed while it built a replacement."""
-        if self._before.is_dir() and not self.folder.exists():
-            self._before.rename(self.folder)
-        for left in (self._beside, self._before):
+        if self._backup.is_dir() and not self.folder.exists():
+            self._backup.rename(self.folder)
+        for left in (self._replacement, self._backup):
             if left.exists():
                 _delete(left)
 

@@ -25,7 +25,7 @@ from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Segm
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors unrelated to the index: the process may open no more files, or has no memory."""
 
 
@@ -39,12 +39,12 @@ def _writing() -> Iterator[None]:
         yield
     except Exception as error:
         refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        if refused or not _is_whooshs(error):
+        if refused or not _is_from_whoosh(error):
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
-def _is_whooshs(error: Exception) -> bool:
+def _is_from_whoosh(error: Exception) -> bool:
     """Return whether an error was raised by Whoosh, or by the code that reads its pickles."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -63,7 +63,7 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _SCARCE:
+        if isinstance(error, OSError) and error.errno in _EXHAUSTED_ERRORS:
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
@@ -111,8 +111,8 @@ class KeywordIndex:
         except BaseException:
             writer.cancel()
             raise
-        many = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
-        writer.commit(optimize=merge, merge=merge or many)
+        has_many_segments = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
+        writer.commit(optimize=merge, merge=merge or has_many_segments)
         self.close()
 
     def files(self) -> dict[str, FileStamp]:

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.local.refresh import IndexWriter
 
-_SHORT = 0.05
-_FRESH = 0.1
+_SHORT_WAIT = 0.05
+_MAX_SCAN_AGE = 0.1
 """Seconds after which a scan that was made before the lock was acquired is repeated."""
-_LOOK_AGAIN = 1.0
-_OPEN_AGAIN = 0.1
+_SCAN_PAUSE = 1.0
+_OPEN_PAUSE = 0.1
 
 
 class LocalIndex:
@@ -77,35 +77,39 @@ class LocalIndex:
         that the index protocol documents.
         """
         self._raise_lost()
-        began, pause = time.monotonic(), _LOOK_AGAIN
+        began, pause = time.monotonic(), _SCAN_PAUSE
         self.freshness = ""
         while True:
-            look, looked = self._pending_changes(), time.monotonic()
-            self.freshness = self.freshness or _state(look)
-            if look is not None and look.is_unchanged and (not vectors or self._is_complete()):
+            changes, scanned_at = self._pending_changes(), time.monotonic()
+            self.freshness = self.freshness or _freshness(changes)
+            if (
+                changes is not None
+                and changes.is_unchanged
+                and (not vectors or self._is_complete())
+            ):
                 return self._snapshot(EMPTY, vectors, patience)
-            small = look is not None and not look.large.size
-            limit = patience.unreadable if look is None else patience.indexing
+            small = changes is not None and not changes.large.size
+            limit = patience.unreadable if changes is None else patience.indexing
             left = max(0.0, began + limit - time.monotonic())
-            wait = _SHORT if small else min(left, _OPEN_AGAIN if look is None else pause)
+            wait = _SHORT_WAIT if small else min(left, _OPEN_PAUSE if changes is None else pause)
             try:
                 with self._files.locked(wait) as locked:
                     if locked:
-                        waited = time.monotonic() - looked > _FRESH
-                        self._writer.update(vectors, None if waited else look)
+                        waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
+                        self._writer.update(vectors, None if waited else changes)
             except StorageError:
                 return self._snapshot(self._everything_read(), vectors, patience)
             if locked:  # released before this, as embedding for the snapshot may take long
                 return self._snapshot(EMPTY, vectors, patience)
-            if look is not None and (small or (patience.allow_partial and not left)):
+            if changes is not None and (small or (patience.allow_partial and not left)):
                 return self._snapshot(
-                    self._read(look.known, look.small, look.large), vectors, patience
+                    self._read(changes.known, changes.small, changes.large), vectors, patience
                 )
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
                 )
-            if look is not None:
+            if changes is not None:
                 pause *= 2
 
     def at(self, view: View, moment: datetime) -> View:
@@ -194,8 +198,8 @@ class LocalIndex:
         if opened is None or found is None or self.deep.mode == "off":
             return []
         uids, hashes = found.passages()
-        lacking = set(uids[self.deep.missing(hashes)].tolist())
-        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking)
+        lacking_uids = set(uids[self.deep.missing(hashes)].tolist())
+        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking_uids)
         rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
         return [entry.state.path for entry in rows]
 
@@ -227,8 +231,8 @@ class LocalIndex:
         if self._cross_encoder is None:
             from memvault.index.embedding.fastembed_models import open_cross_encoder
 
-            wanted = model_choice.choose_reranker(self._store.settings, self._store.root)
-            self._cross_encoder = open_cross_encoder(wanted.name, wanted.root)
+            reranker = model_choice.choose_reranker(self._store.settings, self._store.root)
+            self._cross_encoder = open_cross_encoder(reranker.name, reranker.root)
         return self._cross_encoder.scores(query, texts)
 
     def differs(self) -> str:
@@ -296,8 +300,8 @@ class LocalIndex:
         if opened is None:
             return None
         known = opened.manifest.known()
-        whole = diff_folder(known, self._store.scan())
-        return PendingChanges(opened.commit, known, whole, *split_readable(whole))
+        diff = diff_folder(known, self._store.scan())
+        return PendingChanges(opened.commit, known, diff, *split_readable(diff))
 
     def _everything_read(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
@@ -373,7 +377,7 @@ class LocalIndex:
             self.deep.set_failure(error)
 
 
-def _state(look: PendingChanges | None) -> str:
-    if look is None:
+def _freshness(changes: PendingChanges | None) -> str:
+    if changes is None:
         return "missing"
-    return "behind" if look.whole.size else "current"
+    return "behind" if changes.whole.size else "current"

@@ -75,7 +75,7 @@ class Database:
         if self._is_inside:
             yield
             return
-        with self._there():
+        with self._checked():
             self._db.execute(begin)
             self._is_inside = True
             try:
@@ -98,11 +98,11 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
-        with self._there():
+        with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
     @contextmanager
-    def _there(self) -> Iterator[None]:
+    def _checked(self) -> Iterator[None]:
         """Map SQLite's errors, and refuse a file that another index has replaced.
 
         SQLite finds a journal by the file's name. It would therefore use the journal of the new
@@ -146,7 +146,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_MOST = 1 << 20
+_MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
@@ -161,13 +161,13 @@ class BlockTable:
         """Remove and add the blocks of memories; the caller must have begun a transaction."""
         self._db.execute_each(
             "DELETE FROM blocks WHERE place >= ? AND place < ?",
-            [(uid * _MOST, (uid + 1) * _MOST) for uid in removed],
+            [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
         )
         self._db.execute_each(
             f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
             (
                 (
-                    uid * _MOST + number,
+                    uid * _MAX_BLOCKS + number,
                     block.first,
                     json.dumps(block.passages),
                     block.counts.tobytes(),
@@ -182,10 +182,10 @@ class BlockTable:
         """Return blocks of a memory in the order of ``numbers``; missing ones are left out."""
         rows = self._db.rows(
             f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
-            [uid * _MOST + number for number in numbers],
+            [uid * _MAX_BLOCKS + number for number in numbers],
         )
         try:
-            found = {place % _MOST: _block(*columns) for place, *columns in rows}
+            found = {place % _MAX_BLOCKS: _block(*columns) for place, *columns in rows}
         except (ValueError, TypeError) as error:  # not what ``replace`` wrote
             raise IndexCorrupted(str(error)) from error
         return [found[number] for number in numbers if number in found]
@@ -193,8 +193,8 @@ class BlockTable:
     def block_of_passage(self, uid: int, passage: int) -> int:
         """Return the number of the block that contains a memory's passage."""
         query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
-        for (place,) in self._db.rows(query, (uid * _MOST, (uid + 1) * _MOST, passage)):
-            return place % _MOST if place is not None else 0
+        for (place,) in self._db.rows(query, (uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS, passage)):
+            return place % _MAX_BLOCKS if place is not None else 0
         return 0
 
     def lacks_tokens(self) -> bool:
@@ -206,7 +206,7 @@ class BlockTable:
         query = "SELECT place FROM blocks WHERE tokens IS NULL"
         found: dict[int, int] = {}
         for (place,) in self._db.rows(query):
-            uid = place // _MOST
+            uid = place // _MAX_BLOCKS
             found[uid] = found.get(uid, 0) + 1
         return found
 
@@ -215,12 +215,17 @@ class BlockTable:
         with self._db.transaction():
             self._db.execute_each(
                 "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
-                ((*told, uid * _MOST + number) for (uid, number), told in tokens.items()),
+                (
+                    (*encoded, uid * _MAX_BLOCKS + number)
+                    for (uid, number), encoded in tokens.items()
+                ),
             )
 
     def tokens(self) -> Iterator[bytes]:
         """Yield the subwords of each memory."""
-        query = f"SELECT place / {_MOST}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        query = (
+            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        )
         for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
             yield b"".join(tokens for _, tokens in rows)
 
@@ -247,15 +252,15 @@ def _block(
     token_counts: bytes | None,
     tokens: bytes | None,
 ) -> EncodedBlock:
-    told = None
+    subwords = None
     if token_counts is not None and tokens is not None:
-        told = tokens_of(token_counts, tokens)
+        subwords = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
-    made = EncodedBlock(first, places, array("H", counts), array("I", codes), told)
-    for sizes, held in ((made.counts, made.codes), *([told] if told else [])):
-        if sum(sizes) != len(held) or len(sizes) != len(made.counts):
+    block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
+    for sizes, values in ((block.counts, block.codes), *([subwords] if subwords else [])):
+        if sum(sizes) != len(values) or len(sizes) != len(block.counts):
             raise ValueError("a block's stretches do not add up")
-    return made
+    return block
 
 
 _SCHEMA = """
@@ -296,7 +301,7 @@ _COLUMNS = (
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
 )
-_MANY_UIDS = 500
+_READ_ALL_FROM = 500
 """The number of uids above which reading all paths is faster than selecting each."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
@@ -405,11 +410,11 @@ class Manifest:
 
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
         """Return (uid, path) of the given memories, in ascending order."""
-        wanted = frozenset(uids)
-        if len(wanted) > _MANY_UIDS:
-            return [entry for entry in self.uids_above(0) if entry[0] in wanted]
-        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(wanted))})"
-        found = self._db.rows(f"{query} ORDER BY uid", list(wanted))
+        selected = frozenset(uids)
+        if len(selected) > _READ_ALL_FROM:
+            return [entry for entry in self.uids_above(0) if entry[0] in selected]
+        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(selected))})"
+        found = self._db.rows(f"{query} ORDER BY uid", list(selected))
         return [(uid, _decoded(path)) for uid, path in found]
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
@@ -438,8 +443,8 @@ class Manifest:
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
         """Yield the memories whose header supersedes one of the given names, or, for None, any."""
-        said = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
-        where = f"WHERE uid IN (SELECT uid FROM supersedes{said})"
+        condition = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
+        where = f"WHERE uid IN (SELECT uid FROM supersedes{condition})"
         return self._select(where, tuple(names or ()))
 
     def next_uid(self) -> int:
@@ -462,22 +467,26 @@ class Manifest:
         blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
     ) -> None:
         """Remove and add rows, and the ``blocks`` of some of them, in one transaction."""
-        gone = list(removed)
-        written = list(added)
-        rows = [columns_of(row) for row in written]
+        removed_uids = list(removed)
+        added_rows = list(added)
+        rows = [columns_of(row) for row in added_rows]
         replaced = [
             (name_key(name), row.record.key)
-            for row in written
+            for row in added_rows
             for name in referenced_names(row.record.metadata, SUPERSEDES)
         ]
-        aliases = [(name, row.record.key) for row in written for name in _other_names(row.record)]
+        aliases = [
+            (name, row.record.key) for row in added_rows for name in _other_names(row.record)
+        ]
         with self._db.transaction():
-            self.blocks.replace([*gone, *blocks], blocks)
-            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
-            again = [(uid,) for uid in [*gone, *(row[0] for row in rows)]]
-            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", again)
+            self.blocks.replace([*removed_uids, *blocks], blocks)
+            self._db.execute_each(
+                "DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed_uids]
+            )
+            changed_uids = [(uid,) for uid in [*removed_uids, *(row[0] for row in rows)]]
+            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", changed_uids)
             self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
-            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", again)
+            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", changed_uids)
             self._db.execute_each("INSERT INTO aliases VALUES (?, ?)", aliases)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "

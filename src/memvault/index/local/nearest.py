@@ -26,10 +26,10 @@ class ScoredPassages(NamedTuple):
 
     def of(self, alive: Set[int]) -> ScoredPassages:
         """Return the passages of the given memories."""
-        kept = is_in(self.uids, alive)
-        if kept.all():
+        is_alive = is_in(self.uids, alive)
+        if is_alive.all():
             return self
-        return ScoredPassages(self.uids[kept], self.hashes[kept], self.cosines[kept])
+        return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
     def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> ScoredPassages:
         """Return the same passages and those of one more memory."""
@@ -82,50 +82,54 @@ def nearest(
         return []
     firsts = passages.firsts
     uids = passages.uids[firsts]
-    quick = np.maximum.reduceat(passages.cosines, firsts)
-    sides, best = [quick], passages.cosines
+    static = np.maximum.reduceat(passages.cosines, firsts)
+    columns, best = [static], passages.cosines
     if deep is not None:
-        best = _impute_missing(passages, deep, firsts, quick)
-        sides.append(np.maximum.reduceat(best, firsts))
+        best = _impute_missing(passages, deep, firsts, static)
+        columns.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
     chosen = np.flatnonzero(is_in(uids, also))
-    for side in sides:
+    for column in columns:
         near = allowed
         if len(near) > limit:
-            near = near[np.argpartition(-side[near], limit - 1)[:limit]]
+            near = near[np.argpartition(-column[near], limit - 1)[:limit]]
         chosen = np.union1d(chosen, near)
     ends = np.append(firsts[1:], len(passages.uids))
     hits = []
     for number in chosen:
         passage = int(best[firsts[number] : ends[number]].argmax())
-        depth = float(sides[1][number]) if deep is not None else None
-        hits.append(NearestMemory(int(uids[number]), passage, float(quick[number]), depth))
+        transformer_cosine = float(columns[1][number]) if deep is not None else None
+        hits.append(
+            NearestMemory(int(uids[number]), passage, float(static[number]), transformer_cosine)
+        )
     return sorted(hits, key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
 
 
 def _impute_missing(
-    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], quick: Matrix
+    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], static: Matrix
 ) -> Matrix:
     """Return the transformer cosines, with estimates for those that are missing."""
     import numpy as np
 
-    lacking = np.isnan(deep)
-    if not lacking.any():
+    is_missing = np.isnan(deep)
+    if not is_missing.any():
         return deep
-    whole = ~np.logical_or.reduceat(lacking, firsts)
-    known = np.maximum.reduceat(np.where(lacking, -np.inf, deep), firsts)[whole].astype(np.float64)
-    seen = quick[whole].astype(np.float64)
-    slope, level = _line(seen, known)
-    guessed = (level + slope * passages.cosines).astype(np.float32)
-    return np.where(lacking, guessed, deep)
+    is_complete = ~np.logical_or.reduceat(is_missing, firsts)
+    known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[is_complete].astype(
+        np.float64
+    )
+    static_known = static[is_complete].astype(np.float64)
+    slope, intercept = _line(static_known, known)
+    estimates = (intercept + slope * passages.cosines).astype(np.float32)
+    return np.where(is_missing, estimates, deep)
 
 
-def _line(given: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> tuple[float, float]:
+def _line(inputs: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Return slope and intercept of the least-squares line; the slope is at least 0."""
-    if not len(given):
+    if not len(inputs):
         return 1.0, 0.0
-    centre, height = float(given.mean()), float(wanted.mean())
-    spread = float(given.var())
-    rise = float(((given - centre) * (wanted - height)).mean())
+    centre, height = float(inputs.mean()), float(values.mean())
+    spread = float(inputs.var())
+    rise = float(((inputs - centre) * (values - height)).mean())
     slope = max(0.0, rise / spread) if spread > 1e-9 else 0.0
     return slope, height - slope * centre

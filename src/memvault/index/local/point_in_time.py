@@ -21,56 +21,56 @@ from memvault.vault.file_names import dates_in_path
 
 Value = TypeVar("Value")
 
-_MOST = 500
+_MAX_EMBEDDED = 500
 """The maximum number of old texts that are embedded; all are in the keyword search."""
 
 
 def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
     """Return a snapshot of the memories that existed at a given time."""
-    then = clock.iso(moment)
+    time = clock.iso(moment)
     records = list(seen.records())
-    there = [record for record in records if _began(record) <= then]
-    shared = Counter(record.mem_id for record in records)
-    alone = {record.mem_id: record for record in there if shared[record.mem_id] == 1}
-    old = {
-        alone[mem_id].key: _parsed(seen.store, alone[mem_id], data, since)
-        for mem_id, data, since in seen.store.history.versions_at(alone, moment)
+    existing = [record for record in records if _created_at(record) <= time]
+    id_counts = Counter(record.mem_id for record in records)
+    unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
+    earlier = {
+        unambiguous[mem_id].key: _parse_version(seen.store, unambiguous[mem_id], data, since)
+        for mem_id, data, since in seen.store.history.versions_at(unambiguous, moment)
     }
-    before = seen.overlay
-    kept = {record.key for record in there} - old.keys()
+    previous = seen.overlay
+    unchanged = {record.key for record in existing} - earlier.keys()
     overlay = Overlay(
-        _of(before.records, kept),
-        [document for document in before.documents if document.uid in kept],
-        _of(before.passages, kept),
-        frozenset(key for key in kept if key > 0),
-        before.missing,
-        _of(before.cuts, kept),
-        _of(before.blocks, kept),
+        _select(previous.records, unchanged),
+        [document for document in previous.documents if document.uid in unchanged],
+        _select(previous.passages, unchanged),
+        frozenset(key for key in unchanged if key > 0),
+        previous.missing,
+        _select(previous.cuts, unchanged),
+        _select(previous.blocks, unchanged),
     )
-    first = min(before.records, default=0) - 1
-    languages = {record.key: record.language for record in there}
+    first = min(previous.records, default=0) - 1
+    languages = {record.key: record.language for record in existing}
     texts: dict[int, Memory] = {}
-    for place, (now, memory) in enumerate(old.items()):
+    for place, (now, memory) in enumerate(earlier.items()):
         key = first - place
         texts[key] = memory
         add_memory(overlay, key, memory, len(memory.body), languages[now])
-        if place >= _MOST:
+        if place >= _MAX_EMBEDDED:
             del overlay.passages[key]
     overlay = overlay._replace(texts=texts)
     return seen._replace(overlay=overlay, complete=None)
 
 
-def _of(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
+def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
     return {key: value for key, value in entries.items() if key in keys}
 
 
-def _began(record: MemoryRecord) -> str:
+def _created_at(record: MemoryRecord) -> str:
     """Return when a memory first existed: its creation time, or an earlier date in its path."""
     days = dates_in_path(record.path)
     return min(record.created, days.first.isoformat()) if days else record.created
 
 
-def _parsed(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
+def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
     """Parse an old text at its memory's current path and memId.
 
     Missing times are filled in from the record and from the revision.

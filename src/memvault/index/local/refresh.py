@@ -34,12 +34,12 @@ from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import Scan
 
-_GRANULARITY = 1_000_000_000
+_TIMESTAMP_GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
-_MOST_FILES = 2_000
-_MOST_BYTES = 8_000_000
-_READ_FILES = 500
-_READ_BYTES = 4_000_000
+_MAX_BATCH_FILES = 2_000
+_MAX_BATCH_BYTES = 8_000_000
+_MAX_READ_FILES = 500
+_MAX_READ_BYTES = 4_000_000
 
 
 class FolderDiff(NamedTuple):
@@ -95,7 +95,7 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
             diff.added.append(state)
         elif entry.state != state:
             diff.changed.append((entry, state))
-        elif _edited(state) + _GRANULARITY >= entry.checked:
+        elif _changed_at(state) + _TIMESTAMP_GRANULARITY >= entry.checked:
             diff.doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in found.unreadable)
     for path, entry in known.items():
@@ -110,8 +110,10 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     Doubtful and removed files are in the first part. Of the other files it contains the most
     recently changed ones, at most 500 files and 4 MB.
     """
-    files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
-    parts = batches(files, _READ_FILES, _READ_BYTES)
+    files = sorted(
+        (*diff.added, *(state for _, state in diff.changed)), key=_changed_at, reverse=True
+    )
+    parts = batches(files, _MAX_READ_FILES, _MAX_READ_BYTES)
     now = {state.path for part in parts[:1] for state in part}
     first = diff._replace(
         added=[state for state in diff.added if state.path in now],
@@ -127,7 +129,9 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
 
 
 def batches(
-    files: Sequence[FileState], most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
+    files: Sequence[FileState],
+    most_files: int = _MAX_BATCH_FILES,
+    most_bytes: int = _MAX_BATCH_BYTES,
 ) -> list[list[FileState]]:
     """Split files, in order, into batches whose texts fit into memory together.
 
@@ -144,7 +148,7 @@ def batches(
     return found
 
 
-def _edited(state: FileState) -> int:
+def _changed_at(state: FileState) -> int:
     """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
 
     On Windows ctime is the time of creation.
@@ -168,8 +172,8 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        said = error.message.removesuffix(f": {state.path}")  # which is shown next to it
-        memory = store.parse(b"", state)._replace(etag="", problem=said)
+        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
+        memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
     memory = store.parse(data, fresh)
     problem = header_problem(memory, fresh)
@@ -232,7 +236,7 @@ def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: 
     overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
 
 
-_WASTE = 0.5
+_MAX_DELETED_SHARE = 0.5
 
 
 class _BatchTexts(NamedTuple):
@@ -276,8 +280,8 @@ class IndexWriter(NamedTuple):
         removed = list(diff.removed)
         done = 0
         for batch in batches(todo) or ([[]] if removed else []):
-            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            opened, made = self._index(opened, batch, gone, done, len(todo))
+            removed_uids = [*removed, *(old[state.path] for state in batch if state.path in old)]
+            opened, made = self._index(opened, batch, removed_uids, done, len(todo))
             removed = []
             done += len(batch)
             if embed:
@@ -287,7 +291,7 @@ class IndexWriter(NamedTuple):
             if not self.quick.is_finished(opened.manifest):
                 self.quick.embed(opened.manifest)
             self._encode_pending(opened)
-        if diff.size and opened.keyword.deleted_share() > _WASTE:
+        if diff.size and opened.keyword.deleted_share() > _MAX_DELETED_SHARE:
             opened.keyword.apply((), (), merge=True)
             opened = self.files.commit(opened.keyword)
         return opened
@@ -318,7 +322,12 @@ class IndexWriter(NamedTuple):
         return opened, diff._replace(changed=changed, doubtful=[])
 
     def _index(
-        self, opened: OpenIndex, batch: Sequence[FileState], gone: list[int], done: int, total: int
+        self,
+        opened: OpenIndex,
+        batch: Sequence[FileState],
+        removed: list[int],
+        done: int,
+        total: int,
     ) -> tuple[OpenIndex, _BatchTexts]:
         """Index a batch of files in the keyword index and the manifest; return their texts by uid.
 
@@ -330,7 +339,7 @@ class IndexWriter(NamedTuple):
         languages = detect_languages(self.store.settings.language, memories, known)
         first = opened.manifest.next_uid()
         rows: list[ManifestRow] = []
-        made = _BatchTexts({}, {})
+        texts = _BatchTexts({}, {})
         blocks: dict[int, list[EncodedBlock]] = {}
 
         def documents() -> Iterable[KeywordDocument]:
@@ -341,18 +350,18 @@ class IndexWriter(NamedTuple):
                 counted = keyword_documents(uid, memory, analyser(language))
                 record = MemoryRecord.from_memory(uid, fresh.size, memory, language)
                 rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
-                made.passages[uid] = passage_texts(memory)
-                made.cuts[uid] = split_memory(memory)
-                blocks[uid] = encode_blocks(made.cuts[uid], analyser(language))
+                texts.passages[uid] = passage_texts(memory)
+                texts.cuts[uid] = split_memory(memory)
+                blocks[uid] = encode_blocks(texts.cuts[uid], analyser(language))
                 yield from counted
 
         # Build all documents first: a bug of ours must not be taken for a corrupted index.
-        whole = list(documents())
-        self.quick.remove(opened.manifest, gone)  # may fail if an engine holds them
-        opened.keyword.apply(gone, whole)  # until the commit only the disk may fail
+        all_documents = list(documents())
+        self.quick.remove(opened.manifest, removed)  # may fail if an engine holds them
+        opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
-            opened.manifest.apply(gone, rows, blocks)
-            return self.files.commit(opened.keyword), made
+            opened.manifest.apply(removed, rows, blocks)
+            return self.files.commit(opened.keyword), texts
 
     def _encode_pending(
         self, opened: OpenIndex, cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({})

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-_FIRST = 2
+_LEADING_BLOCKS = 2
 """Blocks of 1,000 words at the beginning of a memory that are compared with every query."""
 
 
@@ -70,10 +70,10 @@ EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
 def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list[int]:
     """Return the blocks of a memory to compare; ``holding`` maps a passage to its block."""
-    wanted = {*range(_FIRST), *places.blocks}
+    selected = {*range(_LEADING_BLOCKS), *places.blocks}
     if places.passage is not None:
-        wanted.add(holding(places.passage))
-    return sorted(wanted)
+        selected.add(holding(places.passage))
+    return sorted(selected)
 
 
 class Snapshot(NamedTuple):
@@ -156,12 +156,12 @@ class Snapshot(NamedTuple):
         """Return the memories whose header supersedes one of the given names, or, for None, any."""
         found = []
         for record in self.overlay.records.values():
-            said = map(name_key, referenced_names(record.metadata, SUPERSEDES))
-            if any(names is None or name in names for name in said):
+            superseded = map(name_key, referenced_names(record.metadata, SUPERSEDES))
+            if any(names is None or name in names for name in superseded):
                 found.append(record)
         if self.manifest is not None:
-            told = self.manifest.superseding(names)
-            found += (entry for entry in told if self._is_alive(entry.key))
+            indexed = self.manifest.superseding(names)
+            found += (entry for entry in indexed if self._is_alive(entry.key))
         return found
 
     def text(self, key: int) -> Memory | None:
@@ -206,17 +206,17 @@ class Snapshot(NamedTuple):
         """
         from memvault.index.sentence_features import compute
 
-        blocks = {key: self._blocks(key, own) for key, own in places.items()}
-        blocks = {key: own for key, own in blocks.items() if own}
+        blocks = {key: self._blocks(key, location) for key, location in places.items()}
+        blocks = {key: memory_blocks for key, memory_blocks in blocks.items() if memory_blocks}
         table, frequency = None, None
         if self.vectors is not None:
             from memvault.index.local import subwords
 
             with suppress(EmbedderError):
                 table = self.quick.table
-                for key, own in blocks.items():
-                    if any(block.subwords is None for block in own):
-                        blocks[key] = subwords.told(table, own, self._cuts(key))
+                for key, memory_blocks in blocks.items():
+                    if any(block.subwords is None for block in memory_blocks):
+                        blocks[key] = subwords.add_subwords(table, memory_blocks, self._cuts(key))
                 if self.manifest is not None:
                     frequency = subwords.frequency_in(self.manifest, table.vocabulary)
         measured = compute(asked, list(blocks.values()), table, frequency)
@@ -235,8 +235,8 @@ class Snapshot(NamedTuple):
             return self.overlay.blocks.get(key, ())
         if self.manifest is None:
             return ()
-        wanted = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
-        return self.manifest.blocks.of(key, wanted)
+        numbers = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
+        return self.manifest.blocks.of(key, numbers)
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the memories that match terms best, best first, and how rare each term is."""
@@ -262,20 +262,24 @@ class Snapshot(NamedTuple):
         if self.vectors is None:
             return VectorAnswer(waiting=self.unembedded)
         vector = self.quick.table.embed_query(query.text)
-        everything = self._alive(None)
-        if everything is None:  # rows of removed memories remain for a while
-            everything = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, everything, query)
-        deep = self.deep.score(query.text, query.language, passages)
-        calibration = deep.calibration or self.quick.table.calibration
-        wanted = everything if query.allowed_keys is None else everything & query.allowed_keys
-        found = nearest(passages, deep.cosines, wanted, query.limit, query.include_keys)
+        visible = self._alive(None)
+        if visible is None:  # rows of removed memories remain for a while
+            visible = self.manifest.uids() if self.manifest else set()
+        passages = self._passages(vector, visible, query)
+        scores = self.deep.score(query.text, query.language, passages)
+        calibration = scores.calibration or self.quick.table.calibration
+        allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
+        found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
         hits = []
-        for uid, passage, cosine, depth in found:
-            similarity = calibration.similarity(cosine if depth is None else depth)
-            quick = self.quick.table.calibration.similarity(cosine)
-            hits.append(VectorHit(uid, passage, cosine, similarity, depth, quick))
-        return VectorAnswer(hits, self.unembedded, True, deep.share)
+        for uid, passage, cosine, transformer_cosine in found:
+            similarity = calibration.similarity(
+                cosine if transformer_cosine is None else transformer_cosine
+            )
+            static_similarity = self.quick.table.calibration.similarity(cosine)
+            hits.append(
+                VectorHit(uid, passage, cosine, similarity, transformer_cosine, static_similarity)
+            )
+        return VectorAnswer(hits, self.unembedded, True, scores.share)
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the pairwise similarities, in 0..1, of one passage of each memory."""

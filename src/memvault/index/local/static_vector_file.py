@@ -83,5 +83,5 @@ class StaticVectorFile(VectorFile):
     def compact(self, alive: Set[int]) -> None:
         """Drop the rows of removed memories."""
         rows, (uids, hashes) = self.load()
-        kept = is_in(uids, alive)
-        self.replace(rows[kept], uids[kept], hashes[kept])
+        is_alive = is_in(uids, alive)
+        self.replace(rows[is_alive], uids[is_alive], hashes[is_alive])

@@ -22,11 +22,11 @@ Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""
 
 _BATCH = 256
-_MOST_PASSAGES = 4_000
+_MAX_BATCH_PASSAGES = 4_000
 """Passages in one batch after which no further memory is added to it."""
-_MOST_IN_MEMORY = 500
-_WASTE = 0.5
-_WORTH_COMPACTING = 1_000
+_MAX_IN_MEMORY = 500
+_MAX_DEAD_SHARE = 0.5
+_MIN_ROWS_TO_COMPACT = 1_000
 
 
 class StaticVectors:
@@ -84,7 +84,7 @@ class StaticVectors:
 
         The limit keeps a search from taking long.
         """
-        return {uid: self._texts(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
+        return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
     def remove(self, manifest: Manifest, uids: Sequence[int]) -> None:
         """Remove the rows of removed memories."""
@@ -110,23 +110,23 @@ class StaticVectors:
         pending = manifest.uids_above(found.card.last_uid)
         done = 0
         while done < len(pending):
-            passages = self._next(pending[done : done + _BATCH], texts)
+            passages = self._next_batch(pending[done : done + _BATCH], texts)
             batch = pending[done : done + len(passages)]
-            every = [text for entry in passages for text in entry]
+            all_texts = [text for entry in passages for text in entry]
             counts = [len(entry) for entry in passages]
             uids = [uid for uid, _ in batch]
-            found.append(uids, counts, hashes_of(every), self.table.embed(every))
+            found.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
             done += len(batch)
             if len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
         alive = manifest.uids()
-        if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
+        if found.card.rows > _MIN_ROWS_TO_COMPACT and found.dead(alive) > _MAX_DEAD_SHARE:
             found.compact(alive)
 
     def _card(self, manifest: int) -> VectorCard:
         return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)
 
-    def _next(
+    def _next_batch(
         self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
     ) -> list[list[str]]:
         """Return the passages of the first memories that fit into one batch."""
@@ -135,6 +135,6 @@ class StaticVectors:
         for uid, path in pending:
             found.append(texts.get(uid) or self._texts(path))
             count += len(found[-1])
-            if count > _MOST_PASSAGES:
+            if count > _MAX_BATCH_PASSAGES:
                 break
         return found

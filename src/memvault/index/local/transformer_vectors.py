@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
-_WASTE = 0.5
-_WORTH_COMPACTING = 1_000
+_MIN_USED_SHARE = 0.5
+_MIN_ROWS_TO_COMPACT = 1_000
 
 
 class TransformerVectorFile(VectorFile):
@@ -110,7 +110,7 @@ class TransformerVectorFile(VectorFile):
         """
         with _locked(self.folder):
             self._refresh()
-            _, first = _firsts(hashes)
+            _, first = _first_occurrences(hashes)
             new = first[self.places(hashes[first]) < 0]
             if len(new):
                 self.extend(rows[new], hashes[new])
@@ -135,9 +135,9 @@ class TransformerVectorFile(VectorFile):
         with _locked(self.folder):
             self._refresh()
             rows, (hashes,) = self.load()
-            kept = np.isin(hashes, used)
-            if self.card.rows > _WORTH_COMPACTING and kept.mean() < _WASTE:
-                self.replace(rows[kept], hashes[kept])
+            is_used = np.isin(hashes, used)
+            if self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE:
+                self.replace(rows[is_used], hashes[is_used])
                 self._order = None
 
     def _refresh(self) -> None:
@@ -150,7 +150,7 @@ class TransformerVectorFile(VectorFile):
         self.card, self._order = found.card, None
 
 
-def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
+def _first_occurrences(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
     """Return the distinct hashes, and the index of the first occurrence of each."""
     import numpy as np
 
@@ -171,7 +171,7 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
 _VARIABLE = "MEMVAULT_DEEP"
-_ENOUGH = 0.5
+_MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 
 Below it most cosines would have to be estimated.
@@ -205,7 +205,7 @@ class TransformerVectors:
         self._choice: tuple[object, model_choice.ModelChoice] | None = None
         self._embedder: Embedder | None = None
         self._opened: TransformerVectorFile | None = None
-        self._trouble = ""
+        self._failure = ""
 
     @property
     def mode(self) -> Mode:
@@ -268,21 +268,21 @@ class TransformerVectors:
         """Return why vectors recently failed or cannot be computed; empty if all is well."""
         from memvault.index.local import embedding_lock
 
-        said = embedding_lock.failure(self.folder, self.choice.name)
-        if not said and self.opened() is None:
+        reason = embedding_lock.failure(self.folder, self.choice.name)
+        if not reason and self.opened() is None:
             try:
                 self.embedder()
             except EmbedderError as error:
-                said = error.message
-        return said
+                reason = error.message
+        return reason
 
     def notes(self) -> list[str]:
         """Return notes for the user about the model."""
-        return [note for note in (self.choice.note, self._trouble) if note]
+        return [note for note in (self.choice.note, self._failure) if note]
 
     def set_failure(self, error: MemvaultError) -> None:
         """Record a failure as a note; it does not make the search fail."""
-        self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
+        self._failure = f"{error.message}: the built-in table answers alone; {error.hint}"
 
     def opened(self) -> TransformerVectorFile | None:
         """Open the current vectors; None if there are none of the model's version.
@@ -291,7 +291,7 @@ class TransformerVectors:
         """
         if self.folder is None:
             return None
-        found = TransformerVectorFile.open(self._of(self.choice.name))
+        found = TransformerVectorFile.open(self._model_folder(self.choice.name))
         if found is None:
             return None
         loaded = self._embedder
@@ -302,7 +302,7 @@ class TransformerVectors:
             self._opened = found
         return self._opened
 
-    def _of(self, name: str) -> Path:
+    def _model_folder(self, name: str) -> Path:
         assert self.folder is not None
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{paths.slug(name, 40)}-{digest}"
@@ -323,7 +323,7 @@ class TransformerVectors:
         if self.mode == "off" or not len(passages.uids):
             return TransformerScores()
         try:
-            found = self._measured(text, language, passages)
+            found = self._score(text, language, passages)
         except EmbedderError as error:
             self.set_failure(error)
             found = TransformerScores(len(passages.firsts))
@@ -350,7 +350,7 @@ class TransformerVectors:
         if why:
             self.set_failure(EmbedderError(why, "memvault reindex tries again"))
 
-    def _measured(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+    def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         import numpy as np
 
         firsts = passages.firsts
@@ -359,7 +359,7 @@ class TransformerVectors:
             return TransformerScores(len(firsts))
         places = found.places(passages.hashes)
         waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
-        if waiting > len(firsts) * (1 - _ENOUGH) or not speaks(self.choice.name, language):
+        if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not speaks(self.choice.name, language):
             return TransformerScores(waiting)
         embedder = self.embedder()
         if embedder.version != found.card.version:
@@ -408,7 +408,7 @@ class TransformerVectors:
         if found is None:
             name = self.choice.name
             card = VectorCard(name, embedder.version, embedder.dimension)
-            found = TransformerVectorFile.create(self._of(name), card)
+            found = TransformerVectorFile.create(self._model_folder(name), card)
         if calibration is not None:
             found.note(calibration)
         return found
@@ -435,9 +435,9 @@ class TransformerVectors:
         """Return the folders that ``delete_unused_models`` would delete."""
         if self.folder is None or self.mode == "off" or self.choice.note:
             return []
-        own = self._of(self.choice.name)
+        current = self._model_folder(self.choice.name)
         with contextlib.suppress(OSError):
-            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != own]
+            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != current]
         return []
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Rows = tuple[Matrix, list[Any]]
     Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 
-_HASH = 8
+_HASH_BYTES = 8
 
 
 class VectorCard(NamedTuple):
@@ -69,7 +69,7 @@ def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
     import numpy as np
 
     digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH).digest()
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
         for text in texts
     )
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
@@ -105,11 +105,11 @@ class VectorMap:
         """
         with self._reading:
             if self._rows is None:
-                self._rows = _mapped(files, kinds, card)
+                self._rows = _map_rows(files, kinds, card)
             return self._rows
 
 
-def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+def _map_rows(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
     import numpy as np
 
     count, width = card.rows, card.dimension
@@ -146,16 +146,16 @@ class VectorFile:
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has replaced the files meanwhile, the new ones are opened.
         """
-        found = cls._named(folder, manifest)
+        found = cls._from_card(folder, manifest)
         if found is None or found.is_usable:
             return found
-        again = cls._named(folder, manifest)
+        again = cls._from_card(folder, manifest)
         if again is None or again.card == found.card or not again.is_usable:
             return None
         return again
 
     @classmethod
-    def _named(cls, folder: Path, manifest: int) -> Self | None:
+    def _from_card(cls, folder: Path, manifest: int) -> Self | None:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
             entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
@@ -189,7 +189,7 @@ class VectorFile:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
         made = cls(folder, card)
-        made._begin()
+        made._create_files()
         made.write_card()
         return made
 
@@ -199,14 +199,14 @@ class VectorFile:
 
         sums = []
         parts = [rows.astype(np.float32).tobytes(), *(column.tobytes() for column in columns)]
-        for (name, width), data, before in zip(
+        for (name, width), data, checksum in zip(
             self._files(), parts, self.card.checksums, strict=True
         ):
             with open(self.folder / name, "r+b") as file:
                 file.truncate(self.card.rows * width)
                 file.seek(self.card.rows * width)
                 file.write(data)
-            sums.append(zlib.crc32(data, before))
+            sums.append(zlib.crc32(data, checksum))
         self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
 
     def replace(self, rows: Matrix, *columns: Numbers) -> None:
@@ -216,13 +216,13 @@ class VectorFile:
         """
         old = [name for name, _ in self._files()]
         self.card = self.card._replace(rows=0, generation=self.card.generation + 1)
-        self._begin()
+        self._create_files()
         self.extend(rows, *columns)
         self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
 
-    def _begin(self) -> None:
+    def _create_files(self) -> None:
         """Create the card's files, empty."""
         for name, _ in self._files():
             (self.folder / name).write_bytes(b"")

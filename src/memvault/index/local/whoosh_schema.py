@@ -90,7 +90,7 @@ def restrict() -> None:
     }
     for name, module in list(sys.modules.items()):
         if name.startswith("whoosh."):
-            for what, (theirs, restricted) in readers.items():
-                if getattr(module, what, None) is theirs:
-                    setattr(module, what, restricted)
+            for attribute, (original, restricted) in readers.items():
+                if getattr(module, attribute, None) is original:
+                    setattr(module, attribute, restricted)
     legacy.toc_loaders.clear()  # this program never wrote indexes of older Whoosh versions
