@@ -1,8 +1,8 @@
-"""What repeats in episodes, made into proposals and written where they are accepted.
+"""Consolidation: proposals for facts and procedures from what repeats in episodes.
 
-``in_vault`` reads episodes, facts and procedures into one frozen value, and
-writes what was accepted. ``rules``, pure, makes the proposals: ``statements``
-reads sentences, ``same_statements`` finds who says the same, ``sequences`` which
-actions repeat, ``contradictions`` what cannot both hold. ``extracting`` has a
-program read them instead.
+``apply`` reads episodes, facts and procedures into one immutable value, and writes accepted
+proposals. ``rules`` makes the proposals without side effects: what repeats, which action sequences
+recur, and what contradicts each other. ``statements`` extracts sentences and matches those that say
+the same, ``proposals`` holds the data types, and ``extractor`` runs an external program instead of
+the rules.
 """

@@ -1,8 +1,8 @@
-"""Reading what consolidation looks at, and writing what it proposes.
+"""Read the input of consolidation, and write accepted proposals.
 
-Each proposal is one file created or changed. The locks are taken in this order:
-consolidation's own, that of the procedures, the vault's. One cut off half way has written
-some of them whole; the next run proposes the others.
+Each proposal creates or changes one file. The locks are acquired in this order: that of
+consolidation, that of the procedures, that of the vault. An interrupted run has written some
+proposals completely; the next run proposes the others.
 """
 
 from __future__ import annotations
@@ -37,21 +37,25 @@ SOURCE = "consolidation"
 
 
 class ApplyResult(NamedTuple):
-    """What was written, by the ids of the proposals, and what was passed over, and why."""
+    """The memories written, by proposal id, and the messages for proposals that were skipped."""
 
     written: dict[str, Memory]
     passed_over: list[str]
 
 
 def lock(store: MemoryStore) -> FileLock:
-    """Return the lock that is held while proposals are worked out and applied."""
+    """Return the lock to hold while proposals are computed and applied."""
     return FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
 
 
 def load_input(
     store: MemoryStore, engine: RecallEngine, counts: Mapping[str, int], days: int, now: datetime
 ) -> ConsolidationInput:
-    """Read what the rules look at."""
+    """Read the input of the rules from a vault.
+
+    ``counts`` maps memIds to how often they were recalled. Only episodes of the last ``days`` days
+    before ``now`` are included.
+    """
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
     most = now - datetime.min.replace(tzinfo=now.tzinfo)
@@ -72,7 +76,7 @@ def load_input(
 
 
 def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memory]:
-    """Yield the memories of a type by their paths; what cannot be read as meant is left out."""
+    """Yield the memories of a type in the order of their paths; unreadable ones are left out."""
     records = engine.list_records(Filters(memory_type=kind))
     for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
@@ -82,13 +86,13 @@ def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memor
 def apply_proposals(
     store: MemoryStore, engine: RecallEngine, proposals: Proposals, given: Sequence[Episode]
 ) -> ApplyResult:
-    """Write proposals one by one; what was changed meanwhile is passed over.
+    """Write proposals one by one; those whose memories were changed meanwhile are skipped.
 
-    ``given`` are the episodes that what is written may link.
+    ``given`` are the episodes that written memories may link to.
 
     Raises:
-        MemvaultError: the vault cannot be written; ``written`` in its details
-            are the paths that were.
+        MemvaultError: the vault cannot be written; ``written`` in its details lists the paths that
+            were written.
     """
     written: dict[str, Memory] = {}
     passed_over: list[str] = []
@@ -124,13 +128,13 @@ def apply_proposals(
 
 
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
-    """Forget how often memories were recalled that are long gone; it can wait."""
+    """Delete the recall counts of memories that no longer exist; errors are ignored."""
     with contextlib.suppress(MemvaultError):
         known = {record.mem_id for record in engine.list_records(Filters())}
         experience_search.prune(store.root, known)
 
 
 def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:
-    """Mark a memory as archived; it stays where it is, and its earlier bytes are kept."""
+    """Mark a memory as archived; its file is not moved, and its earlier bytes are kept."""
     changes = {"status": ARCHIVED, **header, **edit.modified_now(memory)}
     return store.change(memory, changes, None).memory

@@ -1,4 +1,4 @@
-"""Facts and procedures from a command of the user's: JSON lines in, JSON lines out."""
+"""Extraction of facts and procedures by a user's command, with JSON lines as input and output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEYS = {
 
 
 class RejectedLine(NamedTuple):
-    """A line of output that is no proposal: its number, its beginning, and why."""
+    """A line of output that is no valid proposal: its number, its beginning, and the reason."""
 
     line: int
     text: str
@@ -36,7 +36,7 @@ class RejectedLine(NamedTuple):
 
 
 class ExtractorOutput(NamedTuple):
-    """What a command proposed, and the lines that were refused."""
+    """The proposals of a command, and the lines that were rejected."""
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
@@ -49,12 +49,12 @@ def extract(
     seconds: float = _SECONDS,
     pause: Callable[[float], object] = time.sleep,
 ) -> ExtractorOutput:
-    """Run a command without a shell, hand it the episodes, and read what it proposes.
+    """Run a command without a shell, pass it the episodes, and read its proposals.
 
     Raises:
-        UsageError: it is no command.
+        UsageError: the command is empty or cannot be parsed.
         TimedOut: it took too long and was killed.
-        Refused: it failed or said too much.
+        Refused: it failed or printed too much.
     """
     try:
         parts = shlex.split(command)
@@ -86,7 +86,7 @@ def extract(
 
 
 def _line_of(episode: Episode) -> str:
-    """Return an episode as the one line of JSON that an extractor gets."""
+    """Return an episode as the line of JSON that an extractor reads."""
     values = {
         re.sub(r"_(\w)", lambda match: match[1].upper(), name): value
         for name, value in episode._asdict().items()
@@ -96,7 +96,7 @@ def _line_of(episode: Episode) -> str:
 
 
 def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
-    """Read lines of JSON; blank ones are passed over, and what is no proposal is refused."""
+    """Parse lines of JSON; blank lines are skipped, and invalid proposals are rejected."""
     known = {episode.episode_id: episode for episode in episodes}
     found = ExtractorOutput([], [], [])
     for place, line in enumerate(output.split("\n"), start=1):
@@ -115,10 +115,10 @@ def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
 
 
 def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure:
-    """Read one line.
+    """Parse one line.
 
     Raises:
-        ValueError, UsageError: it is no proposal; the error says why.
+        ValueError, UsageError: it is no valid proposal; the message gives the reason.
     """
     try:
         value = json.loads(line)
@@ -167,7 +167,7 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 
 
 def _line(value: Mapping[str, Any], key: str) -> str:
-    """Return a text as a header or a title keeps it."""
+    """Return a text of one line, for a header or a title."""
     return one_line(_text(value, key), key)
 
 

@@ -1,4 +1,4 @@
-"""What consolidation looks at and what it proposes: frozen values, nothing of files."""
+"""The input and the proposals of consolidation as immutable values, independent of files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 
 class ConsolidationInput(NamedTuple):
-    """All that the rules look at.
+    """The input of the rules.
 
-    ``episodes`` are those of the days asked for; ``unused`` the facts and
-    episodes of any age that are not archived and were never recalled here;
-    ``shared`` the memIds that several files have.
+    ``episodes`` are those of the requested days. ``unused`` are facts and episodes of any age that
+    are not archived and were never recalled here. ``shared`` are the memIds that several files
+    have.
     """
 
     episodes: Sequence[Episode]
@@ -29,7 +29,7 @@ class ConsolidationInput(NamedTuple):
 
 
 class NewFact(NamedTuple):
-    """A statement that several episodes make; ``wordings`` are those with a word more or less."""
+    """A statement that several episodes make; ``wordings`` are its variants in other words."""
 
     proposal: str
     text: str
@@ -40,7 +40,7 @@ class NewFact(NamedTuple):
 
 
 class NewProcedure(NamedTuple):
-    """Actions that several episodes share and that mostly went well."""
+    """A sequence of actions that several episodes share and that mostly succeeded."""
 
     proposal: str
     name: str
@@ -51,7 +51,7 @@ class NewProcedure(NamedTuple):
 
 
 class FactMerge(NamedTuple):
-    """Two facts that say the same: ``other`` would be archived, superseded by ``kept``."""
+    """Two facts that say the same: ``other`` is archived and superseded by ``kept``."""
 
     proposal: str
     kept: Memory
@@ -59,7 +59,7 @@ class FactMerge(NamedTuple):
 
 
 class ArchiveProposal(NamedTuple):
-    """A memory for the archive."""
+    """A memory to archive."""
 
     proposal: str
     memory: Memory
@@ -67,7 +67,7 @@ class ArchiveProposal(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """Statements of which no two can hold, with the memories that make them, and in what."""
+    """Statements that exclude each other, the memories that make them, and the difference."""
 
     texts: tuple[str, ...]
     sources: tuple[tuple[str, ...], ...]
@@ -75,7 +75,7 @@ class Contradiction(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """What consolidation would do, and what it can only show."""
+    """The changes that consolidation proposes, and contradictions, which it only reports."""
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
@@ -84,7 +84,7 @@ class Proposals(NamedTuple):
     forgotten: list[ArchiveProposal]
 
     def only(self, ids: Container[str]) -> Proposals:
-        """Return those with these ids; what can only be shown stays."""
+        """Return the proposals with these ids, and all contradictions."""
         return self._replace(
             facts=[entry for entry in self.facts if entry.proposal in ids],
             procedures=[entry for entry in self.procedures if entry.proposal in ids],
@@ -94,23 +94,23 @@ class Proposals(NamedTuple):
 
 
 def origin(memory: Memory) -> list[str]:
-    """Return the episodes behind a memory: those that it names, or itself if it is one."""
+    """Return the episodes that a memory is based on: those that it names, or an episode itself."""
     if memory.memory_type == EPISODE:
         return [memory.mem_id]
     return texts(memory.metadata.get("episodes"))
 
 
 def proposal_id(kind: str, *parts: object) -> str:
-    """Return the id of a proposal, the same for the same content on every machine."""
+    """Return the id of a proposal, which is the same for the same content on every machine."""
     return hashlib.blake2b(repr((kind, parts)).encode(), digest_size=6).hexdigest()
 
 
 def confidence_of(count: int) -> float:
-    """Return how sure a statement is that so many episodes make: 2 give 0.67, 3 0.75, 4 0.8."""
+    """Return a statement's confidence by its number of episodes: 2 give 0.67, 3 0.75, 4 0.8."""
     return round(count / (count + 1), 2)
 
 
 def steps_of(prompt: str) -> tuple[str, ...]:
-    """Return the numbered steps of a prompt; one without has none."""
+    """Return the numbered steps of a prompt; empty if it has none."""
     found = (_STEP.match(line.strip()) for line in prompt.splitlines())
     return tuple(match[1] for match in found if match)

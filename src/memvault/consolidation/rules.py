@@ -1,8 +1,8 @@
-"""The rules of consolidation: what repeats over episodes, and what may be put away.
+"""The rules of consolidation: what repeats in episodes, and what may be archived.
 
-Pure: frozen values in, proposals out, the same in whatever order episodes come.
-A proposal is made only of episodes that were given, and is not made again once
-a fact or a procedure holds it.
+The rules are pure functions from immutable values to proposals, and do not depend on the order of
+the episodes. A proposal is based only on the given episodes, and is not made again once a fact or a
+procedure contains it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from memvault.model import IMPORTANCE, Memory
 from memvault.vault.file_names import normalize
 
 _MOST_ACTIONS = 100
-"""Actions of one episode that are looked at: the first ones."""
+"""The maximum number of actions of one episode that are compared: the first ones."""
 
 Step = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class ActionSequence(NamedTuple):
-    """Actions that follow each other in several episodes, which are named by their places."""
+    """A sequence of consecutive actions in several episodes, given by their positions."""
 
     key: tuple[Step, ...]
     texts: tuple[str, ...]
@@ -63,18 +63,18 @@ class ActionSequence(NamedTuple):
 
 
 def step(action: str, analyser: Analyser) -> Step:
-    """Return what an action is, whatever its case, inflection and punctuation."""
+    """Return an action's words and signs, regardless of case, inflection and punctuation."""
     return words(action, analyser) or (action.casefold(),), signs(action)
 
 
 def repeated(
     episodes: Sequence[Sequence[str]], analyser: Analyser, least: int
 ) -> list[ActionSequence]:
-    """Return the sequences of two or more actions that at least ``least`` episodes hold.
+    """Return the sequences of two or more actions that at least ``least`` episodes contain.
 
-    A sequence of one action again and again is none, nor is a part of a longer
-    one that the same episodes hold. Longer ones are found from shorter ones:
-    what is not repeated cannot be part of a repeated one.
+    A repetition of one action is left out, as is a part of a longer sequence that the same episodes
+    contain. Longer sequences are built from shorter ones, because a part of a repeated sequence is
+    itself repeated.
     """
     rows, keys, wordings = _numbered(episodes, analyser)
     found: list[ActionSequence] = []
@@ -110,7 +110,7 @@ def repeated(
 def _numbered(
     episodes: Sequence[Sequence[str]], analyser: Analyser
 ) -> tuple[list[list[int]], list[Step], list[str]]:
-    """Return each episode's actions as numbers, and what action and usual wording each means."""
+    """Return each episode's actions as numbers, and the step and usual wording of each number."""
     wordings: dict[Step, Counter[str]] = defaultdict(Counter)
     numbers: dict[Step, int] = {}
     rows: list[list[int]] = []
@@ -125,7 +125,7 @@ def _numbered(
 
 
 def parts(whole: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
-    """Yield what a sequence holds without a gap; of a very long one only what is early in it."""
+    """Yield the contiguous parts of a sequence; of a very long one, only of its first 100 steps."""
     steps = tuple(whole[:_MOST_ACTIONS])
     for start in range(len(steps)):
         for end in range(start + 1, len(steps) + 1):
@@ -147,15 +147,16 @@ _BE = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
 OpposingGroups = tuple[tuple[int, ...], ...]
-"""Who says one thing and who another, two sides or more: places in what was given."""
+"""The statements of each side, two sides or more, as positions in the given sequence."""
 
 
 def contradictions(
     given: Sequence[Statement], analyser: Analyser
 ) -> list[tuple[OpposingGroups, str]]:
-    """Return who contradicts whom and in what: each thing that they speak of once.
+    """Return the groups of statements that contradict each other, with the kind of difference.
 
-    A value is left out where a number or a negation tells of all who give one.
+    A difference in value is left out if a number or a negation already covers all statements that
+    give a value.
     """
     frames = [_frame(entry.text, analyser) for entry in given]
     numbers = _groups(((stems, turned), numbers) for stems, turned, numbers in frames)
@@ -175,7 +176,7 @@ def contradictions(
 
 
 def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[OpposingGroups]:
-    """Yield the places of what has the same first part, by the sides of the second."""
+    """Yield, for each first part, the positions of its entries grouped by their second part."""
     groups: dict[Hashable, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, part in enumerate(parts):
         if part is not None:
@@ -186,10 +187,9 @@ def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[Oppos
 
 
 def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
-    """Return a statement's stems, whether its meaning is turned round, and its numbers.
+    """Return a statement's stems, whether its meaning is negated, and its numbers.
 
-    The stems are those without numbers and negations; a number that names the
-    subject stays where it is.
+    The stems exclude numbers and negations, but a number in the name of the subject is kept.
     """
     sides = _opposites(analyser)
     subject = _BE.search(text) or _TWO_WORDS.match(text)
@@ -209,7 +209,7 @@ def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[
 
 @cache
 def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
-    """Return for each word that has an opposite what both stand for, and which of them it is."""
+    """Return for each word that has an opposite its pair, and which of the two it is."""
     if analyser.language != "english":
         return {}
     return {
@@ -220,7 +220,7 @@ def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
 
 
 def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return whose value a statement gives, and the value; None where it gives none."""
+    """Return the subject and the value that a statement assigns; None if it assigns none."""
     match = _VALUE.match(text)
     given = (match["value"] or match["set"]) if match else ""
     if match is None or not _LOOKS_LIKE_A_VALUE.search(given):
@@ -230,14 +230,14 @@ def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, .
 
 
 REPEATED = 2
-"""Different episodes that must say or do the same before it is proposed."""
+"""The minimum number of different episodes behind a proposal."""
 MOSTLY = 0.5
-"""A procedure's success rate must be above this."""
+"""The limit that a procedure's success rate must exceed."""
 UNIMPORTANT = 0.3
-"""What is less important than this may be forgotten."""
+"""The importance below which a memory may be archived."""
 FORGOTTEN_AFTER_DAYS = 90
 _LEAST_OF_FACTS = 2
-"""Telling words that a fact needs: somebody has said that it is one."""
+"""The minimum number of content words of a fact, which is known to be a statement."""
 
 
 def propose(
@@ -246,9 +246,10 @@ def propose(
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
 ) -> Proposals:
-    """Return what the rules, or an extractor in their place, make of a vault.
+    """Return the proposals of the rules, or of an extractor in their place, for a vault.
 
-    What the vault holds already is left out, and what concerns the facts that it holds added.
+    Facts and procedures that the vault already contains are left out; merges, contradictions and
+    archiving are added.
     """
     found = [] if extracted else clusters(given.episodes, analyser)
     facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
@@ -265,7 +266,7 @@ def propose(
 
 
 def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
-    """Return what several episodes say, that of the most first."""
+    """Return the statements that several episodes make, those with most episodes first."""
     facts = [
         NewFact(
             proposal_id("fact", made.key),
@@ -283,7 +284,7 @@ def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
 def _unheld_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
-    """Leave out new facts that a fact of the vault, archived ones too, or one before says."""
+    """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
     known = StatementIndex()
     verbatim = set()
     proposals = set()
@@ -316,12 +317,12 @@ def _folded(text: str) -> str:
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
-    """Return the repeated sequences that mostly went well and are no part of a longer one."""
+    """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
     found = []
     for steps in repeated([episode.actions for episode in episodes], analyser, REPEATED):
         inside = [episodes[place] for place in steps.episodes]
         rate = sum(episode.success for episode in inside) / len(inside)
-        several = len({episode.episode_id for episode in inside}) >= REPEATED  # copies are one
+        several = len({episode.episode_id for episode in inside}) >= REPEATED  # copies count once
         if several and rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
@@ -346,9 +347,9 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
-    """Return the one skill that all these episodes used, if there is just one.
+    """Return the one skill that all these episodes used, if there is exactly one.
 
-    What cannot be the id of a skill is left out.
+    Names that cannot be a skill's id are left out.
     """
     spelled = [list(filter(None, map(found_id, each.skills_used))) for each in episodes]
     common = set.intersection(*({key(name) for name in names} for names in spelled))
@@ -365,7 +366,7 @@ def _named(texts: Sequence[str]) -> str:
 def _unheld_procedures(
     held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
-    """Leave out what a procedure of the vault does already; give each new one a free name."""
+    """Return the procedures that the vault does not contain yet, each with an unused name."""
     known: set[tuple[Step, ...]] = set()
     names, used, proposals = set(), {""}, set()
 
@@ -394,16 +395,16 @@ def _unheld_procedures(
 
 
 def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
-    """Return a name that no procedure has: the given one, one from the actions, or a number."""
+    """Return an unused name: the given one, one made from the actions, or one with a number."""
     base = _named(texts) if texts else name
     names = chain([name, base], (f"{base} ({number})" for number in count(2)))
     return next(free for free in names if free.casefold() not in taken)
 
 
 def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
-    """Return the facts that say the same as a more certain, or as certain but newer one.
+    """Return the facts that repeat a more certain fact, or an equally certain but newer one.
 
-    A fact whose memId other files have too is left alone: it could not be named.
+    A fact whose memId other files share is skipped, because it cannot be named unambiguously.
     """
     ranked = [
         memory
@@ -435,9 +436,9 @@ def _contradictions(
     found: Iterable[StatementCluster],
     analyser: Analyser,
 ) -> list[Contradiction]:
-    """Return the contradictions among facts, new ones too, and of new ones with single episodes.
+    """Return contradictions among facts, including new ones, and of these with single episodes.
 
-    A fact and the one that it supersedes are no contradiction.
+    A fact and the one that it supersedes do not contradict each other.
     """
     replaced = {name for memory in facts for name in texts(memory.metadata.get("supersedes"))}
     given: list[tuple[str, tuple[str, ...]]] = [
@@ -462,7 +463,7 @@ def _contradictions(
 
 
 def _forgotten(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
-    """Return what is unimportant, old and was never recalled."""
+    """Return proposals to archive what is unimportant, old and was never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     found = []
     for memory in unused:

@@ -1,10 +1,10 @@
-"""Statements to look up who says the same in a word or two more or less, and who says what.
+"""Statements in episodes, and an index that finds statements with the same meaning.
 
-Which of thousands of statements a new one shortens or lengthens is found
-through a few of its words, as in a prefix filter (Chaudhuri, Ganti and Kaushik
-2006): put the words of both in one order; the first word of the shorter one is
-then among the first three of the longer one, which has two more at most. So a
-statement is kept under its first three words alone, whatever its length.
+Among thousands of statements, those that are longer or shorter versions of a new one are found by a
+few of their words, as with a prefix filter (Chaudhuri, Ganti and Kaushik 2006). Sort the words of
+both statements in one global order: the first word of the shorter one is then among the first three
+words of the longer one, which has at most two more. So a statement is indexed by its first three
+words only, whatever its length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memvault.memories.episodes import Episode
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 LEAST_WORDS = 3
-"""Telling words that make a statement; fewer are a heading or a remark."""
+"""The minimum number of content words of a statement; fewer are a heading or a remark."""
 _LONGEST = 300
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
 _ADDRESS = re.compile(r"(?<!\w)\w+://\S+")
@@ -64,7 +64,7 @@ _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
 
 class Statement(NamedTuple):
-    """A sentence, its stems and signs in order, and which stems no paraphrase may leave out."""
+    """A sentence, its stems and signs in order, and the stems that a paraphrase must keep."""
 
     text: str
     key: Key
@@ -72,12 +72,12 @@ class Statement(NamedTuple):
 
     @property
     def stems(self) -> tuple[str, ...]:
-        """Its stems without light words."""
+        """Its stems without filler words."""
         return self.key[0]
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, joined over line ends; code blocks and headings are none."""
+    """Yield the sentences of a text, joined across lines, except code blocks and headings."""
     paragraph: list[str] = []
     fenced = False
     for line in [*text.splitlines(), ""]:
@@ -99,14 +99,14 @@ def _split(paragraph: str) -> Iterator[str]:
 
 
 def unmarked(sentence: str) -> str:
-    """Return a sentence on one line without labels, emphasis and repeated blanks."""
+    """Return a sentence on one line without labels, emphasis and repeated spaces."""
     return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
 
 
 def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> Statement | None:
-    """Read a sentence; None where it is too short or too long to be a statement, or a task.
+    """Parse a sentence; None if it is too short or too long for a statement, or is a task.
 
-    ``least`` is how many telling words it needs; a negation is one.
+    ``least`` is the minimum number of content words; a negation counts as one.
     """
     if len(sentence) > _LONGEST or _TASK.match(sentence):
         return None
@@ -120,12 +120,15 @@ def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> St
 
 
 def signs(text: str) -> tuple[str, ...]:
-    """Return the numbers and the signs that carry meaning, each in order."""
+    """Return the numbers, then the meaningful signs of a text, each in order."""
     return (*_NUMBER.findall(text), "", *_SIGNS.findall(text))
 
 
 def words(text: str, analyser: Analyser) -> tuple[str, ...]:
-    """Return a text's stems in order; in English without light words, negations as one word."""
+    """Return a text's stems in order.
+
+    In English, filler words are left out, and negations are replaced by ``not``.
+    """
     stems = analyser.sequence(text)
     if analyser.language != "english":
         return tuple(stems)
@@ -135,7 +138,7 @@ def words(text: str, analyser: Analyser) -> tuple[str, ...]:
 
 @cache
 def _meanings(analyser: Analyser) -> dict[str, tuple[str, ...]]:
-    """Return what stems stand for others, and which for nothing."""
+    """Return the replacement for each stem that has one; filler words are replaced by nothing."""
     spelled = {
         **{word: (meant,) for word, meant in _SAME_WORD.items()},
         **_NOT,
@@ -153,19 +156,19 @@ def _limits(analyser: Analyser) -> frozenset[str]:
 
 
 _BAR = 0.75
-"""As alike as two wordings must be; the built-in table gives about 0.86 to the same words."""
+"""The minimum similarity of two wordings; the static table gives about 0.86 to the same words."""
 _MOST_DROPPED = 2
 _WORDS_PER_DROPPED = 4
 _MOST_COMPARED = 1_000
-"""Statements held against one: more share its words only where someone made them so."""
+"""The maximum number of statements compared with one; only artificial input has more candidates."""
 _MOST_NEAR = 20
-"""Statements nearly alike that one is measured against."""
+"""The maximum number of candidate statements whose similarity to one is computed."""
 _CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
-"""What a context says that is no mere situation; in other languages its full stop tells."""
+"""Words that make a context a claim, not just a situation; other languages need a full stop."""
 
 _Word = tuple[int, str, int]
 _Place = tuple[_Word, tuple[str, ...], int]
-"""A word, the statement's signs, and how many words it has."""
+"""A word, the statement's signs, and its number of words."""
 
 
 class StatementCluster(NamedTuple):
@@ -190,9 +193,10 @@ def _similarity(first: str, second: str) -> float:
 
 
 class StatementIndex:
-    """Statements, to look up which of them says the same as another one.
+    """An index of statements that finds the one with the same meaning as another.
 
-    ``alike`` says how alike two texts are, in 0..1; the built-in embedder does if nothing else.
+    ``alike`` returns the similarity of two texts in 0..1; the default uses the static embedding
+    table.
     """
 
     def __init__(self, alike: Callable[[str, str], float] = _similarity) -> None:
@@ -202,7 +206,7 @@ class StatementIndex:
         self._by_early: defaultdict[_Place, list[Statement]] = defaultdict(list)
 
     def add(self, new: Statement) -> None:
-        """Take a statement in."""
+        """Add a statement."""
         if new.key not in self._exact:
             self._exact[new.key] = new
             stems, signs = new.key
@@ -212,7 +216,7 @@ class StatementIndex:
                 self._by_early[place].append(new)
 
     def find(self, wanted: Statement) -> Statement | None:
-        """Return the statement taken in that says the same, the most alike of several."""
+        """Return the indexed statement with the same meaning, or the most similar of several."""
         if wanted.key in self._exact:
             return self._exact[wanted.key]
         near = islice(self._near(wanted), _MOST_NEAR)
@@ -221,7 +225,7 @@ class StatementIndex:
         return best[2] if best and -best[0] >= _BAR else None
 
     def _near(self, wanted: Statement) -> Iterator[Statement]:
-        """Yield the statements taken in that shorten a statement, or that it shortens."""
+        """Yield the indexed statements that shorten a statement, or that it shortens."""
         stems, signs = wanted.key
         early, count, dropped = _early(stems), len(stems), range(1, _MOST_DROPPED + 1)
         shorter = (self._by_first.get((word, signs, count - n)) for n in dropped for word in early)
@@ -237,8 +241,8 @@ class StatementIndex:
 def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementCluster]:
     """Return the statements of episodes, each once.
 
-    Of those that say the same the wording that most episodes have leads, the
-    shorter of two.
+    Of several wordings of the same statement, the one in most episodes is chosen, and of those the
+    shorter one.
     """
     makers: dict[Statement, set[str]] = defaultdict(set)
     by_words: dict[Key, set[str]] = defaultdict(set)
@@ -276,15 +280,15 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementC
 
 
 def _is_claim(context: str) -> bool:
-    """Say whether an entry of the context is a statement; most only name a situation."""
+    """Return whether an entry of the context is a claim; most only name a situation."""
     return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))
 
 
 def shortens(shorter: Statement, longer: Statement) -> bool:
-    """Say whether a statement is another one without a word or two that may go.
+    """Return whether a statement is another one without one or two omissible words.
 
-    One word of four may go, and two of eight; no names, no numbers, and
-    nothing that denies or limits.
+    One word in four may be omitted, and at most two; never a name, a number, or a word that negates
+    or limits.
     """
     most = min(_MOST_DROPPED, len(longer.stems) // _WORDS_PER_DROPPED)
     if not 0 < len(longer.stems) - len(shorter.stems) <= most or len(shorter.stems) < LEAST_WORDS:
@@ -296,7 +300,7 @@ def shortens(shorter: Statement, longer: Statement) -> bool:
 
 
 def _early(stems: tuple[str, ...]) -> list[_Word]:
-    """Return the first words of a statement in the order that all share: long ones first."""
+    """Return a statement's first words in the global order, which starts with the longest."""
     seen: Counter[str] = Counter()
     words = []
     for stem in stems:

@@ -1,4 +1,4 @@
-"""A vault's words and vectors in an engine: sent, compared, taken away."""
+"""Publish a vault's index to an engine, compare it with the engine's rows, and delete it there."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.t
 
 
 def validate_engine(shared: EngineSettings) -> None:
-    """Make sure that an engine's address is one, and that its client is installed.
+    """Check that an engine's settings are valid, and that its client is installed.
 
     Raises:
-        UsageError: it is not, or it is missing.
+        UsageError: a setting is invalid or missing, or pymilvus is not installed.
     """
     if find_spec("pymilvus") is None:
         raise UsageError(
@@ -64,18 +64,19 @@ def validate_engine(shared: EngineSettings) -> None:
 
 
 def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[str, Any]:
-    """Send a vault to its engine, or what differs; from then on recall asks there.
+    """Upload a vault, or its changes, to its engine; searches use the engine from then on.
 
-    The first time the vault gets an id, which memvault.toml keeps, and this machine becomes
-    the one that sends it; it does so too where it is to ``take_over`` from another. ``to`` is
-    the engine's address as a person typed it, which allows sending the token there.
+    The first upload gives the vault an id, which is written to memvault.toml, and makes this
+    machine the one that publishes it. With ``take_over`` it becomes that even if another machine
+    was before. ``to`` is the engine's address as the user typed it, which permits sending the token
+    there.
 
     Raises:
         UsageError: the settings name no engine or another than ``to``, or pymilvus is not
             installed.
         Refused: the token was allowed for another address.
-        EngineAway: it does not answer.
-        EngineRefused: it does not let us in, or another machine sends this vault.
+        EngineUnavailable: it does not answer.
+        EngineRefused: it denies access, or another machine publishes this vault.
     """
     shared = _named(workspace.settings)
     if to and to != shared.uri:
@@ -97,16 +98,16 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
             index.take_over()
         card = index.push()
     except EngineRefused:
-        if is_new:  # or recall would be refused from now on too
+        if is_new:  # otherwise every search would be refused too
             factory.revoke(workspace.root, shared)
         raise
     return {**_about(shared), **(card.about() if card else {})}
 
 
 def status(workspace: Workspace) -> dict[str, Any]:
-    """Compare what this machine has sent with what the engine holds.
+    """Compare what this machine has uploaded with the rows in the engine.
 
-    Errors as for ``push``.
+    Raises the same errors as ``push``.
     """
     shared = _named(workspace.settings)
     reason = factory.why_unavailable(workspace.root, shared)
@@ -130,10 +131,11 @@ def status(workspace: Workspace) -> dict[str, Any]:
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
-    """Take a vault's rows out of its engine, or the collections with the rows of every vault.
+    """Delete a vault's rows from its engine, or the collections with the rows of every vault.
 
-    Recall answers from this machine again. What another machine sent stays, unless ``every``
-    vault goes. Without a grant the engine is not asked. Errors as for ``push``.
+    Searches use this machine's index again. Rows that another machine has uploaded are kept, unless
+    ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the same errors
+    as ``push``.
     """
     shared = _named(workspace.settings)
     holder = factory.granted(workspace.root, shared).get("holder") if shared.vault else None
@@ -168,7 +170,7 @@ def _named(settings: Settings) -> EngineSettings:
 
     Raises:
         UsageError: there is none, or it cannot be used here.
-        Refused: another machine sends the vault.
+        Refused: another machine publishes the vault.
     """
     shared = settings.shared
     if shared.engine == "local":

@@ -1,7 +1,7 @@
-"""Vaults that other machines have sent to an engine, each with a name and a folder here.
+"""Registration of vaults that other machines have published to an engine.
 
-The folder lies in the user's state folder and holds settings alone: where the engine is, and
-which of its vaults is meant. All else is as for any vault.
+Each has a name and a folder in the user's state folder, which contains only settings: the address
+of the engine, and the id of the vault. Otherwise it is used like any vault.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ sent = {sent}
 
 
 def is_address(text: str) -> bool:
-    """Say whether a text names an engine: an address, or a file of milvus-lite's."""
+    """Return whether a text is an engine's address or a file of milvus-lite."""
     is_file = text.endswith(".db") and not (Path(text) / SETTINGS_FILE).exists()
     return "://" in text or is_file
 
@@ -45,18 +45,18 @@ def is_address(text: str) -> bool:
 def add(
     name: str, uri: str, collection: str, which: str, patience: float | None = None
 ) -> dict[str, Any]:
-    """Name a vault that another machine has sent; say which one it is.
+    """Register a remote vault under a name; return which vault it is.
 
-    ``which`` is the vault's id, or its folder's name there; it may be empty where the engine
-    holds one vault only. ``patience`` are the seconds that the engine has for an answer,
-    where not those that it had.
+    ``which`` is the vault's id, or the name of its folder on the publishing machine; it may be
+    empty if the engine holds only one vault. ``patience`` is the engine's time limit for an answer
+    in seconds; None keeps the present one.
 
     Raises:
-        UsageError: the name or the address cannot be one, or Milvus's client is missing.
-        Conflict: another vault has the name, or several vaults may be meant.
+        UsageError: the name or the address is invalid, or Milvus's client is not installed.
+        Conflict: another vault has the name, or several vaults match.
         NotFound: the engine holds no such vault.
-        EngineAway: it does not answer.
-        EngineRefused: it does not let us in, or holds nothing of memvault's.
+        EngineUnavailable: it does not answer.
+        EngineRefused: it denies access, or holds nothing of memvault's.
     """
     vaults.check(name)
     usual = EngineSettings()
@@ -94,26 +94,26 @@ def add(
 
 
 def forget(root: Path) -> bool:
-    """Delete what is kept here of a vault that another machine has sent; else say no.
+    """Delete the folder and index of a remote vault; return whether there was one to delete.
 
-    It stays as long as it has a name.
+    A vault that still has a name is kept.
     """
     try:
         own = _folder()
-    except MemvaultError:  # there is none, so nothing is kept
+    except MemvaultError:  # there is no state folder, so nothing is registered
         return False
     if root.parent != own or str(root) in user_settings.load().vaults.values():
         return False
     try:
         factory.revoke(root, load_settings(root).shared)
         index = find_folder(root)
-    except MemvaultError:  # its settings are gone
+    except MemvaultError:  # its settings are missing
         index = None
     deep = index / DEEP if index is not None else None
     with (
         atomic.map_os_errors(root),
         embedding_lock.foreground(deep),
-    ):  # whose process in the background ends
+    ):  # makes the background process end
         for folder in filter(None, (index, root)):
             shutil.rmtree(folder, ignore_errors=True)
     return True
@@ -132,16 +132,16 @@ def _chosen(cards: Mapping[str, Publication], which: str) -> str:
 
 
 def _host(card: Publication) -> str:
-    """Return the name of the machine that sent a vault, in letters that any file can keep."""
+    """Return the name of the publishing machine, limited to 100 printable ASCII characters."""
     said = "".join(letter for letter in card.host if " " <= letter <= "~")
     return said.strip()[:100] or "another machine"
 
 
 def _folder() -> Path:
-    """Return where the folders lie.
+    """Return the folder that contains the folders of remote vaults.
 
     Raises:
-        StorageError: the user has none.
+        StorageError: the user has no state folder.
     """
     state = user_folder("state")
     if state is None:

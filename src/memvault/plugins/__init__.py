@@ -1,6 +1,6 @@
-"""Tools of a vault's own: their files, what trust in them covers, and trust itself.
+"""A vault's own tools: their files, fingerprints of what they run, and the user's trust.
 
-A tool runs only where its user trusts exactly these bytes: the file that was
-read, what else lies in ``tools/``, and the files that its command names or that
-its program reads unasked. What was trusted lies in the user's state folder.
+A tool runs only if its user trusts exactly these bytes: the tool's file, the other files in
+``tools/``, and the files that its command names or that its program reads implicitly. Trusted
+fingerprints are stored in the user's state folder.
 """

@@ -1,4 +1,4 @@
-"""What a tool of a vault's own is said to be, checked; nothing here reads a file."""
+"""Files that define a vault's own tools: reading, validating and writing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memvault.vault.paths import private_folder
 
 
 class ToolFile(NamedTuple):
-    """A tool's file: the bytes that were read, once, and what they say."""
+    """A tool's file: its bytes as read once, and the parsed content."""
 
     path: str
     data: bytes
@@ -32,11 +32,10 @@ class ToolFile(NamedTuple):
 
 
 class ToolFiles(NamedTuple):
-    """The tools of a vault by their normal names, and what to say of broken files.
+    """The tools of a vault by normalized name, and messages about broken files.
 
-    ``broken`` are the messages by the name that the file would give a tool, by
-    its path where another file has the tool's name, and under no name where the
-    folder cannot be read.
+    The keys of ``broken`` are the name that the file would give a tool, its path if another file
+    has the tool's name, or an empty string if the folder cannot be read.
     """
 
     tools: dict[str, ToolFile]
@@ -44,7 +43,7 @@ class ToolFiles(NamedTuple):
 
 
 def read_all(root: Path) -> ToolFiles:
-    """Read every tool of a vault; links are not followed, and a broken file hides no other."""
+    """Read all tools of a vault; links are not followed, and broken files are reported."""
     found = ToolFiles({}, {})
     try:
         paths.require_plain_folders(root, FOLDER)
@@ -75,7 +74,7 @@ def read_all(root: Path) -> ToolFiles:
 
 
 def _read(root: Path, path: str) -> ToolFile | None:
-    """Read one file; one without a header is a text about tools, and none itself."""
+    """Read one file; None for a file without a header, which is documentation and not a tool."""
     data = plain_files.read(root / path, SETTING)
     header, text = document.read_header(data)
     if header is None:
@@ -86,7 +85,7 @@ def _read(root: Path, path: str) -> ToolFile | None:
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
+    """Return the header's keys that define a tool; ``5`` and ``true`` in a command become text."""
     known = [parameter.key for parameter in parameters.parameters_of(tool_definition)]
     given = {key: header[key] for key in known if key in header}
     if isinstance(given.get("command"), list):
@@ -97,7 +96,7 @@ def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arguments(data: bytes) -> dict[str, Any]:
-    """Return what ``register_tool`` is to be given for a file, markdown or JSON.
+    """Return the arguments of ``register_tool`` from a file in markdown or JSON.
 
     Raises:
         UsageError: it is neither.
@@ -122,15 +121,15 @@ def arguments(data: bytes) -> dict[str, Any]:
 
 
 def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:
-    """Keep a tool's file, over the one of the same name where there is one.
+    """Write a tool's file, replacing an existing one of the same name.
 
-    ``text`` is what the body says; None leaves the one that is there. Returns
-    the path, and the revision that the earlier bytes are kept under, if any.
+    ``text`` is the body; None keeps the existing one. Return the path, and the revision that holds
+    the earlier bytes, if any.
 
     Raises:
         Conflict: its name is that of a file that is not a tool, or almost another tool's.
         Refused: a link leads out of the vault, or the file cannot be patched.
-        StorageError: the disk refused.
+        StorageError: the disk cannot be written.
     """
     from memvault.files.lock import FileLock
 
@@ -164,7 +163,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
 
 
 def _rewritten(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: str | None) -> str:
-    """Change what differs in a tool's file; return the revision of before, if it did."""
+    """Update a tool's file; return the revision of the earlier bytes, empty if nothing changed."""
     changes = {key: value for key, value in header.items() if old.header.get(key) != value}
     body = None if text is None or text.strip("\n") == old.text else f"\n{text.strip(chr(10))}\n"
     fresh = document.edit(old.data, changes, body)
@@ -179,9 +178,9 @@ def _subject(path: str, name: str) -> FileRef:
 
 
 FOLDER = "tools"
-"""Where a vault's tools lie."""
+"""The folder of a vault's tools."""
 TIMEOUT = 60.0
-"""Seconds that a tool may run where it does not say otherwise."""
+"""The default time limit of a tool, in seconds."""
 _KINDS = {name: kind for kind, name in JSON_NAMES.items()}
 _CHOSEN = (str, float, int)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
@@ -222,7 +221,7 @@ ToolTimeout = Annotated[
 
 
 class ToolDefinition(NamedTuple):
-    """What a tool is, checked; ``entries`` are its parameters as they were written."""
+    """The validated definition of a tool; ``entries`` are its parameters as written."""
 
     name: str
     description: str
@@ -239,10 +238,10 @@ def tool_definition(
     parameters: ToolParameters = None,
     timeout: ToolTimeout = None,
 ) -> ToolDefinition:
-    """Check what a tool is said to be.
+    """Validate the definition of a tool and return it.
 
     Raises:
-        UsageError: something of it makes no sense.
+        UsageError: a part of it is invalid.
     """
     _check_tool_name(name)
     description = _description(description, f"tool {name}")
@@ -268,7 +267,7 @@ def tool_definition(
 
 
 def _description(text: str, whose: str) -> str:
-    """Return a description, which every model that may call the tool has to read."""
+    """Return a description, which is limited because every model with the tool reads it."""
     if len(text) > _LONGEST_DESCRIPTION:
         raise UsageError(
             f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
@@ -301,7 +300,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
     kind = entry["type"]
     flag = kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(
-        f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
+        f"{name.replace('-', '_')}_",  # never a Python keyword, nor the name of a common option
         name,
         f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
         (_KINDS[kind],),
@@ -327,7 +326,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
 
 
 def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
-    """Return a value as the parameter takes it."""
+    """Return a value converted to the parameter's type."""
     try:
         typed = check_type(parameter, value)
         return bind((parameter,), {parameter.key: typed}, parameter.name)[parameter.name]

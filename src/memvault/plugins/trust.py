@@ -1,6 +1,6 @@
-"""Which tools of which vaults may run on this machine, because their user said so.
+"""Fingerprints of a vault's tools, and the user's permission to run them on this machine.
 
-What the user decided holds for exactly the bytes that were looked at (``grants``).
+A permission covers exactly the bytes that were checked, and is stored as a grant (``grants``).
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ _DIVIDED = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
 _SHELL_QUOTES = re.compile(r"""["'\\]""")
 _MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
 _WITH_MORE = ("-W", "-X", "--check-hash-based-pycs")
-"""Options of Python behind which another word belongs to them."""
+"""Options of Python that take the next word as their value."""
 
 
 class ImplicitInputs(NamedTuple):
-    """What a command's programs read: files in their folder, modules, and who reads them."""
+    """The files and modules that a command's programs read by themselves, and those programs."""
 
     files: list[str]
     modules: list[str]
@@ -88,11 +88,10 @@ class ImplicitInputs(NamedTuple):
 
 
 def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
-    """Return what the programs that a command runs are known to read by themselves.
+    """Return the files that the programs of a command are known to read by themselves.
 
-    A word that may be a shell's text is looked through too; that finds too
-    many programs rather than too few. A module is named by its first part,
-    which is a file or a folder.
+    A word that may be shell code is searched too, which finds too many programs rather than too
+    few. A module is given by its first part, which is a file or a folder.
     """
     files: dict[str, None] = {}
     modules: dict[str, None] = {}
@@ -109,13 +108,13 @@ def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
             if PYTHON.fullmatch(name):
                 for module in _modules(words[place + 1 :]):
                     modules[module.split(".")[0]] = None
-                    if module not in _READ:  # else it was found by its own name
+                    if module not in _READ:  # otherwise it was found by its own name
                         programs[f"{name} -m {module}"] = None
     return ImplicitInputs(list(files), list(modules), list(programs))
 
 
 def interpreters(command: Sequence[str]) -> list[str]:
-    """Return the interpreters among a command's words; too many rather than too few."""
+    """Return the interpreters among a command's words; rather too many than too few."""
     texts = (text for word in command for text in (word, _SHELL_QUOTES.sub("", word)))
     words = (*command, *(part for text in texts for part in _DIVIDED.split(text)))
     names = (PurePath(word).name for word in words)
@@ -123,7 +122,7 @@ def interpreters(command: Sequence[str]) -> list[str]:
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:
-    """Yield the module that Python is told to run, if it is told so."""
+    """Yield the module that Python's arguments run with ``-m``, if any."""
     rest = iter(words)
     for word in rest:
         named = _MODULE.fullmatch(word)
@@ -137,7 +136,7 @@ def _modules(words: Sequence[str]) -> Iterator[str]:
 
 
 DigestCache = dict[str, tuple[str, int]]
-"""The digests and sizes of files that were looked at already, by their paths in the vault."""
+"""The digests and sizes of files already read, by path in the vault."""
 
 _MOST_BYTES = 50_000_000
 _MOST_FILES = 10_000
@@ -153,12 +152,11 @@ _QUOTED = re.compile(r""""([^"]*)"|'([^']*)'|`([^`]*)`""")
 
 
 class ToolFingerprint(NamedTuple):
-    """What trust in a tool covers: the digest of all of it, and the vault's files in it.
+    """The scope of trust in a tool: a digest of everything covered, and the covered files.
 
-    ``folders`` are named by the command too, and what lies in them is not
-    covered. ``program`` is what the command's first word stands for. ``readers``
-    are programs that may read more in the vault's folder, ``outside`` files
-    that the command names elsewhere.
+    ``folders`` are named by the command too, but their contents are not covered. ``program`` is the
+    resolved first word of the command. ``readers`` are programs that may read more files in the
+    vault's folder, and ``outside`` are files elsewhere that the command names.
     """
 
     digest: str
@@ -170,19 +168,19 @@ class ToolFingerprint(NamedTuple):
 
 
 def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None) -> ToolFingerprint:
-    """Return what trust in a tool covers, and the program that may then be run.
+    """Return the fingerprint of a tool, with the program that may then be run.
 
-    Who looks at several tools hands in the same ``known`` to have each file
-    read once; who runs one has it read again.
+    To check several tools, pass the same ``known`` so that each file is read once; to run one, omit
+    it so that the files are read again.
 
     Raises:
-        Refused: its command goes through a link in the vault, a link lies in ``tools/``, or
-            there is too much to cover.
+        Refused: its command goes through a link in the vault, ``tools/`` contains a link, or there
+            is too much to cover.
         StorageError: a file cannot be read.
     """
     base = os.path.realpath(root)
     program, *rest = kept.definition.command
-    with contextlib.suppress(UsageError):  # said when it is to be run
+    with contextlib.suppress(UsageError):  # reported when it is run
         program = process.find_program(program, Path(base), process.environment(root))
     reading = implicit_inputs(kept.definition.command)
     modules = [name for name in reading.modules if _is_folder(base, name)]
@@ -208,9 +206,10 @@ def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None)
 
 
 def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
-    """Return the interpreters that a command runs, also by the first line of a script it names.
+    """Return the interpreters that a command runs, including those of scripts that it names.
 
-    They load modules and files that trust does not cover.
+    A script's interpreter is read from its first line. Interpreters load modules and files that
+    trust does not cover.
     """
     base = os.path.realpath(root)
     words = list(kept.definition.command)
@@ -228,7 +227,7 @@ def _first_line(path: str) -> list[str]:
 
 
 def _named(base: str, words: Iterable[str]) -> set[str]:
-    """Return the paths in the vault that words name, relative to it."""
+    """Return the paths in the vault that words refer to, relative to it."""
     found = set()
     for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
         whole = _resolved(base, part)
@@ -238,7 +237,7 @@ def _named(base: str, words: Iterable[str]) -> set[str]:
 
 
 def _outside(base: str, words: Iterable[str]) -> list[str]:
-    """Return the files outside of the vault that words name, and what may come to be one."""
+    """Return the files outside the vault that words refer to, and paths that may become such."""
     found = []
     for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
         whole = os.path.normpath(os.path.join(base, part)) if "\0" not in part else base
@@ -249,7 +248,7 @@ def _outside(base: str, words: Iterable[str]) -> list[str]:
 
 
 def _parts(base: str, word: str) -> Iterator[str]:
-    """Yield whatever in a word may be a path."""
+    """Yield every part of a word that may be a path."""
     yield word
     word = _VAULT.sub(".", word.replace(base, "."))
     pieces = [word, *("".join(groups) for groups in _QUOTED.findall(word))]
@@ -258,15 +257,15 @@ def _parts(base: str, word: str) -> Iterator[str]:
             pieces += divided.split(text)
     for piece in dict.fromkeys(pieces):
         yield piece
-        if piece.startswith("-"):  # an option, which a path may follow without a blank
+        if piece.startswith("-"):  # an option, which a path may follow without a space
             yield from (piece[start:] for start in range(1, len(piece)))
 
 
 def _resolved(base: str, path: str) -> str | None:
-    """Return where a path leads as the system goes it, or None where nothing is.
+    """Return a path with links resolved as by the system; None if it does not exist.
 
     Raises:
-        Refused: it leads through a link that lies in the vault.
+        Refused: it goes through a link inside the vault.
     """
     if not path or "\0" in path:
         return None
@@ -284,7 +283,7 @@ def _resolved(base: str, path: str) -> str | None:
                 continue
             link = link or (here if process.is_below(here, base) else "")
             here = os.path.realpath(here, strict=True)
-        except OSError:  # nothing there, or no way there
+        except OSError:  # missing or inaccessible
             if not link:
                 return None
             break
@@ -297,13 +296,13 @@ def _resolved(base: str, path: str) -> str | None:
 
 
 def _is_folder(base: str, name: str) -> bool:
-    """Say whether a module's name is that of a folder in the vault, and no link."""
+    """Return whether a module's name is that of a folder in the vault, and not of a link."""
     whole = _resolved(base, name)
     return whole is not None and "/" not in name and Path(whole).is_dir()
 
 
 def _tools(base: str) -> Iterator[str]:
-    """Yield every file below ``tools/`` but the texts of tools."""
+    """Yield every file below ``tools/``, except the files that define tools."""
     for path in _below(base, FOLDER):
         if path.count("/") > 1 or not path.lower().endswith(".md"):
             yield path
@@ -313,7 +312,7 @@ def _below(base: str, top: str) -> Iterator[str]:
     """Yield every file below a folder of the vault.
 
     Raises:
-        Refused: one is a link, and what lies behind it would change unseen.
+        Refused: one is a link, whose target could change without notice.
         StorageError: a folder cannot be read.
     """
 
@@ -337,7 +336,7 @@ def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tu
     """Yield each path with the digest of its bytes.
 
     Raises:
-        Refused: they are too many.
+        Refused: the files are too large.
         StorageError: one cannot be read.
     """
     left = _MOST_BYTES
@@ -357,7 +356,7 @@ def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tu
 
 
 def _looked(base: str, path: str, most: int) -> tuple[str, int]:
-    """Return the digest and the size of a file."""
+    """Return the digest and the size of a plain file of at most ``most`` bytes."""
     whole = os.path.join(base, path)
     mode = os.lstat(whole)
     if not stat.S_ISREG(mode.st_mode):
@@ -375,7 +374,7 @@ def _too_much(path: str) -> Refused:
 
 
 def _digest(path: str, most: int) -> tuple[str, int]:
-    """Return the digest of a plain file and how many bytes it had, of which there is a most."""
+    """Return the digest of a plain file and the bytes read, which stop soon after ``most``."""
     digest = hashlib.sha256()
     size = 0
     with open(os.open(path, _SAFELY), "rb") as file:
@@ -389,15 +388,15 @@ _KIND = "tool"
 
 
 def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str:
-    """Make sure that a tool may run here as it is now; return the program to run.
+    """Check that a tool is trusted here in its present state; return the program to run.
 
     Raises:
-        Refused: its user never said so of exactly this.
+        Refused: the user did not grant trust to exactly this state.
     """
     name = kept.definition.name
     hint = f"look at {kept.path}, then memvault tools trust {name}"
     given = grants.get(root, _KIND, normal_name(name)).get("digest")
-    if not given:  # nothing that a vault names is read before
+    if not given:  # before that, no file that a vault names is read
         raise Refused(f"The tool {name} is not trusted here", hint)
     covered = fingerprint_of(root, kept, known)
     if given != covered.digest:
@@ -407,7 +406,7 @@ def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str
 
 
 def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
-    """Return those of some tools that may run here as they are now; each file is read once."""
+    """Return the tools that may run here in their present state; each file is read once."""
     known: DigestCache = {}
     found = []
     for kept in tools:
@@ -418,10 +417,10 @@ def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
 
 
 def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
-    """Let a tool run on this machine as long as what was covered stays the same.
+    """Allow a tool to run on this machine as long as what its fingerprint covers is unchanged.
 
     Raises:
-        Refused: the state folder lies in a vault.
+        Refused: the state folder is inside a vault.
         StorageError: it cannot be written.
     """
     allowed = {
@@ -433,5 +432,5 @@ def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
 
 
 def revoke(root: Path, name: str) -> bool:
-    """Let a tool no longer run on this machine; say whether it could."""
+    """Revoke the permission to run a tool on this machine; return whether there was one."""
     return grants.revoke(root, _KIND, normal_name(name))

@@ -1,1 +1,1 @@
-"""The example world, where a vault's settings switch it on."""
+"""The example world, available if a vault's settings enable it."""

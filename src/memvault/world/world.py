@@ -1,4 +1,4 @@
-"""The example world: places in ``places/*.md``, agents in ``agents/NAME.md``, editable by hand."""
+"""The example world, stored in editable files: ``places/*.md`` and ``agents/NAME.md``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from memvault.vault import document
 from memvault.vault.paths import derived_id, private_folder, require_plain_folders
 
 STEP = 0.01
-"""Stamina for each cell of a way."""
+"""The stamina that moving by one cell costs."""
 REACH = 5.0
-"""Cells within which an agent can be spoken to, and the radius of a place that names none."""
+"""Cells within which an agent can be spoken to, and the default radius of a place."""
 _DIGITS = 9
-"""Decimals that are kept, so that a hundred steps of 0.01 are one."""
+"""The decimals that numbers are rounded to, so that a hundred steps of 0.01 make one."""
 
 
 class WorldPlace(NamedTuple):
-    """A round place; a resource whose amount is None never ends."""
+    """A circular place; a resource whose amount is None is unlimited."""
 
     name: str
     path: str
@@ -48,18 +48,18 @@ class Character(NamedTuple):
     inventory: Mapping[str, float]
 
     def distance(self, other: Character | WorldPlace) -> float:
-        """Return how far another agent is, or the middle of a place."""
+        """Return the distance to another agent or to the centre of a place."""
         return math.hypot(self.x - other.x, self.y - other.y)
 
 
 def rounded(value: float) -> float:
-    """Return a number without digits that arithmetic has left; a whole one as an integer."""
+    """Return a number without rounding errors of arithmetic; an integer if it is whole."""
     short = round(value, _DIGITS)
     return int(short) if float(short).is_integer() else short
 
 
 def figure(name: str, header: Mapping[str, Any]) -> Character:
-    """Read an agent; what a person left out or wrote otherwise is as at the beginning."""
+    """Read an agent from a header; missing and invalid values get their defaults."""
     inventory = header.get("inventory")
     carried = inventory.items() if isinstance(inventory, Mapping) else ()
     return Character(
@@ -73,7 +73,7 @@ def figure(name: str, header: Mapping[str, Any]) -> Character:
 
 
 def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
-    """Read a place; one without x and y is on no map."""
+    """Read a place from a header; None if it has no x and y."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
         return None
@@ -96,17 +96,17 @@ def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
 
 
 def _number(value: Any, otherwise: Any) -> Any:
-    """Return a header's number, or what stands for an invalid one."""
+    """Return a header's number, rounded, or ``otherwise`` if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
         return otherwise
     return rounded(value)
 
 
 def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
-    """Return an agent after a straight way, and the stamina that it took.
+    """Return an agent after moving in a straight line, and the stamina used.
 
     Raises:
-        Refused: it has not enough.
+        Refused: it has too little stamina.
     """
     distance = math.hypot(x - me.x, y - me.y)
     used = rounded(distance * STEP)
@@ -120,7 +120,10 @@ def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
 
 
 def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
-    """Return the places that a look reaches, those that hold the agent first, then the nearest."""
+    """Return the places that reach into a radius, those that contain the agent first.
+
+    Within both groups the nearest come first.
+    """
     ways = ((me.distance(place), place) for place in places)
     found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]
     return [spot for *_, spot in sorted(found, key=lambda entry: (*entry[:2], entry[2][:2]))]
@@ -139,7 +142,7 @@ class Observation(NamedTuple):
 
 
 class GatherResult(NamedTuple):
-    """What was taken where, how much is left there, and how much of it is carried now."""
+    """The resource taken and its place, the amount left there, and the amount carried now."""
 
     resource: str
     place: str
@@ -148,9 +151,9 @@ class GatherResult(NamedTuple):
 
 
 class World:
-    """The world as one agent meets it; its brains share its body.
+    """The world as seen by one agent; brains of the same agent share one character.
 
-    ``notes`` says which files are passed over.
+    ``notes`` lists the files that were skipped.
     """
 
     def __init__(self, store: MemoryStore, me: Address) -> None:
@@ -160,7 +163,7 @@ class World:
         self.notes: list[str] = []
 
     def observe(self, radius: float) -> Observation:
-        """Look around."""
+        """Return the places and agents within a radius."""
         _, me = self._body()
         others = ((other, me.distance(other)) for other in self._others())
         near = [(other, far) for other, far in others if far <= radius]
@@ -168,10 +171,10 @@ class World:
         return Observation(me, visible_places(self._places(), me, radius), near)
 
     def move(self, x: float, y: float) -> tuple[Character, float]:
-        """Walk straight to a cell; return the agent there, and the stamina that it took.
+        """Move straight to a cell; return the agent there, and the stamina used.
 
         Raises:
-            Refused: it has not enough; it stays where it was.
+            Refused: the agent has too little stamina and was not moved.
         """
         with agent_lock(self._store.root, self._me):
             data, me = self._body()
@@ -181,16 +184,16 @@ class World:
         return after, used
 
     def gather(self, resource: str, amount: int) -> GatherResult:
-        """Take a resource of a place where the agent stands.
+        """Take an amount of a resource from a place at the agent's position.
 
         Raises:
-            Refused: there is not as much; nothing is taken.
+            Refused: there is less than that; nothing is taken.
         """
         with agent_lock(self._store.root, self._me):
             data, me = self._body()
             spot, name = self._source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Worked out first: what is taken out of a place must not get lost.
+            # Computed first: what is taken from a place must not get lost.
             fresh = document.edit_entry(data or self._newcomer(), "inventory", name, carried)
             left = self._take(spot.path, name, amount)
             try:
@@ -201,7 +204,7 @@ class World:
         return GatherResult(name, spot.name, left, carried)
 
     def within_reach(self, name: str) -> tuple[Address, float]:
-        """Return another agent's address and how far it is.
+        """Return another agent's address and its distance.
 
         Raises:
             NotFound: it is not in the world.
@@ -226,7 +229,7 @@ class World:
         return to, distance
 
     def _source(self, me: Character, resource: str, amount: int) -> tuple[WorldPlace, str]:
-        """Return the place here that has enough of a resource, and the resource's exact name."""
+        """Return a place here that has enough of a resource, and the resource's exact name."""
         wanted = resource.strip().casefold()
         most = 0.0
         for spot in visible_places(self._places(), me, 0):
@@ -244,7 +247,7 @@ class World:
         )
 
     def _take(self, path: str, name: str, amount: int) -> float | None:
-        """Take an amount of what a place has; return what is left, None for what never ends."""
+        """Take an amount of a resource from a place; return what is left, or None if unlimited."""
         root = self._store.root
         with FileLock(private_folder(root) / "lock"):
             data, state = self._store.read_bytes(path)
@@ -262,7 +265,7 @@ class World:
         return left
 
     def _body(self) -> tuple[bytes | None, Character]:
-        """Return the agent's file, if there is one, and the agent; without one it is at 0, 0.
+        """Return the agent's file, or None, and the agent; without a file it is at 0, 0.
 
         Raises:
             Refused: the file's front matter is broken, or the file is a link.
@@ -277,16 +280,16 @@ class World:
         return data, figure(self._me.agent, _parsed(self._path, data))
 
     def _newcomer(self) -> bytes:
-        """Return the file of an agent who has done nothing yet."""
+        """Return the initial content of an agent's file."""
         header = {"x": 0, "y": 0, "stamina": 1, "type": "agent"}
         return document.encode_new(header, f"# {self._me.agent}")
 
     def _keep(self, before: bytes | None, after: bytes) -> None:
-        """Write the agent's file, if it still is as it was read; the caller holds its lock.
+        """Write the agent's file if it is unchanged since it was read; the caller holds its lock.
 
         Raises:
-            Conflict: somebody has changed it meanwhile.
-            StorageError: the disk refused.
+            Conflict: the file was changed meanwhile.
+            StorageError: the disk cannot be written.
         """
         subject = FileRef(derived_id(self._path), self._me.agent)
         try:

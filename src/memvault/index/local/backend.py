@@ -1,7 +1,7 @@
-"""What an index is put together from: where its words are looked up, and where its vectors.
+"""The parts that an index is composed of: a keyword index and a store of static vectors.
 
-Manifest and sentences always lie on this machine. Words and vectors lie beside them, or in an
-engine that several machines share.
+The manifest and the subwords of sentences are always on this machine. The keyword index and the
+vectors are either next to them or in an engine that several machines share.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class KeywordStore(Protocol):
 
     @property
     def stores_records(self) -> bool:
-        """Whether others follow it, so that a memory whose record changes is sent anew."""
+        """Whether others read it, so that memories whose records change must be sent again."""
 
     def apply(
         self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
     ) -> None:
-        """Take out memories and put in documents."""
+        """Remove memories and add documents."""
 
     def files(self) -> dict[str, FileStamp]:
-        """Return the states of the files that it is made of, by their names."""
+        """Return the states of its files, by name."""
 
     def deleted_share(self) -> float:
-        """Return the share of what it holds that is of use no more."""
+        """Return the share of its documents that are deleted."""
 
     def search(
         self,
@@ -49,33 +49,33 @@ class KeywordStore(Protocol):
         lengths: Mapping[str, float],
         overlay: Sequence[KeywordDocument],
     ) -> KeywordAnswer:
-        """Return the best memories for a query's words."""
+        """Return the memories that match a query's terms best."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close open files."""
 
 
 class KeywordStoreOpener(Protocol):
-    """Opens words by the folder of their files."""
+    """A factory of keyword indexes by the folder of their files."""
 
     def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
-        """Open those of a commit's files in a folder, or none."""
+        """Open the keyword index of a commit's files in a folder, or an empty one."""
 
     def create(self, folder: Path) -> KeywordStore:
-        """Begin with none in an empty folder."""
+        """Create an empty keyword index in an empty folder."""
 
 
 class VectorStore(Protocol):
-    """The quick vectors of one index's memories."""
+    """The static vectors of one index's memories."""
 
     card: VectorCard
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether they can be searched at once."""
+        """Whether the files are as the card describes and can be searched at once."""
 
     def write_card(self) -> None:
-        """Say on disk how they are now."""
+        """Write the card with the current states of the files."""
 
     def append(
         self,
@@ -84,79 +84,79 @@ class VectorStore(Protocol):
         hashes: npt.NDArray[np.uint64],
         vectors: Matrix,
     ) -> None:
-        """Add memories' rows."""
+        """Add the rows of memories."""
 
     def remove(self, uids: Sequence[int]) -> None:
-        """Take out the rows of memories that are gone, where they do not wait for ``compact``."""
+        """Remove the rows of removed memories, unless they are kept until ``compact``."""
 
     def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """Return whose each row is, and the hash of its text."""
+        """Return the uid of each row's memory, and the hash of its text."""
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and the hash of one passage of each memory; some may be gone."""
+        """Return the vector and hash of one passage of each memory, except removed memories."""
 
     def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
     ) -> ScoredPassages:
-        """Return the passages of the nearest memories and of ``also``, or of all.
+        """Return the passages of the nearest memories and of ``also``, or all passages.
 
-        ``among`` are those that a search is limited to, where it is.
+        ``among`` are the memories that the search is limited to; None for no limit.
         """
 
     def dead(self, alive: Set[int]) -> float:
-        """Return the share of rows whose memory is gone."""
+        """Return the share of rows whose memory was removed."""
 
     def compact(self, alive: Set[int]) -> None:
-        """Drop the rows of memories that are gone."""
+        """Drop the rows of removed memories."""
 
 
 class VectorStoreOpener(Protocol):
-    """Opens vectors by the folder of their files."""
+    """A factory of vector stores by the folder of their files."""
 
     def open(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open those of a manifest, if they are whole."""
+        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
 
     def create(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Begin with none."""
+        """Create an empty store."""
 
     def empty(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Return none, which are never written."""
+        """Return an empty store that is never written."""
 
 
 class WhooshOpener:
-    """The words in Whoosh's files."""
+    """A factory of keyword indexes in Whoosh's files."""
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh knows
-        """Open those of a folder, or none."""
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh finds its files
+        """Open the keyword index in a folder, or an empty one."""
         return KeywordIndex(folder)
 
     def create(self, folder: Path) -> KeywordStore:
-        """Begin with none in an empty folder."""
+        """Create an empty keyword index in an empty folder."""
         return KeywordIndex.create(folder)
 
 
 class FlatVectorOpener:
-    """The vectors in flat files."""
+    """A factory of vector stores in flat files."""
 
     def open(self, folder: Path, manifest: int) -> VectorStore | None:
-        """Open those of a manifest, if they are whole."""
+        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
         return StaticVectorFile.open(folder, manifest)
 
     def create(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Begin with none."""
+        """Create an empty store."""
         return StaticVectorFile.create(folder, card)
 
     def empty(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Return none, which are never written."""
+        """Return an empty store that is never written."""
         return StaticVectorFile(folder, card)
 
 
 class Backend(NamedTuple):
-    """Where words and vectors lie."""
+    """The factories of an index's keyword index and static vectors."""
 
     words: KeywordStoreOpener = WhooshOpener()
     vectors: VectorStoreOpener = FlatVectorOpener()
 
 
 LOCAL = Backend()
-"""In files beside the manifest."""
+"""Files next to the manifest."""

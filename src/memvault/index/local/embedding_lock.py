@@ -1,9 +1,9 @@
-"""Deep vectors follow behind: a process of bounded life makes them, as ``git gc --auto`` works.
+"""Locks and state of the short-lived process that computes transformer vectors in the background.
 
-Whoever sees that some are missing starts one, unless one is at it, or one has
-just been started or has failed lately: then ``state.json`` in the folder of the
-deep vectors says until when nobody tries again, and why. Whoever makes them
-in the foreground holds another lock, which lets the process end.
+It works like ``git gc --auto``: a process that finds vectors missing starts one, unless one is
+running, was just started, or has failed lately. In the latter cases ``state.json`` in the folder of
+the transformer vectors records until when no other is started, and why. A process that computes
+vectors in the foreground holds a second lock, which makes the background process end.
 """
 
 from __future__ import annotations
@@ -25,23 +25,28 @@ BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"
 _STATE = "state.json"
 _MODULE = "memvault.index.embedding_worker"
-_STARTED = 60.0
-"""Seconds after which a process that was started and has embedded nothing counts for lost."""
-_FAILED = 3_600.0
-_TAKING_OVER = 5.0
-_PROBED = 0.5
-"""Seconds to wait for a lock that somebody may only be looking at."""
+_START_SECONDS = 60.0
+"""Seconds after which a process that was started and has embedded nothing is considered lost."""
+_FAILURE_SECONDS = 3_600.0
+_TAKEOVER_SECONDS = 5.0
+_PROBE_SECONDS = 0.5
+"""Seconds to wait for a lock that another process may only be testing."""
 
 
 def start(root: Path, folder: Path | None, model: str) -> bool:
-    """Start a process that embeds what is missing, unless there is one; say whether it did.
+    """Start a process that embeds missing passages, unless one is running; return whether it did.
 
-    Never raises: what goes wrong here must cost no answer.
+    Never raises: a failure here must not make a search fail.
     """
     with contextlib.suppress(OSError):
-        if folder is None or not sys.executable or _waits(folder, model) or is_running(folder):
+        if (
+            folder is None
+            or not sys.executable
+            or _is_postponed(folder, model)
+            or is_running(folder)
+        ):
             return False
-        _note(folder, model, time.time() + _STARTED, "")
+        _write_state(folder, model, time.time() + _START_SECONDS, "")
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
@@ -51,7 +56,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
 
 
 def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
-    """Say whether a process is at it."""
+    """Return whether a process holds the lock."""
     if folder is None or not (folder / name).exists():
         return False
     lock = FileLock(folder / name, makes_folder=False)
@@ -63,61 +68,62 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
 
 
 def succeeded(folder: Path | None) -> None:
-    """Forget what went wrong before."""
+    """Clear a recorded failure."""
     if folder is not None:
         (folder / _STATE).unlink(missing_ok=True)
 
 
 def failed(folder: Path, model: str, why: str) -> None:
-    """Have nobody try again for an hour."""
-    _note(folder, model, time.time() + _FAILED, why)
+    """Record a failure, so that no process is started for an hour."""
+    _write_state(folder, model, time.time() + _FAILURE_SECONDS, why)
 
 
 def failure(folder: Path | None, model: str) -> str:
-    """Say why embedding with a model failed within the last hour; empty where it did not."""
-    found = _state(folder, model) if folder is not None else {}
+    """Return why embedding with a model failed within the last hour; empty if it did not."""
+    found = _read_state(folder, model) if folder is not None else {}
     return str(found.get("why", "")) if found.get("until", 0.0) > time.time() else ""
 
 
 @contextmanager
 def foreground(folder: Path | None) -> Iterator[None]:
-    """Let a process in the background end while the same is done here."""
+    """Make a background process end while the same work is done in this one."""
     if folder is None:
         yield
         return
-    _make(folder)
+    _make_folder(folder)
     names = FOREGROUND_LOCK, BACKGROUND_LOCK
     mine, other = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with contextlib.suppress(FileNotFoundError):  # the index was deleted
-            mine.acquire(_PROBED)  # two in the foreground do no harm
-            other.acquire(_TAKING_OVER)
+            mine.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
+            other.acquire(_TAKEOVER_SECONDS)
             other.release()
         yield
     finally:
         mine.release()
 
 
-def _make(folder: Path) -> None:
-    """Make the folder of the deep vectors, also where something else lies."""
+def _make_folder(folder: Path) -> None:
+    """Create the folder of the transformer vectors, replacing a file or link of that name."""
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     folder.mkdir(exist_ok=True)
 
 
-def _waits(folder: Path, model: str) -> bool:
-    return bool(_state(folder, model).get("until", 0.0) > time.time())
+def _is_postponed(folder: Path, model: str) -> bool:
+    return bool(_read_state(folder, model).get("until", 0.0) > time.time())
 
 
-def _state(folder: Path, model: str) -> dict[str, Any]:
+def _read_state(folder: Path, model: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(read(folder / _STATE, SETTING))
-        return found if found["model"] == model and found["until"] <= time.time() + _FAILED else {}
+        is_valid = found["model"] == model and found["until"] <= time.time() + _FAILURE_SECONDS
+        return found if is_valid else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _note(folder: Path, model: str, until: float, why: str) -> None:
-    _make(folder)
+def _write_state(folder: Path, model: str, until: float, why: str) -> None:
+    _make_folder(folder)
     data = json.dumps({"model": model, "until": until, "why": why}).encode()
     atomic.write(folder / _STATE, data, durable=False, makes_folder=False)

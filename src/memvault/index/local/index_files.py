@@ -1,9 +1,9 @@
-"""The index's own files: opened only as one commit left them, locked to be written, thrown away.
+"""The files of an index: opened only as one commit left them, locked for writing, and replaced.
 
-The manifest names the files of the keyword index. An index that is not as its
-last commit left it is never used; whoever may write makes it anew. Vectors have
-a card of their own (``vectors``). All three lie in one folder, so that a new
-index is made ``beside`` the old one, which others read until it takes its place.
+The manifest names the files of the keyword index. An index whose files differ from its last commit
+is never used; the next process that can write rebuilds it. Vectors have a card of their own
+(``vectors``). All of them are in one folder, so that a new index can be built in a second folder
+next to the old one, which other processes read until the new one replaces it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from memvault.settings.vault_settings import Settings
 
 _FORMAT = 5
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
-"""Which version of this program's terms, passages and files an index is of."""
+"""The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
-_OURS = ("index", "engine-")
-"""What the names of indexes begin with, of which a vault may have several in one folder."""
-_SETTLE = 0.02
+_INDEX_PREFIXES = ("index", "engine-")
+"""The prefixes of index folders' names; one folder may hold several indexes of a vault."""
+_RETRY_PAUSE = 0.02
 
 
 class OpenIndex(NamedTuple):
-    """A whole index: manifest, keyword index, and the commit that both belong to."""
+    """An open index: the manifest, the keyword index, and the commit that both belong to."""
 
     manifest: Manifest
     keyword: KeywordStore
@@ -47,7 +47,7 @@ class OpenIndex(NamedTuple):
 
 
 class IndexFiles:
-    """The files in an index's folder; ``opened`` is None where none can be used."""
+    """The files in an index's folder; ``opened`` is None if there is no usable index."""
 
     def __init__(
         self,
@@ -58,30 +58,30 @@ class IndexFiles:
     ) -> None:
         self._words = words
         self.place = place
-        self._whole = place.folder or Path(os.devnull)
-        self.folder = self._whole / name
-        self._beside, self._before = (self._whole / f"{name}{end}" for end in (".new", ".old"))
+        self._root = place.folder or Path(os.devnull)
+        self.folder = self._root / name
+        self._replacement, self._backup = (self._root / f"{name}{end}" for end in (".new", ".old"))
         self.opened: OpenIndex | None = None
         self._settings = settings
-        self._lock = FileLock(self._whole / "lock")
+        self._lock = FileLock(self._root / "lock")
         self._manifest: Manifest | None = None
         self._manifest_file = self.folder / "manifest.db"
         self._keyword_folder = self.folder / "keyword"
 
     @property
     def fingerprint(self) -> str:
-        """What an index must have been made for to be of use now."""
+        """The versions and settings that an index must have been built for to be usable now."""
         types = sorted({known.name for known in self._settings.types})
         return f"{MADE} {self._settings.language} {types}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
-        """Open the index, or keep it open, if it is whole.
+        """Open the index, or keep it open, if it is complete; return None if it is not.
 
-        What the system refuses just now is no reason to begin with a new one: it
-        is raised where the caller is ``writing``, else there is nothing to read.
+        A temporary refusal by the system, such as too many open files, is no reason to start a new
+        index: it is raised if the caller is ``writing``, and otherwise there is nothing to read.
 
-        While a writer commits, the files are not those of the last commit for a
-        moment, so they are looked at a few times.
+        While a writer commits, the files differ from the last commit for a moment, so they are
+        checked up to four times.
         """
         for attempt in range(4):
             found = self._committed(writing)
@@ -89,12 +89,12 @@ class IndexFiles:
                 break
             if found.holds(self._keyword_folder):
                 return self._use(found)
-            time.sleep(_SETTLE * attempt)
+            time.sleep(_RETRY_PAUSE * attempt)
         self.close()
         return None
 
     def _committed(self, writing: bool = False) -> IndexCommit | None:
-        """Return the last commit, the manifest opened or kept open for it; None where none is."""
+        """Return the last commit, opening the manifest if necessary; None if there is no commit."""
         try:
             if self._manifest is None or not self._manifest.is_there:
                 self.close()
@@ -107,20 +107,20 @@ class IndexFiles:
             return None
 
     def _use(self, commit: IndexCommit, keyword: KeywordStore | None = None) -> OpenIndex:
-        """Take the files of a commit for open; another commit's are let go of."""
+        """Make a commit's files the open ones, and close those of another commit."""
         assert self._manifest is not None
-        before = self.opened
-        if keyword is None and before is not None and before.commit.number == commit.number:
-            keyword = before.keyword
+        previous = self.opened
+        if keyword is None and previous is not None and previous.commit.number == commit.number:
+            keyword = previous.keyword
         if keyword is None:
             keyword = self._words(self._keyword_folder, commit.files)
-        if before is not None and before.keyword is not keyword:
-            before.keyword.close()
+        if previous is not None and previous.keyword is not keyword:
+            previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
         return self.opened
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Close the open files."""
         if self._manifest is not None:
             self._manifest.close()
         if self.opened is not None:
@@ -129,16 +129,16 @@ class IndexFiles:
 
     @contextmanager
     def locked(self, patience: float) -> Iterator[bool]:
-        """Try to take the lock; say whether that succeeded.
+        """Try to acquire the lock within ``patience`` seconds; yield whether that succeeded.
 
         Raises:
-            StorageError: nothing can be written where the index lies.
+            StorageError: nothing can be written in the index's folder.
         """
         taken = False
         try:
             if self.place.folder is None:
                 raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.place.folder)  # someone may have deleted it
+            make_private(self.place.folder)  # it may have been deleted
             taken = self._lock.acquire(patience)
             if taken:
                 self._recover()
@@ -153,13 +153,13 @@ class IndexFiles:
             if taken:
                 self._lock.release()
 
-    # Under the lock
+    # Methods that require the lock
 
     def create_empty(self) -> OpenIndex:
-        """Throw away whatever is there and begin with an empty index."""
+        """Delete any existing index and create an empty one."""
         self.close()
-        for entry in os.scandir(self._whole):  # an earlier version's index lay there
-            if entry.name not in KEPT and not entry.name.startswith(_OURS):
+        for entry in os.scandir(self._root):  # may hold an earlier version's index
+            if entry.name not in KEPT and not entry.name.startswith(_INDEX_PREFIXES):
                 _delete(Path(entry.path))
         _delete(self.folder)
         self.folder.mkdir()
@@ -168,32 +168,33 @@ class IndexFiles:
 
     @contextmanager
     def build_replacement(self) -> Iterator[IndexFiles]:
-        """Let a new index be made, which takes the place of this one once it is whole.
+        """Yield the files of a new index, which replaces this one once the block completes.
 
-        Until then others read this one, and where making it fails it stays.
+        Until then other processes read this index, and if building the new one fails, this one
+        remains.
         """
-        made = IndexFiles(self._settings, self.place, self._words, self._beside.name)
+        made = IndexFiles(self._settings, self.place, self._words, self._replacement.name)
         try:
             yield made
             made.close()
             self.close()
             with contextlib.suppress(FileNotFoundError):
-                self.folder.rename(self._before)
+                self.folder.rename(self._backup)
             made.folder.rename(self.folder)
         finally:
             made.close()
             self._recover()
 
     def _recover(self) -> None:
-        """Put right what a process left that was killed while it made an index beside."""
-        if self._before.is_dir() and not self.folder.exists():
-            self._before.rename(self.folder)
-        for left in (self._beside, self._before):
+        """Clean up after a process that was killed while it built a replacement."""
+        if self._backup.is_dir() and not self.folder.exists():
+            self._backup.rename(self.folder)
+        for left in (self._replacement, self._backup):
             if left.exists():
                 _delete(left)
 
     def commit(self, keyword: KeywordStore) -> OpenIndex:
-        """Make what was written the index that every process opens from now on."""
+        """Commit what was written, so that every process opens it from now on."""
         assert self._manifest is not None
         self._manifest.commit(self.fingerprint, keyword.files())
         commit = self._manifest.committed()
@@ -201,18 +202,21 @@ class IndexFiles:
         return self._use(commit, keyword)
 
     def invalidate(self) -> None:
-        """Leave no index that could be opened; vectors stay, but mean nothing without it."""
+        """Delete the manifest, so that the index cannot be opened.
+
+        The vectors are kept, but cannot be used without the manifest.
+        """
         self.close()
-        if not self._manifest_file.is_dir():  # such a one is no manifest either
+        if not self._manifest_file.is_dir():  # a directory is not a manifest either
             self._manifest_file.unlink(missing_ok=True)
 
-    # Reading failed
+    # Handling of read errors
 
     def discard(self, error: IndexCorrupted, commit: IndexCommit | None) -> None:
-        """Have a commit of which reading failed made anew at the next look.
+        """Invalidate a commit that could not be read, so that the next refresh rebuilds it.
 
-        Not so where another process or thread has committed meanwhile. Vectors are looked at
-        again when they are opened, and go alone.
+        Nothing is invalidated if another process or thread has committed meanwhile. Vectors are
+        checked when they are opened, and are discarded on their own.
         """
         if commit is None and self.opened is not None:
             commit = self.opened.commit

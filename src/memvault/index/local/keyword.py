@@ -1,12 +1,12 @@
-"""The keyword index: a Whoosh index behind a handful of methods.
+"""The keyword index, stored by Whoosh and scored by ``bm25f``.
 
-A memory is one Whoosh document for each block of its text (almost always one),
-with fields for title, headings, body, tags and whole identifiers. Terms
-come from ``analysis``, not from Whoosh's analysers, which are most of its cost.
-Scoring is ``bm25f``, over the postings.
+A memory is one Whoosh document for each block of its text (almost always one), with fields for
+title, headings, body, tags and exact identifiers. Terms come from ``analysis`` and not from
+Whoosh's analysers, which account for most of its run time. ``bm25f`` scores the postings.
 
-Whoosh reads pickles: it gets those of our own folder alone (``place``), and of
-few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
+Whoosh reads pickles. It is given only those in this program's own folder, and ``whoosh_schema``
+limits the classes that they may name. Errors that Whoosh raises while reading become
+``IndexCorrupted``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Segm
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing of the index: this process may open no more files, or have no memory."""
+_EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors unrelated to the index: the process may open no more files, or has no memory."""
 
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Turn what Whoosh raises of an index that it cannot read into ``DamagedIndex``.
+    """Turn what Whoosh raises for an index that it cannot read into ``IndexCorrupted``.
 
-    What the disk says, and errors that only a mistake in a program raises, pass.
+    Errors of the file system, and errors that only a bug in a program raises, are not changed.
     """
     try:
         yield
     except Exception as error:
         refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        if refused or not _is_whooshs(error):
+        if refused or not _is_from_whoosh(error):
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
-def _is_whooshs(error: Exception) -> bool:
-    """Say whether an error was raised by Whoosh, or by what reads its pickles."""
+def _is_from_whoosh(error: Exception) -> bool:
+    """Return whether an error was raised by Whoosh, or by the code that reads its pickles."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -55,21 +55,21 @@ def _is_whooshs(error: Exception) -> bool:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Turn whatever reading an index raises into ``DamagedIndex``.
+    """Turn any error raised while an index is read into ``IndexCorrupted``.
 
-    Bytes that are not as Whoosh wrote them end in almost any error. Nothing of
-    a caller's may run in what is guarded.
+    Bytes that Whoosh did not write may cause almost any error. No code of a caller may run inside
+    this context.
     """
     try:
         yield
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _SCARCE:
+        if isinstance(error, OSError) and error.errno in _EXHAUSTED_ERRORS:
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
 class KeywordIndex:
-    """A Whoosh index in a folder, opened and read when first asked; without a folder, empty."""
+    """A Whoosh index in a folder, opened on first use; empty without a folder."""
 
     stores_records = False
 
@@ -81,14 +81,14 @@ class KeywordIndex:
     @classmethod
     @_writing()
     def create(cls, folder: Path) -> KeywordIndex:
-        """Make an empty index in an empty folder."""
+        """Create an empty index in an empty folder."""
         folder.mkdir(parents=True, exist_ok=True)
         made = cls(folder)
         made._index = _storage(folder).create_index(_schema())
         return made
 
     def _opened(self) -> Any:
-        """Return Whoosh's index, opened when first needed; None where this one is empty."""
+        """Return Whoosh's index, opened on first use; None if this index has no folder."""
         if self._index is None and self._folder is not None:
             self._index = _storage(self._folder).open_index()
         return self._index
@@ -97,7 +97,7 @@ class KeywordIndex:
     def apply(
         self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
     ) -> None:
-        """Take out memories and put in documents, as one commit."""
+        """Remove memories and add documents in one commit."""
         writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0)
         try:
             for uid in removed:
@@ -111,17 +111,17 @@ class KeywordIndex:
         except BaseException:
             writer.cancel()
             raise
-        many = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
-        writer.commit(optimize=merge, merge=merge or many)
+        has_many_segments = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
+        writer.commit(optimize=merge, merge=merge or has_many_segments)
         self.close()
 
     def files(self) -> dict[str, FileStamp]:
-        """Return the states of its files, by their names."""
+        """Return the states of its files, by name."""
         return states_in(self._folder) if self._folder is not None else {}
 
     @_reading()
     def deleted_share(self) -> float:
-        """Return the share of documents that are marked deleted and still take room."""
+        """Return the share of documents that are marked as deleted and still take up space."""
         reader = self._open_reader()
         total = reader.doc_count_all()
         return 1.0 - reader.doc_count() / total if total else 0.0
@@ -132,11 +132,11 @@ class KeywordIndex:
         lengths: Mapping[str, float],
         overlay: Iterable[KeywordDocument] = (),
     ) -> KeywordAnswer:
-        """Return the best memories for a query's words, best first.
+        """Return the memories that match a query's terms best, best first.
 
-        ``lengths`` are how many terms each field has in all memories: Whoosh's
-        own sums count deleted documents and round. ``overlay`` are documents
-        that are not in the index yet and are searched with it.
+        ``lengths`` maps each field to its number of terms in all memories: Whoosh's own sums
+        include deleted documents and are rounded. ``overlay`` are documents that are not in the
+        index yet and are searched together with it.
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
         with _reading():
@@ -174,7 +174,7 @@ class KeywordIndex:
         return self._reader
 
     def close(self) -> None:
-        """Let go of open files; the next use opens the latest state."""
+        """Close open files; the next use opens the latest state."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -187,12 +187,12 @@ def _storage(folder: Path) -> Any:
 
     whoosh_schema.restrict()
     storage = FileStorage(str(folder))
-    # Whoever writes holds the index lock, which works on any file system.
+    # Writers hold the index's lock, which works on any file system.
     storage.lock = lambda _: Lock()
 
     def temporary(name: str) -> Any:
-        # Whoosh's own keeps the error of a folder that is there in a cycle, and with it every
-        # caller's variables, open files among them, until a garbage collection.
+        # Whoosh's own method keeps the error for an existing folder in a reference cycle, and with
+        # it the variables of all callers, including open files, until a garbage collection.
         (folder / name).mkdir(parents=True, exist_ok=True)
         return FileStorage(str(folder / name))
 

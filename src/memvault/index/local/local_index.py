@@ -1,9 +1,9 @@
-"""The index kept in step with the folder: looked at before every answer, mended by itself.
+"""An index that is refreshed from the vault's folder before every answer.
 
-``look`` scans the folder, compares, and indexes what differs under the
-index's lock (``writer``). Where another process holds the lock, or nothing can
-be written, changed files are read directly and searched beside the last good
-index; in memory that is all there is.
+``refresh`` scans the folder, compares it with the manifest, and indexes the differences under the
+index's lock (``IndexWriter``). If another process holds the lock, or nothing can be written,
+changed files are read directly and searched together with the last commit. An in-memory index has
+only such an overlay.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.local.refresh import IndexWriter
 
-_SHORT = 0.05
-_FRESH = 0.1
-"""Seconds after which a look taken before the index's lock no longer counts."""
-_LOOK_AGAIN = 1.0
-_OPEN_AGAIN = 0.1
+_SHORT_WAIT = 0.05
+_MAX_SCAN_AGE = 0.1
+"""Seconds after which a scan that was made before the lock was acquired is repeated."""
+_SCAN_PAUSE = 1.0
+_OPEN_PAUSE = 0.1
 
 
 class LocalIndex:
-    """The derived part of one vault, in a folder of the user's own, or in memory."""
+    """The index of one vault, in the user's cache folder or in memory."""
 
     away = ""
-    """Why an engine does not answer, so that the index of this machine does."""
+    """Why the engine cannot be reached, if this machine's own index answers instead."""
 
     def __init__(
         self,
@@ -68,55 +68,59 @@ class LocalIndex:
         self._cross_encoder: CrossEncoder | None = None
         self._lost: MemvaultError | None = None
         self.freshness = ""
-        """How the last look found the index: current, behind, or missing."""
+        """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
-        """Bring the index up to date with the folder and return a view of it.
+        """Bring the index up to date with the folder and return a snapshot of it.
 
-        Without ``vectors`` the view has no vectors, and none are made. Errors as for
-        the protocol's.
+        Without ``vectors`` the snapshot has no vectors, and none are computed. Raises the errors
+        that the index protocol documents.
         """
         self._raise_lost()
-        began, pause = time.monotonic(), _LOOK_AGAIN
+        began, pause = time.monotonic(), _SCAN_PAUSE
         self.freshness = ""
         while True:
-            look, looked = self._pending_changes(), time.monotonic()
-            self.freshness = self.freshness or _state(look)
-            if look is not None and look.is_unchanged and (not vectors or self._is_complete()):
+            changes, scanned_at = self._pending_changes(), time.monotonic()
+            self.freshness = self.freshness or _freshness(changes)
+            if (
+                changes is not None
+                and changes.is_unchanged
+                and (not vectors or self._is_complete())
+            ):
                 return self._snapshot(EMPTY, vectors, patience)
-            small = look is not None and not look.large.size
-            limit = patience.unreadable if look is None else patience.indexing
+            small = changes is not None and not changes.large.size
+            limit = patience.unreadable if changes is None else patience.indexing
             left = max(0.0, began + limit - time.monotonic())
-            wait = _SHORT if small else min(left, _OPEN_AGAIN if look is None else pause)
+            wait = _SHORT_WAIT if small else min(left, _OPEN_PAUSE if changes is None else pause)
             try:
                 with self._files.locked(wait) as locked:
                     if locked:
-                        waited = time.monotonic() - looked > _FRESH
-                        self._writer.update(vectors, None if waited else look)
+                        waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
+                        self._writer.update(vectors, None if waited else changes)
             except StorageError:
                 return self._snapshot(self._everything_read(), vectors, patience)
-            if locked:  # and no longer: the view may embed for long
+            if locked:  # released before this, as embedding for the snapshot may take long
                 return self._snapshot(EMPTY, vectors, patience)
-            if look is not None and (small or (patience.allow_partial and not left)):
+            if changes is not None and (small or (patience.allow_partial and not left)):
                 return self._snapshot(
-                    self._read(look.known, look.small, look.large), vectors, patience
+                    self._read(changes.known, changes.small, changes.large), vectors, patience
                 )
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
                 )
-            if look is not None:
+            if changes is not None:
                 pause *= 2
 
     def at(self, view: View, moment: datetime) -> View:
-        """Return a view as it would have been at a moment, as far as that is known."""
+        """Return a view as of an earlier time, as far as the vault's history records it."""
         from memvault.index.local.point_in_time import as_of
 
         assert isinstance(view, Snapshot)
         return as_of(view, moment)
 
     def rebuild(self) -> None:
-        """Make the index anew beside the old one, which others read until it is whole."""
+        """Rebuild the index in a second folder; others read the old one until it is complete."""
         from memvault.index.local.refresh import IndexWriter
 
         with self._writing(), self._files.build_replacement() as files:
@@ -124,12 +128,12 @@ class LocalIndex:
             IndexWriter(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
-        """Embed every memory with both embedders; return how many the deep one had not seen.
+        """Embed every memory with both embedders; return how many lacked transformer vectors.
 
-        Nobody else is kept waiting while the deep one is at work.
+        The lock is not held while the transformer model runs, so other processes can continue.
 
         Raises:
-            EmbedderError: the deep embedder cannot be used.
+            EmbedderError: the transformer model cannot be used.
         """
         with self._writing():
             self._writer.update(True)
@@ -142,9 +146,10 @@ class LocalIndex:
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
-        """Embed what has no deep vectors, what was changed last first; say how much that was.
+        """Compute missing transformer vectors, last changed memories first; return their number.
 
-        ``go_on`` is asked each time before anything is written. Errors as for the deep side's.
+        ``go_on`` is called before anything is written and stops the work by returning False. Raises
+        the same errors as ``TransformerVectors.embed``.
         """
         from memvault.index.local import embedding_lock
 
@@ -173,7 +178,7 @@ class LocalIndex:
 
     @property
     def exists(self) -> bool:
-        """Whether the vault and its index can still be read."""
+        """Whether the index can still be opened."""
         return self._files.open() is not None
 
     def _quick_vectors(self) -> VectorStore | None:
@@ -181,61 +186,64 @@ class LocalIndex:
         return self._quick.opened(opened.manifest) if opened is not None else None
 
     def _tidy(self) -> None:
-        """Drop the deep vectors that no memory uses, as far as all memories' passages are known."""
+        """Drop the transformer vectors that no memory uses, if all passages are known."""
         opened, found = self._files.opened, self._quick_vectors()
         if opened is not None and found is not None and not self.pending_static():
             uids, hashes = found.passages()
             self.deep.compact(hashes[is_in(uids, opened.manifest.uids())])
 
     def _lacking(self) -> list[str]:
-        """Return the paths of the memories without deep vectors, what was changed last first."""
+        """Return the paths of memories without transformer vectors, last changed first."""
         opened, found = self._files.opened, self._quick_vectors()
         if opened is None or found is None or self.deep.mode == "off":
             return []
         uids, hashes = found.passages()
-        lacking = set(uids[self.deep.missing(hashes)].tolist())
-        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking)
+        lacking_uids = set(uids[self.deep.missing(hashes)].tolist())
+        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking_uids)
         rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
         return [entry.state.path for entry in rows]
 
     def pending_static(self) -> int:
-        """Say how many memories wait to be embedded by the built-in table."""
+        """Return how many memories wait for static vectors."""
         opened = self._files.opened
         return len(self._quick.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
-        """Say how many memories wait for the deep embedder, those that wait for both included."""
+        """Return how many memories wait for transformer vectors, with those that wait for both."""
         return self.pending_static() + len(self._lacking())
 
     def vector_card(self) -> VectorCard | None:
-        """Describe the quick vectors."""
+        """Return the card of the static vectors; None if there are none."""
         found = self._quick_vectors()
         return found.card if found else None
 
     @property
     def table(self) -> StaticEmbedder:
-        """The quick embedder; ``EmbedderError`` where it cannot be loaded."""
+        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return self._quick.table
 
     def notes(self) -> list[str]:
-        """Say what a person should know of where the index lies and what makes its vectors."""
+        """Return notes for the user about the index's folder and the embedding model."""
         return [note for note in (self.place.note, *self.deep.notes()) if note]
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well a cross-encoder finds that each text fits; it is never fetched."""
+        """Return a cross-encoder's score of each text for a query; no model is downloaded."""
         if self._cross_encoder is None:
             from memvault.index.embedding.fastembed_models import open_cross_encoder
 
-            wanted = model_choice.choose_reranker(self._store.settings, self._store.root)
-            self._cross_encoder = open_cross_encoder(wanted.name, wanted.root)
+            reranker = model_choice.choose_reranker(self._store.settings, self._store.root)
+            self._cross_encoder = open_cross_encoder(reranker.name, reranker.root)
         return self._cross_encoder.scores(query, texts)
 
     def differs(self) -> str:
-        """Say what an engine holds otherwise than was sent there; nothing where there is none."""
+        """Return how an engine's rows differ from what was uploaded; empty without an engine."""
         return ""
 
     def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Have what a view could not read made anew at the next look, or be said by it."""
+        """Handle a view that could not be read, at the next refresh.
+
+        That refresh rebuilds a corrupted index, or raises the reason why a view was lost.
+        """
         if isinstance(error, LostIndex):
             self._lost = error.reason
             return
@@ -243,22 +251,23 @@ class LocalIndex:
         self._files.discard(error, seen.commit if seen else None)
 
     def _raise_lost(self) -> None:
-        """Say what the last view lost, once."""
+        """Raise the error that made the last view unreadable, once."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise lost
 
     def close(self) -> None:
-        """Let go of open files, and of models that no other vault of the process uses."""
+        """Close open files, and release models that no other vault of the process uses."""
         self._files.close()
         self._quick.close()
         self.deep.close()
         self._cross_encoder = None
 
     def _texts(self, path: str) -> list[str]:
-        """Return the passages' texts of a memory as the writer makes them; its path if it is gone.
+        """Return the passage texts of a memory as they are indexed; its path if no file exists.
 
-        Quick and deep vectors meet by these, whether the file can be read or not.
+        Static and transformer vectors are matched by the hashes of these texts, so both must use
+        the same texts even if the file cannot be read.
         """
         from memvault.index.local.refresh import read_file
         from memvault.index.text.indexed_text import passage_texts
@@ -277,7 +286,7 @@ class LocalIndex:
             yield
 
     def _is_complete(self) -> bool:
-        """Say whether all quick vectors are there, and the tokens of all sentences."""
+        """Return whether all static vectors and the subwords of all blocks have been computed."""
         opened = self._files.opened
         return (
             opened is not None
@@ -286,16 +295,16 @@ class LocalIndex:
         )
 
     def _pending_changes(self) -> PendingChanges | None:
-        """Compare the index with the folder; None where no index can be read."""
+        """Compare the index with the folder; None if no index can be read."""
         opened = self._files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
-        whole = diff_folder(known, self._store.scan())
-        return PendingChanges(opened.commit, known, whole, *split_readable(whole))
+        diff = diff_folder(known, self._store.scan())
+        return PendingChanges(opened.commit, known, diff, *split_readable(diff))
 
     def _everything_read(self) -> Overlay:
-        """Read whatever differs from the index as it is after an attempt to write it failed."""
+        """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
         return self._read(known, diff_folder(known, self._store.scan()))
@@ -354,7 +363,7 @@ class LocalIndex:
         )
 
     def _embed_now(self) -> None:
-        """Make the deep vectors that are missing; trouble is a note."""
+        """Compute missing transformer vectors; a failure becomes a note."""
         from memvault.index.local import embedding_lock
 
         try:
@@ -368,7 +377,7 @@ class LocalIndex:
             self.deep.set_failure(error)
 
 
-def _state(look: PendingChanges | None) -> str:
-    if look is None:
+def _freshness(changes: PendingChanges | None) -> str:
+    if changes is None:
         return "missing"
-    return "behind" if look.whole.size else "current"
+    return "behind" if changes.whole.size else "current"

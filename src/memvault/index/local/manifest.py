@@ -1,9 +1,8 @@
-"""What is indexed, in which state of its file, and how the keyword index was when it was written.
+"""The manifest: a SQLite file with the indexed memories, file states and keyword index files.
 
-The manifest is a SQLite file: one row a memory, keyed by a ``uid`` that is never
-used again. It also names the files of the keyword index with size, times and
-inode as they were after the last commit: a killed writer, a power cut or
-another program may leave others, and such an index is made anew.
+It has one row for each memory, keyed by a ``uid`` that is never reused. It also holds the names of
+the keyword index's files with size, times and inode as of the last commit: a killed writer, a power
+failure or another program may leave other files, and such an index is rebuilt.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from memvault.model import FileState, Passage
 from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
 
 PATIENCE = 10.0
-"""Seconds to wait for another process's transaction, which takes a fraction of one."""
+"""Seconds to wait for another process's transaction, which takes a fraction of a second."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -41,14 +40,14 @@ _REFUSALS = {
     sqlite3.SQLITE_INTERRUPT: errno.EINTR,
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
-"""What the system or SQLite refuses just now, which says nothing of the file."""
+"""Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
 
 
 class Database:
-    """An open SQLite file; every method may raise ``DamagedIndex``."""
+    """An open SQLite file; every method may raise ``IndexCorrupted``."""
 
     def __init__(self, path: Path, schema: str = "") -> None:
-        """Open a file; with a ``schema`` a new one."""
+        """Open a file; with a ``schema``, create it."""
         with _mapped():
             if not schema and not path.is_file():
                 raise IndexCorrupted(f"no {path.stem}")
@@ -67,47 +66,47 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file that was opened still has its name."""
+        """Whether the path still refers to the file that was opened."""
         return self._file == _identity(self._path)
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        """Do all or nothing of what is done inside, another such among it."""
+        """Run the block in one transaction, or in the enclosing one if there is one."""
         if self._is_inside:
             yield
             return
-        with self._there():
+        with self._checked():
             self._db.execute(begin)
             self._is_inside = True
             try:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                if self._db.in_transaction:  # not so where SQLite has rolled back by itself
+                if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise
             finally:
                 self._is_inside = False
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """Run a statement."""
+        """Execute a statement."""
         self._db.execute(statement, values)
 
     def execute_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement once for each of some rows of values."""
+        """Execute a statement once for each row of values."""
         self._db.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return what a query finds, read whole: a cursor left open outlives the file."""
-        with self._there():
+        """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
+        with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
     @contextmanager
-    def _there(self) -> Iterator[None]:
-        """Map SQLite's errors, and use no file whose place another index has taken.
+    def _checked(self) -> Iterator[None]:
+        """Map SQLite's errors, and refuse a file that another index has replaced.
 
-        SQLite looks for a journal by the file's name: it would take the other's for its
-        own, fail as if the disk had, or delete it while that one is being written.
+        SQLite finds a journal by the file's name. It would therefore use the journal of the new
+        file, fail as if the disk had failed, or delete that journal while it is being written.
         """
         taken = "another index has taken its place"
         if not self.is_there:
@@ -127,7 +126,7 @@ def _mapped() -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         code = error.sqlite_errorcode & 0xFF
-        if code in _BUSY:  # held by another process is not damaged
+        if code in _BUSY:  # locked by another process, not corrupted
             raise TimedOut(
                 f"Another process has held the index for {PATIENCE:g} seconds", "try again"
             ) from error
@@ -147,28 +146,28 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_MOST = 1 << 20
-"""Blocks of one memory; more would be more than 6 GB of text."""
+_MAX_BLOCKS = 1 << 20
+"""The maximum number of blocks of one memory; more would be over 6 GB of text."""
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
 
 class BlockTable:
-    """The manifest's table of blocks, by the uid of their memory and their number in it."""
+    """The manifest's table of blocks, keyed by memory uid and block number."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
-        """Take out and put in memories' blocks; the caller has begun a transaction."""
+        """Remove and add the blocks of memories; the caller must have begun a transaction."""
         self._db.execute_each(
             "DELETE FROM blocks WHERE place >= ? AND place < ?",
-            [(uid * _MOST, (uid + 1) * _MOST) for uid in removed],
+            [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
         )
         self._db.execute_each(
             f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
             (
                 (
-                    uid * _MOST + number,
+                    uid * _MAX_BLOCKS + number,
                     block.first,
                     json.dumps(block.passages),
                     block.counts.tobytes(),
@@ -180,58 +179,66 @@ class BlockTable:
         )
 
     def of(self, uid: int, numbers: Sequence[int]) -> list[EncodedBlock]:
-        """Return some of a memory's blocks, in the order of ``numbers``, without missing ones."""
+        """Return blocks of a memory in the order of ``numbers``; missing ones are left out."""
         rows = self._db.rows(
             f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
-            [uid * _MOST + number for number in numbers],
+            [uid * _MAX_BLOCKS + number for number in numbers],
         )
         try:
-            found = {place % _MOST: _block(*columns) for place, *columns in rows}
-        except (ValueError, TypeError) as error:  # not as ``replace`` wrote it
+            found = {place % _MAX_BLOCKS: _block(*columns) for place, *columns in rows}
+        except (ValueError, TypeError) as error:  # not what ``replace`` wrote
             raise IndexCorrupted(str(error)) from error
         return [found[number] for number in numbers if number in found]
 
     def block_of_passage(self, uid: int, passage: int) -> int:
-        """Return the number of the block that a memory's passage lies in."""
+        """Return the number of the block that contains a memory's passage."""
         query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
-        for (place,) in self._db.rows(query, (uid * _MOST, (uid + 1) * _MOST, passage)):
-            return place % _MOST if place is not None else 0
+        for (place,) in self._db.rows(query, (uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS, passage)):
+            return place % _MAX_BLOCKS if place is not None else 0
         return 0
 
     def lacks_tokens(self) -> bool:
-        """Say whether any block has no tokens yet."""
+        """Return whether any block has no subwords yet."""
         return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
 
     def without_tokens(self) -> dict[int, int]:
-        """Return how many blocks of which memories have no tokens yet."""
+        """Return the number of blocks without subwords by the uid of their memory."""
         query = "SELECT place FROM blocks WHERE tokens IS NULL"
         found: dict[int, int] = {}
         for (place,) in self._db.rows(query):
-            uid = place // _MOST
+            uid = place // _MAX_BLOCKS
             found[uid] = found.get(uid, 0) + 1
         return found
 
     def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
-        """Keep the tokens of blocks, by uid and number: how many each stretch has, and which."""
+        """Store the subwords of blocks, by uid and number: counts by segment, and ids."""
         with self._db.transaction():
             self._db.execute_each(
                 "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
-                ((*told, uid * _MOST + number) for (uid, number), told in tokens.items()),
+                (
+                    (*encoded, uid * _MAX_BLOCKS + number)
+                    for (uid, number), encoded in tokens.items()
+                ),
             )
 
     def tokens(self) -> Iterator[bytes]:
-        """Yield each memory's tokens."""
-        query = f"SELECT place / {_MOST}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        """Yield the subwords of each memory."""
+        query = (
+            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        )
         for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
             yield b"".join(tokens for _, tokens in rows)
 
     def frequency(self) -> tuple[bytes, int] | None:
-        """Return in how many memories each token was when they were counted, and of how many."""
+        """Return how many memories contain each subword, and how many memories were counted.
+
+        None if they were never counted.
+        """
         found = list(self._db.rows("SELECT holding, memories FROM token_frequency"))
         return (found[0][0], found[0][1]) if found else None
 
     def count_tokens(self, holding: bytes, memories: int) -> None:
-        """Keep in how many of some memories each token is."""
+        """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (holding, memories))
@@ -245,15 +252,15 @@ def _block(
     token_counts: bytes | None,
     tokens: bytes | None,
 ) -> EncodedBlock:
-    told = None
+    subwords = None
     if token_counts is not None and tokens is not None:
-        told = tokens_of(token_counts, tokens)
+        subwords = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
-    made = EncodedBlock(first, places, array("H", counts), array("I", codes), told)
-    for sizes, held in ((made.counts, made.codes), *([told] if told else [])):
-        if sum(sizes) != len(held) or len(sizes) != len(made.counts):
+    block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
+    for sizes, values in ((block.counts, block.codes), *([subwords] if subwords else [])):
+        if sum(sizes) != len(values) or len(sizes) != len(block.counts):
             raise ValueError("a block's stretches do not add up")
-    return made
+    return block
 
 
 _SCHEMA = """
@@ -294,13 +301,13 @@ _COLUMNS = (
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
 )
-_MANY_UIDS = 500
-"""From how many memories on it is quicker to read all paths than to ask for each."""
+_READ_ALL_FROM = 500
+"""The number of uids above which reading all paths is faster than selecting each."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
 class IndexedFile(NamedTuple):
-    """A memory's file as it was when it was indexed; ``checked`` is when it was looked at."""
+    """A memory's file as it was when it was indexed; ``checked`` is when its state was read."""
 
     uid: int
     state: FileState
@@ -309,9 +316,9 @@ class IndexedFile(NamedTuple):
 
 
 class ManifestRow(NamedTuple):
-    """What the manifest keeps of a memory: its record, its file's state and when it was looked at.
+    """The data of one memory in the manifest: its record, its file's state, and when that was read.
 
-    ``lengths`` says how many terms it has in each field.
+    ``lengths`` maps each field to its number of terms.
     """
 
     record: MemoryRecord
@@ -321,7 +328,7 @@ class ManifestRow(NamedTuple):
 
 
 class Manifest:
-    """The manifest's rows; every method may raise ``DamagedIndex``."""
+    """The rows of an index's manifest; every method may raise ``IndexCorrupted``."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self._db = Database(path, _SCHEMA if new else "")
@@ -333,11 +340,11 @@ class Manifest:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file that was opened still has its name."""
+        """Whether the path still refers to the file that was opened."""
         return self._db.is_there
 
     def commit(self, fingerprint: str, states: Mapping[str, FileStamp]) -> None:
-        """Write down what the index was made for, and its keyword index's files as they are now."""
+        """Store the fingerprint that the index was built for, and its keyword files' states."""
         files = {name: json.dumps(state) for name, state in states.items()}
         with self._db.transaction():
             self._db.execute("DELETE FROM files")
@@ -347,11 +354,11 @@ class Manifest:
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Do all or nothing of what is done to the manifest inside."""
+        """Run the block in one transaction of the manifest."""
         return self._db.transaction()
 
     def committed(self) -> IndexCommit | None:
-        """Return the last commit, or None where there was none."""
+        """Return the last commit; None if there is none."""
         with self._db.transaction("BEGIN"):
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
             rows = list(self._db.rows("SELECT name, state FROM files"))
@@ -360,12 +367,12 @@ class Manifest:
             return None
         try:
             files = {name: tuple(json.loads(state)) for name, state in rows}
-        except (ValueError, TypeError) as error:  # not as ``commit`` wrote it
+        except (ValueError, TypeError) as error:  # not what ``commit`` wrote
             raise IndexCorrupted(str(error)) from error
         return IndexCommit(number, made_for[0], files)
 
     def known(self) -> dict[str, IndexedFile]:
-        """Return every indexed file's state by its path."""
+        """Return every indexed file, by path."""
         rows = self._db.rows(
             "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
         )
@@ -373,23 +380,23 @@ class Manifest:
         return {known.state.path: known for known in found}
 
     def lengths(self) -> dict[str, float]:
-        """Return how many terms each field has in all memories."""
+        """Return the number of terms of each field in all memories."""
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
         row = next(self._db.rows(f"SELECT {sums} FROM memories"))
         return dict(zip(_FIELDS, row, strict=True))
 
     def lengths_of(self, uid: int) -> dict[str, int]:
-        """Return how many terms each field has in one memory."""
+        """Return the number of terms of each field in one memory."""
         names = ", ".join(f"l_{name}" for name in _FIELDS)
         row = next(self._db.rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
         return dict(zip(_FIELDS, row, strict=True))
 
     def languages(self) -> dict[str, int]:
-        """Return how many memories are indexed as each language."""
+        """Return the number of memories indexed in each language."""
         return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
 
     def language_of(self, uid: int) -> str:
-        """Return the language as which a memory is indexed."""
+        """Return the language that a memory is indexed in."""
         row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 
@@ -398,25 +405,25 @@ class Manifest:
         return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
 
     def count(self) -> int:
-        """Return how many memories there are."""
+        """Return the number of memories."""
         return int(next(self._db.rows("SELECT count(*) FROM memories"))[0])
 
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
-        """Return (uid, path) of some memories, rising."""
-        wanted = frozenset(uids)
-        if len(wanted) > _MANY_UIDS:
-            return [entry for entry in self.uids_above(0) if entry[0] in wanted]
-        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(wanted))})"
-        found = self._db.rows(f"{query} ORDER BY uid", list(wanted))
+        """Return (uid, path) of the given memories, in ascending order."""
+        selected = frozenset(uids)
+        if len(selected) > _READ_ALL_FROM:
+            return [entry for entry in self.uids_above(0) if entry[0] in selected]
+        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(selected))})"
+        found = self._db.rows(f"{query} ORDER BY uid", list(selected))
         return [(uid, _decoded(path)) for uid, path in found]
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
-        """Return (uid, path) of the memories with a higher uid, rising."""
+        """Return (uid, path) of the memories with a higher uid, in ascending order."""
         query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
         return [(above, _decoded(path)) for above, path in self._db.rows(query, (uid,))]
 
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return one memory's record."""
+        """Return one memory's record; None if there is no such memory."""
         return next(self._select("WHERE uid = ?", (uid,)), None)
 
     def records(self) -> Iterator[MemoryRecord]:
@@ -424,7 +431,7 @@ class Manifest:
         return self._select("", ())
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return the memories whose path, memId or its beginning, title or alias a name may be."""
+        """Return the memories whose path, memId or its prefix, title or alias matches a name."""
         path = _encoded(name)
         name = name.encode("utf-8", "replace").decode()
         where = (
@@ -435,9 +442,9 @@ class Manifest:
         return list(self._select(where, (path, name, name + "\U0010ffff", title, title)))
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
-        """Yield the memories whose header supersedes one of a few names, or anything."""
-        said = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
-        where = f"WHERE uid IN (SELECT uid FROM supersedes{said})"
+        """Yield the memories whose header supersedes one of the given names, or, for None, any."""
+        condition = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
+        where = f"WHERE uid IN (SELECT uid FROM supersedes{condition})"
         return self._select(where, tuple(names or ()))
 
     def next_uid(self) -> int:
@@ -445,7 +452,7 @@ class Manifest:
         return self._counter("next_uid")
 
     def identity(self) -> int:
-        """Return a number that no other manifest has; uids mean nothing without it."""
+        """Return a number unique to this manifest; uids are meaningful only together with it."""
         return self._counter("identity")
 
     def _counter(self, name: str) -> int:
@@ -459,23 +466,27 @@ class Manifest:
         added: Iterable[ManifestRow],
         blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
     ) -> None:
-        """Take out and put in rows, and the ``blocks`` of some, as one transaction."""
-        gone = list(removed)
-        written = list(added)
-        rows = [columns_of(row) for row in written]
+        """Remove and add rows, and the ``blocks`` of some of them, in one transaction."""
+        removed_uids = list(removed)
+        added_rows = list(added)
+        rows = [columns_of(row) for row in added_rows]
         replaced = [
             (name_key(name), row.record.key)
-            for row in written
+            for row in added_rows
             for name in referenced_names(row.record.metadata, SUPERSEDES)
         ]
-        aliases = [(name, row.record.key) for row in written for name in _other_names(row.record)]
+        aliases = [
+            (name, row.record.key) for row in added_rows for name in _other_names(row.record)
+        ]
         with self._db.transaction():
-            self.blocks.replace([*gone, *blocks], blocks)
-            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
-            again = [(uid,) for uid in [*gone, *(row[0] for row in rows)]]
-            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", again)
+            self.blocks.replace([*removed_uids, *blocks], blocks)
+            self._db.execute_each(
+                "DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed_uids]
+            )
+            changed_uids = [(uid,) for uid in [*removed_uids, *(row[0] for row in rows)]]
+            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", changed_uids)
             self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
-            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", again)
+            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", changed_uids)
             self._db.execute_each("INSERT INTO aliases VALUES (?, ?)", aliases)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
@@ -491,7 +502,7 @@ class Manifest:
         for row in self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
             try:
                 tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
-            except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
+            except json.JSONDecodeError as error:  # not what ``columns_of`` wrote
                 raise IndexCorrupted(str(error)) from error
             path = _decoded(row[1])
             yield MemoryRecord._make(
@@ -500,17 +511,17 @@ class Manifest:
 
 
 def _other_names(record: MemoryRecord) -> set[str]:
-    """Return a memory's aliases as they are looked for, but for its title."""
+    """Return a memory's normalized aliases, except its title."""
     names = {normalize_title(name.encode("utf-8", "replace").decode()) for name in record.aliases}
     return names - {normalize_title(record.title)}
 
 
 def columns_of(row: ManifestRow) -> tuple[Any, ...]:
-    """Return a row as SQLite keeps it.
+    """Return a row as the column values that SQLite stores.
 
     Raises:
-        ValueError: it holds what JSON or UTF-8 cannot spell.
-        TypeError: it holds what is no plain value.
+        ValueError: it contains something that JSON or UTF-8 cannot represent.
+        TypeError: it contains something that is not a plain value.
     """
     record = row.record
     columns = (
@@ -535,13 +546,13 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
 
 
 def _encoded(path: str) -> str | bytes:
-    """Return a path as SQLite can keep it: a name that is no UTF-8 as its bytes."""
+    """Return a path as SQLite can store it: a name that is not UTF-8 as its bytes."""
     try:
         path.encode()
     except UnicodeEncodeError:
         try:
             return os.fsencode(path)
-        except UnicodeEncodeError:  # half a character: no file has such a name
+        except UnicodeEncodeError:  # a lone surrogate: no file has such a name
             return path.encode("utf-8", "replace").decode()
     return path
 

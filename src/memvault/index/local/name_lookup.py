@@ -1,7 +1,7 @@
-"""A quick look at the names that an index has, as it was when it was last brought up to date.
+"""Fast lookup of the names in an index as of its last refresh, for shell completion.
 
-For who types and waits for each key: no folder is scanned, nothing is written,
-and where there is no index, or another process has it, nothing is found.
+Completion runs while the user types, so no folder is scanned and nothing is written. If there is no
+index, or another process has locked it, nothing is returned.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from memvault.index.folder import find_folder
 from memvault.index.protocol import IndexCorrupted
 
 _WAIT = 0.02
-"""Seconds to wait for who writes in the index."""
+"""Seconds to wait for a process that writes the index."""
 _MANIFEST = "index/manifest.db"
 
 
 def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
-    """Return the memIds that begin so, with their titles, in their order."""
+    """Return the memIds that start with ``beginning``, with their titles, sorted by memId.
+
+    At most ``most`` are returned.
+    """
     query = (
         "SELECT mem_id, title FROM memories WHERE substr(mem_id, 1, ?) = ? ORDER BY mem_id LIMIT ?"
     )
@@ -30,12 +33,12 @@ def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
 
 
 def types(root: Path) -> list[str]:
-    """Return the types that memories have."""
+    """Return the types of all memories."""
     return [str(name) for (name,) in _rows(root, "SELECT DISTINCT memory_type FROM memories")]
 
 
 def tags(root: Path) -> dict[str, int]:
-    """Return the tags that memories have, and how many have each."""
+    """Return the tags of all memories, with the number of memories that have each."""
     found: dict[str, int] = {}
     for (text,) in _rows(root, "SELECT tags FROM memories WHERE tags != '[]'"):
         for tag in json.loads(str(text)):

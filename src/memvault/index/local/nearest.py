@@ -1,9 +1,8 @@
-"""Which memories are nearest: by the quick vectors of all, and by what deep ones there are.
+"""Nearest memories by static vectors, and by transformer vectors as far as there are any.
 
-A memory's cosine is that of its nearest passage. Where some passages have no
-deep vector yet, their deep cosine is guessed from the quick one, by the line
-of least squares through the memories that have both: on the average nobody
-gains or loses by waiting.
+A memory's cosine is that of its nearest passage. If a passage has no transformer vector yet, its
+transformer cosine is estimated from its static cosine with a least-squares line through the
+memories that have both. On average, missing vectors therefore neither raise nor lower a memory.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class ScoredPassages(NamedTuple):
-    """Passages, a memory's side by side: whose each is, its text's hash, its quick cosine."""
+    """Passages, grouped by memory: the memory's uid, the text's hash, and the static cosine."""
 
     uids: npt.NDArray[np.int64]
     hashes: npt.NDArray[np.uint64]
     cosines: Matrix
 
     def of(self, alive: Set[int]) -> ScoredPassages:
-        """Return the passages of some memories."""
-        kept = is_in(self.uids, alive)
-        if kept.all():
+        """Return the passages of the given memories."""
+        is_alive = is_in(self.uids, alive)
+        if is_alive.all():
             return self
-        return ScoredPassages(self.uids[kept], self.hashes[kept], self.cosines[kept])
+        return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
     def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> ScoredPassages:
-        """Return the same passages and those of one memory more."""
+        """Return the same passages and those of one more memory."""
         import numpy as np
 
         return ScoredPassages(
@@ -44,14 +43,17 @@ class ScoredPassages(NamedTuple):
 
     @property
     def firsts(self) -> npt.NDArray[np.intp]:
-        """Where each memory's passages begin."""
+        """The index of each memory's first passage."""
         import numpy as np
 
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
 
 class NearestMemory(NamedTuple):
-    """A memory: its nearest passage, and its cosines to the query, ``deep`` where that counts."""
+    """A memory, its nearest passage, and its static and transformer cosines to the query.
+
+    ``deep`` is None if transformer vectors are not used.
+    """
 
     uid: int
     passage: int
@@ -60,7 +62,7 @@ class NearestMemory(NamedTuple):
 
 
 def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_]:
-    """Say of each uid whether it is among those wanted."""
+    """Return for each uid whether it is in a set."""
     import numpy as np
 
     return np.isin(uids, np.fromiter(wanted, np.int64, len(wanted)))
@@ -69,10 +71,10 @@ def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_
 def nearest(
     passages: ScoredPassages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
 ) -> list[NearestMemory]:
-    """Return the memories nearest by either side, and those of ``also``, nearest first.
+    """Return the memories nearest by either kind of vector, and those of ``also``, nearest first.
 
-    ``passages`` are those of all memories, ``deep`` their deep cosines, nan
-    where there is none yet; the nearest are looked for ``among`` some memories.
+    ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
+    is no vector yet. The nearest memories are chosen from ``among``.
     """
     import numpy as np
 
@@ -80,50 +82,54 @@ def nearest(
         return []
     firsts = passages.firsts
     uids = passages.uids[firsts]
-    quick = np.maximum.reduceat(passages.cosines, firsts)
-    sides, best = [quick], passages.cosines
+    static = np.maximum.reduceat(passages.cosines, firsts)
+    columns, best = [static], passages.cosines
     if deep is not None:
-        best = _impute_missing(passages, deep, firsts, quick)
-        sides.append(np.maximum.reduceat(best, firsts))
+        best = _impute_missing(passages, deep, firsts, static)
+        columns.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
     chosen = np.flatnonzero(is_in(uids, also))
-    for side in sides:
+    for column in columns:
         near = allowed
         if len(near) > limit:
-            near = near[np.argpartition(-side[near], limit - 1)[:limit]]
+            near = near[np.argpartition(-column[near], limit - 1)[:limit]]
         chosen = np.union1d(chosen, near)
     ends = np.append(firsts[1:], len(passages.uids))
     hits = []
     for number in chosen:
         passage = int(best[firsts[number] : ends[number]].argmax())
-        depth = float(sides[1][number]) if deep is not None else None
-        hits.append(NearestMemory(int(uids[number]), passage, float(quick[number]), depth))
+        transformer_cosine = float(columns[1][number]) if deep is not None else None
+        hits.append(
+            NearestMemory(int(uids[number]), passage, float(static[number]), transformer_cosine)
+        )
     return sorted(hits, key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
 
 
 def _impute_missing(
-    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], quick: Matrix
+    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], static: Matrix
 ) -> Matrix:
-    """Return the deep cosines with guesses for those that are not there yet."""
+    """Return the transformer cosines, with estimates for those that are missing."""
     import numpy as np
 
-    lacking = np.isnan(deep)
-    if not lacking.any():
+    is_missing = np.isnan(deep)
+    if not is_missing.any():
         return deep
-    whole = ~np.logical_or.reduceat(lacking, firsts)
-    known = np.maximum.reduceat(np.where(lacking, -np.inf, deep), firsts)[whole].astype(np.float64)
-    seen = quick[whole].astype(np.float64)
-    slope, level = _line(seen, known)
-    guessed = (level + slope * passages.cosines).astype(np.float32)
-    return np.where(lacking, guessed, deep)
+    is_complete = ~np.logical_or.reduceat(is_missing, firsts)
+    known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[is_complete].astype(
+        np.float64
+    )
+    static_known = static[is_complete].astype(np.float64)
+    slope, intercept = _line(static_known, known)
+    estimates = (intercept + slope * passages.cosines).astype(np.float32)
+    return np.where(is_missing, estimates, deep)
 
 
-def _line(given: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return slope and height of the line of least squares; it never falls."""
-    if not len(given):
+def _line(inputs: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return slope and intercept of the least-squares line; the slope is at least 0."""
+    if not len(inputs):
         return 1.0, 0.0
-    centre, height = float(given.mean()), float(wanted.mean())
-    spread = float(given.var())
-    rise = float(((given - centre) * (wanted - height)).mean())
+    centre, height = float(inputs.mean()), float(values.mean())
+    spread = float(inputs.var())
+    rise = float(((inputs - centre) * (values - height)).mean())
     slope = max(0.0, rise / spread) if spread > 1e-9 else 0.0
     return slope, height - slope * centre

@@ -1,8 +1,8 @@
-"""A view as it would have been at a moment, as far as the vault still knows.
+"""Snapshots as of an earlier time, as far as the vault's history records it.
 
-What was made later is left out. Where a revision shows that a memory's text was
-another then, the old text stands in its place: it is read, scored and shown
-like a file that is not in the index yet.
+Memories created later are left out. If a revision shows that a memory's text was different at that
+time, the old text replaces it: it is read, scored and shown like a file that is not in the index
+yet.
 """
 
 from __future__ import annotations
@@ -21,57 +21,60 @@ from memvault.vault.file_names import dates_in_path
 
 Value = TypeVar("Value")
 
-_MOST = 500
-"""Old texts that get a vector; all are found by their words."""
+_MAX_EMBEDDED = 500
+"""The maximum number of old texts that are embedded; all are in the keyword search."""
 
 
 def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
-    """Return a view of what there was at a moment."""
-    then = clock.iso(moment)
+    """Return a snapshot of the memories that existed at a given time."""
+    time = clock.iso(moment)
     records = list(seen.records())
-    there = [record for record in records if _began(record) <= then]
-    shared = Counter(record.mem_id for record in records)
-    alone = {record.mem_id: record for record in there if shared[record.mem_id] == 1}
-    old = {
-        alone[mem_id].key: _parsed(seen.store, alone[mem_id], data, since)
-        for mem_id, data, since in seen.store.history.versions_at(alone, moment)
+    existing = [record for record in records if _created_at(record) <= time]
+    id_counts = Counter(record.mem_id for record in records)
+    unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
+    earlier = {
+        unambiguous[mem_id].key: _parse_version(seen.store, unambiguous[mem_id], data, since)
+        for mem_id, data, since in seen.store.history.versions_at(unambiguous, moment)
     }
-    before = seen.overlay
-    kept = {record.key for record in there} - old.keys()
+    previous = seen.overlay
+    unchanged = {record.key for record in existing} - earlier.keys()
     overlay = Overlay(
-        _of(before.records, kept),
-        [document for document in before.documents if document.uid in kept],
-        _of(before.passages, kept),
-        frozenset(key for key in kept if key > 0),
-        before.missing,
-        _of(before.cuts, kept),
-        _of(before.blocks, kept),
+        _select(previous.records, unchanged),
+        [document for document in previous.documents if document.uid in unchanged],
+        _select(previous.passages, unchanged),
+        frozenset(key for key in unchanged if key > 0),
+        previous.missing,
+        _select(previous.cuts, unchanged),
+        _select(previous.blocks, unchanged),
     )
-    first = min(before.records, default=0) - 1
-    languages = {record.key: record.language for record in there}
+    first = min(previous.records, default=0) - 1
+    languages = {record.key: record.language for record in existing}
     texts: dict[int, Memory] = {}
-    for place, (now, memory) in enumerate(old.items()):
+    for place, (now, memory) in enumerate(earlier.items()):
         key = first - place
         texts[key] = memory
         add_memory(overlay, key, memory, len(memory.body), languages[now])
-        if place >= _MOST:
+        if place >= _MAX_EMBEDDED:
             del overlay.passages[key]
     overlay = overlay._replace(texts=texts)
     return seen._replace(overlay=overlay, complete=None)
 
 
-def _of(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
+def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
     return {key: value for key, value in entries.items() if key in keys}
 
 
-def _began(record: MemoryRecord) -> str:
-    """Return when there was a memory first: made then, or called by a day before."""
+def _created_at(record: MemoryRecord) -> str:
+    """Return when a memory first existed: its creation time, or an earlier date in its path."""
     days = dates_in_path(record.path)
     return min(record.created, days.first.isoformat()) if days else record.created
 
 
-def _parsed(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
-    """Read an old text, which is where its memory is now; times it does not say are its own."""
+def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
+    """Parse an old text at its memory's current path and memId.
+
+    Missing times are filled in from the record and from the revision.
+    """
     state = FileState(record.path, len(data), 0, 0, 0)
     memory = store.parse(data, state)
     if header_problem(memory, state):

@@ -1,8 +1,8 @@
-"""Making the index agree with the folder: what is done under the index's lock.
+"""Bring the index up to date with the vault's folder while holding the index's lock.
 
-Order of a commit: keyword index, manifest with the states of its files; then
-vectors, whose card names theirs. It is done in batches, so that others find
-what is committed while the rest is under way.
+A commit writes the keyword index first, then the manifest with the states of its files, then the
+vectors, whose card names theirs. Large changes are committed in batches, so that other processes
+can search what is committed while the rest is still being indexed.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import Scan
 
-_GRANULARITY = 1_000_000_000
+_TIMESTAMP_GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
-_MOST_FILES = 2_000
-_MOST_BYTES = 8_000_000
-_READ_FILES = 500
-_READ_BYTES = 4_000_000
+_MAX_BATCH_FILES = 2_000
+_MAX_BATCH_BYTES = 8_000_000
+_MAX_READ_FILES = 500
+_MAX_READ_BYTES = 4_000_000
 
 
 class FolderDiff(NamedTuple):
-    """Files to index, uids to take out, and files that look the same but may not be.
+    """The files to index, the uids to remove, and the files that may have changed unnoticed.
 
-    ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
-    shortly before they were last looked at that a second edit could hide
-    behind the same times: their bytes must be compared.
+    ``changed`` pairs the indexed file with its current state. ``doubtful`` files were edited so
+    shortly before they were last checked that a second edit could have left the same times, so
+    their bytes must be compared.
     """
 
     added: list[FileState]
@@ -57,12 +57,16 @@ class FolderDiff(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many memories differ, as far as is known without reading one."""
+        """The number of memories known to differ without reading any file."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
 class PendingChanges(NamedTuple):
-    """How the folder differs from a commit: what can be read directly, and what is too much."""
+    """The differences between the folder and a commit, split by whether they can be read directly.
+
+    ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
+    and ``large`` the rest.
+    """
 
     commit: IndexCommit
     known: dict[str, IndexedFile]
@@ -72,15 +76,15 @@ class PendingChanges(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nothing differs, nor may."""
+        """Whether nothing differs and nothing is doubtful."""
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
-    """Compare what is indexed with what one pass over the folders found.
+    """Compare the indexed files with the result of one scan of the folders.
 
-    Memories below a folder that could not be listed are left as they are: a
-    permission lost for a moment must not empty the index.
+    Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
+    permission does not empty the index.
     """
     diff = FolderDiff([], [], [], [])
     seen = set()
@@ -91,7 +95,7 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
             diff.added.append(state)
         elif entry.state != state:
             diff.changed.append((entry, state))
-        elif _edited(state) + _GRANULARITY >= entry.checked:
+        elif _changed_at(state) + _TIMESTAMP_GRANULARITY >= entry.checked:
             diff.doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in found.unreadable)
     for path, entry in known.items():
@@ -101,13 +105,15 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
 
 
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
-    """Divide a diff into what can be read directly without a long wait, and the rest.
+    """Split a diff into a part that can be read directly without a long wait, and the rest.
 
-    Files that may not differ, and those that are gone, are in the first part;
-    of the others those that were changed last, at most 500 and 4 MB.
+    Doubtful and removed files are in the first part. Of the other files it contains the most
+    recently changed ones, at most 500 files and 4 MB.
     """
-    files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
-    parts = batches(files, _READ_FILES, _READ_BYTES)
+    files = sorted(
+        (*diff.added, *(state for _, state in diff.changed)), key=_changed_at, reverse=True
+    )
+    parts = batches(files, _MAX_READ_FILES, _MAX_READ_BYTES)
     now = {state.path for part in parts[:1] for state in part}
     first = diff._replace(
         added=[state for state in diff.added if state.path in now],
@@ -123,11 +129,13 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
 
 
 def batches(
-    files: Sequence[FileState], most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
+    files: Sequence[FileState],
+    most_files: int = _MAX_BATCH_FILES,
+    most_bytes: int = _MAX_BATCH_BYTES,
 ) -> list[list[FileState]]:
-    """Divide files into parts of which all texts can be held at once, in their order.
+    """Split files, in order, into batches whose texts fit into memory together.
 
-    One has at most 2,000 files and 8 MB, or is a single larger file.
+    A batch has at most 2,000 files and 8 MB, or is a single larger file.
     """
     found: list[list[FileState]] = []
     size = 0
@@ -140,19 +148,23 @@ def batches(
     return found
 
 
-def _edited(state: FileState) -> int:
-    """Return when the file last changed; Windows gives the time of creation as ctime."""
+def _changed_at(state: FileState) -> int:
+    """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
+
+    On Windows ctime is the time of creation.
+    """
     return state.mtime if sys.platform == "win32" else state.ctime
 
 
 Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and when that was looked at, in nanoseconds."""
+"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
 
 
 def read_file(store: MemoryStore, state: FileState) -> Read | None:
-    """Read a file; one that cannot be read is known by its name, one that is gone is None.
+    """Read a file and return its memory; None if the file no longer exists.
 
-    One whose header no index can keep is known by its name and its text.
+    A file that cannot be read yields a memory with only the name from its path, and a problem. A
+    file whose header no index can store yields a memory with the name and the text.
     """
     checked = time.time_ns()
     try:
@@ -160,8 +172,8 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        said = error.message.removesuffix(f": {state.path}")  # which is told beside it
-        memory = store.parse(b"", state)._replace(etag="", problem=said)
+        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
+        memory = store.parse(b"", state)._replace(etag="", problem=problem)
         return memory, state, checked
     memory = store.parse(data, fresh)
     problem = header_problem(memory, fresh)
@@ -172,7 +184,7 @@ def read_file(store: MemoryStore, state: FileState) -> Read | None:
 
 
 def header_problem(memory: Memory, state: FileState) -> str:
-    """Say why an index cannot keep what a memory's header says; empty where it can."""
+    """Return why an index cannot store a memory's header; empty if it can."""
     try:
         columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
@@ -187,9 +199,9 @@ def read_overlay(
     diff: FolderDiff,
     unread: FolderDiff | None = None,
 ) -> Overlay:
-    """Read the files that differ from the index; those of ``unread`` are not seen at all.
+    """Read the files that differ from the index; the memories in ``unread`` are left out entirely.
 
-    ``languages`` says how many memories are indexed as each.
+    ``languages`` maps each language to the number of memories indexed in it.
     """
     alive = {known.uid for known in known_files.values()} - set(diff.removed)
     missing = 0
@@ -216,7 +228,7 @@ def read_overlay(
 
 
 def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
-    """Put a memory that no index has into an overlay; ``size`` is its file's, in bytes."""
+    """Add a memory that is in no index to an overlay; ``size`` is that of its file, in bytes."""
     overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
     overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
     overlay.passages[key] = passage_texts(memory)
@@ -224,18 +236,18 @@ def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: 
     overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
 
 
-_WASTE = 0.5
+_MAX_DELETED_SHARE = 0.5
 
 
 class _BatchTexts(NamedTuple):
-    """What was made of a batch of files, by uid: passages, and blocks of stretches."""
+    """The texts computed from a batch of files, by uid: passages, and blocks of text segments."""
 
     passages: dict[int, list[str]]
     cuts: dict[int, list[TextBlock]]
 
 
 class IndexWriter(NamedTuple):
-    """Writes one vault's index; whoever calls it holds the index's lock."""
+    """A writer of one vault's index; the caller must hold the index's lock."""
 
     store: MemoryStore
     files: IndexFiles
@@ -243,10 +255,10 @@ class IndexWriter(NamedTuple):
     progress: Progress
 
     def update(self, embed: bool, look: PendingChanges | None = None) -> OpenIndex:
-        """Make the index agree with the folder; one that turns out damaged is made anew.
+        """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
-        A ``look`` from before the lock still counts if nobody has committed since.
-        With ``embed``, quick vectors too.
+        A scan passed as ``look``, taken before the lock was acquired, is used if no other process
+        has committed since. With ``embed``, static vectors are computed too.
         """
         for attempt in range(3):
             try:
@@ -268,8 +280,8 @@ class IndexWriter(NamedTuple):
         removed = list(diff.removed)
         done = 0
         for batch in batches(todo) or ([[]] if removed else []):
-            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            opened, made = self._index(opened, batch, gone, done, len(todo))
+            removed_uids = [*removed, *(old[state.path] for state in batch if state.path in old)]
+            opened, made = self._index(opened, batch, removed_uids, done, len(todo))
             removed = []
             done += len(batch)
             if embed:
@@ -279,15 +291,15 @@ class IndexWriter(NamedTuple):
             if not self.quick.is_finished(opened.manifest):
                 self.quick.embed(opened.manifest)
             self._encode_pending(opened)
-        if diff.size and opened.keyword.deleted_share() > _WASTE:
+        if diff.size and opened.keyword.deleted_share() > _MAX_DELETED_SHARE:
             opened.keyword.apply((), (), merge=True)
             opened = self.files.commit(opened.keyword)
         return opened
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
-        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+        """Compare the bytes of changed and doubtful files; a merely touched file is not changed.
 
-        Memories with the bytes they had keep their uid, terms and vectors.
+        Memories whose bytes are the same keep their uid, terms and vectors.
         """
         changed, same = [], []
         for known, state in (*diff.changed, *diff.doubtful):
@@ -310,11 +322,16 @@ class IndexWriter(NamedTuple):
         return opened, diff._replace(changed=changed, doubtful=[])
 
     def _index(
-        self, opened: OpenIndex, batch: Sequence[FileState], gone: list[int], done: int, total: int
+        self,
+        opened: OpenIndex,
+        batch: Sequence[FileState],
+        removed: list[int],
+        done: int,
+        total: int,
     ) -> tuple[OpenIndex, _BatchTexts]:
-        """Put a batch of files into keyword index and manifest; return their texts by uid.
+        """Index a batch of files in the keyword index and the manifest; return their texts by uid.
 
-        It is committed before the embedding, which nobody waits for.
+        The batch is committed before it is embedded, so that no reader waits for the embedding.
         """
         read = [found for state in batch if (found := read_file(self.store, state)) is not None]
         memories = [memory for memory, _, _ in read]
@@ -322,7 +339,7 @@ class IndexWriter(NamedTuple):
         languages = detect_languages(self.store.settings.language, memories, known)
         first = opened.manifest.next_uid()
         rows: list[ManifestRow] = []
-        made = _BatchTexts({}, {})
+        texts = _BatchTexts({}, {})
         blocks: dict[int, list[EncodedBlock]] = {}
 
         def documents() -> Iterable[KeywordDocument]:
@@ -333,23 +350,23 @@ class IndexWriter(NamedTuple):
                 counted = keyword_documents(uid, memory, analyser(language))
                 record = MemoryRecord.from_memory(uid, fresh.size, memory, language)
                 rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
-                made.passages[uid] = passage_texts(memory)
-                made.cuts[uid] = split_memory(memory)
-                blocks[uid] = encode_blocks(made.cuts[uid], analyser(language))
+                texts.passages[uid] = passage_texts(memory)
+                texts.cuts[uid] = split_memory(memory)
+                blocks[uid] = encode_blocks(texts.cuts[uid], analyser(language))
                 yield from counted
 
-        # All documents first: an error of ours must not pass for a damaged index.
-        whole = list(documents())
-        self.quick.remove(opened.manifest, gone)  # which may fail, where an engine has them
-        opened.keyword.apply(gone, whole)  # from here to the commit nothing may fail but the disk
-        with opened.manifest.transaction():  # a commit's words and rows belong together
-            opened.manifest.apply(gone, rows, blocks)
-            return self.files.commit(opened.keyword), made
+        # Build all documents first: a bug of ours must not be taken for a corrupted index.
+        all_documents = list(documents())
+        self.quick.remove(opened.manifest, removed)  # may fail if an engine holds them
+        opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
+        with opened.manifest.transaction():  # a commit's terms and rows belong together
+            opened.manifest.apply(removed, rows, blocks)
+            return self.files.commit(opened.keyword), texts
 
     def _encode_pending(
         self, opened: OpenIndex, cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({})
     ) -> None:
-        """Make the tokens of all stretches that have none; errors as for embedding."""
+        """Compute the subwords of all blocks without them; raises the same errors as embedding."""
         if not opened.manifest.blocks.without_tokens():
             return
         from memvault.index.local import subwords

@@ -1,4 +1,4 @@
-"""One consistent view of the index: what is on disk, and what is not in it yet."""
+"""A consistent snapshot of an index: one commit, and an overlay of what is not in it yet."""
 
 from __future__ import annotations
 
@@ -42,18 +42,17 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-_FIRST = 2
-"""Blocks of 1,000 words at a memory's beginning that are compared with every query."""
+_LEADING_BLOCKS = 2
+"""Blocks of 1,000 words at the beginning of a memory that are compared with every query."""
 
 
 class Overlay(NamedTuple):
-    """Changed memories read directly because the index could not be written.
+    """Changed memories that are read directly because the index could not be written.
 
-    Their uids are negative. ``alive`` are the indexed memories that they leave
-    as they were when the folder was compared: whatever another process commits
-    meanwhile is not seen, or it would be seen twice. None: all are alive.
-    ``missing`` counts changed memories that were too many to be read. ``texts``
-    are memories as they were at the moment that a view is of.
+    Their uids are negative. ``alive`` are the indexed memories that were unchanged when the folder
+    was compared: commits made by other processes since are ignored, so that no memory is found
+    twice. None means that all are alive. ``missing`` counts changed memories that were too many to
+    be read. ``texts`` are memories as of the time of the snapshot.
     """
 
     records: dict[int, MemoryRecord]
@@ -70,15 +69,18 @@ EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
 
 def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list[int]:
-    """Return which of a memory's blocks are compared; ``holding`` says which one has a passage."""
-    wanted = {*range(_FIRST), *places.blocks}
+    """Return the blocks of a memory to compare; ``holding`` maps a passage to its block."""
+    selected = {*range(_LEADING_BLOCKS), *places.blocks}
     if places.passage is not None:
-        wanted.add(holding(places.passage))
-    return sorted(wanted)
+        selected.add(holding(places.passage))
+    return sorted(selected)
 
 
 class Snapshot(NamedTuple):
-    """What a search sees, a ``View``; valid until the next look. ``unembedded`` lack a vector."""
+    """A ``View`` of an index for searching, valid until the next refresh.
+
+    ``unembedded`` is the number of memories that lack a vector.
+    """
 
     store: MemoryStore
     commit: IndexCommit | None
@@ -93,29 +95,29 @@ class Snapshot(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Nothing: it is the only vault that is asked."""
+        """Empty, because only one vault is searched."""
         return ""
 
     @property
     def sent(self) -> str:
-        """Nothing: the files are at hand."""
+        """Empty, because the files are on this machine."""
         return ""
 
-    def part(self, key: int) -> Snapshot:  # noqa: ARG002 - all memories lie here
-        """Return this view."""
+    def part(self, key: int) -> Snapshot:  # noqa: ARG002 - all memories are in it
+        """Return this snapshot, which contains all memories."""
         return self
 
     @property
     def missing(self) -> int:
-        """How many memories it leaves out because another process is still indexing them."""
+        """How many memories are left out because another process is still indexing them."""
         return self.overlay.missing
 
     def with_vectors(self) -> Snapshot:
-        """Return the same view, in which vectors can be searched too."""
+        """Return the same snapshot with vectors that can be searched."""
         return self.complete() if self.complete else self
 
     def record(self, uid: int) -> MemoryRecord | None:
-        """Return a memory's record."""
+        """Return a memory's record; None if there is no such memory."""
         if uid < 0:
             return self.overlay.records.get(uid)
         if self.manifest is None or not self._is_alive(uid):
@@ -127,7 +129,7 @@ class Snapshot(NamedTuple):
         return uid < 0 or alive is None or uid in alive
 
     def _alive(self, among: Set[int] | None) -> Set[int] | None:
-        """Return which memories a search may find; None for all that are indexed."""
+        """Return the memories that a search may return; None for all indexed ones."""
         if self.overlay.alive is None:
             return among
         alive = self.overlay.alive | self.overlay.records.keys()
@@ -142,7 +144,7 @@ class Snapshot(NamedTuple):
                     yield record
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return every memory whose path, memId or its beginning, title or alias a name may be."""
+        """Return the memories whose path, memId or its prefix, title or alias matches a name."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += (
@@ -151,19 +153,23 @@ class Snapshot(NamedTuple):
         return found
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
-        """Return every memory whose header supersedes one of some names, or anything."""
+        """Return the memories whose header supersedes one of the given names, or, for None, any."""
         found = []
         for record in self.overlay.records.values():
-            said = map(name_key, referenced_names(record.metadata, SUPERSEDES))
-            if any(names is None or name in names for name in said):
+            superseded = map(name_key, referenced_names(record.metadata, SUPERSEDES))
+            if any(names is None or name in names for name in superseded):
                 found.append(record)
         if self.manifest is not None:
-            told = self.manifest.superseding(names)
-            found += (entry for entry in told if self._is_alive(entry.key))
+            indexed = self.manifest.superseding(names)
+            found += (entry for entry in indexed if self._is_alive(entry.key))
         return found
 
     def text(self, key: int) -> Memory | None:
-        """Read a memory; None where it cannot be read, and ``Stale`` where it is another by now."""
+        """Read a memory; None if it cannot be read.
+
+        Raises:
+            StaleView: the memory has changed or was removed.
+        """
         if key in self.overlay.texts:
             return self.overlay.texts[key]
         record = self.record(key)
@@ -180,11 +186,11 @@ class Snapshot(NamedTuple):
         return memory
 
     def is_earlier(self, key: int) -> bool:
-        """Say whether a memory's text is that of the view's moment, and another by now."""
+        """Return whether a memory's text is an old version that has changed since."""
         return key in self.overlay.texts
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
-        """Return the passages around a memory's best places, each with its number."""
+        """Return the passages around a memory's best matches, each with its number."""
         return [
             (number, passage)
             for block in self._blocks(key, places)
@@ -194,46 +200,46 @@ class Snapshot(NamedTuple):
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compare memories with a query by their sentences, those around their best places.
+        """Compute the features of the sentences around each memory's best matches for a query.
 
-        How near their words are is told only where vectors are searched too.
+        Features that need embeddings are computed only if the snapshot has vectors.
         """
         from memvault.index.sentence_features import compute
 
-        blocks = {key: self._blocks(key, own) for key, own in places.items()}
-        blocks = {key: own for key, own in blocks.items() if own}
+        blocks = {key: self._blocks(key, location) for key, location in places.items()}
+        blocks = {key: memory_blocks for key, memory_blocks in blocks.items() if memory_blocks}
         table, frequency = None, None
         if self.vectors is not None:
             from memvault.index.local import subwords
 
             with suppress(EmbedderError):
                 table = self.quick.table
-                for key, own in blocks.items():
-                    if any(block.subwords is None for block in own):
-                        blocks[key] = subwords.told(table, own, self._cuts(key))
+                for key, memory_blocks in blocks.items():
+                    if any(block.subwords is None for block in memory_blocks):
+                        blocks[key] = subwords.add_subwords(table, memory_blocks, self._cuts(key))
                 if self.manifest is not None:
                     frequency = subwords.frequency_in(self.manifest, table.vocabulary)
         measured = compute(asked, list(blocks.values()), table, frequency)
         return dict(zip(blocks, measured, strict=True))
 
     def _cuts(self, key: int) -> Sequence[TextBlock]:
-        """Return the stretches of a memory of which no tokens are kept yet, as they are made."""
+        """Return the text segments of a memory whose subwords are not stored yet."""
         if key in self.overlay.cuts:
             return self.overlay.cuts[key]
         memory = self.text(key)
         return split_memory(memory) if memory is not None else ()
 
     def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
-        """Return a memory's first blocks, and those around its best places, in their order."""
+        """Return a memory's first blocks and those around its best matches, in order."""
         if key < 0:
             return self.overlay.blocks.get(key, ())
         if self.manifest is None:
             return ()
-        wanted = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
-        return self.manifest.blocks.of(key, wanted)
+        numbers = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
+        return self.manifest.blocks.of(key, numbers)
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the best memories for words, best first, and how rare each is."""
+        """Return the memories that match terms best, best first, and how rare each term is."""
         documents = self.overlay.documents
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
@@ -242,34 +248,41 @@ class Snapshot(NamedTuple):
         return self.words.search(alive, lengths, documents)
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages that a query is read in, that of most memories first."""
+        """Return the languages to analyse a query in, that of most memories first."""
         found = Counter(record.language for record in self.overlay.records.values())
         if self.manifest is not None:
             found.update(self.manifest.languages())
         return query_languages(self.store.settings.language, found)
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
-        """Return the memories nearest to a text, and those of ``also``; errors as for a view."""
+        """Return the memories nearest to a text, and those of ``include_keys``.
+
+        Raises the errors that the view protocol documents.
+        """
         if self.vectors is None:
             return VectorAnswer(waiting=self.unembedded)
         vector = self.quick.table.embed_query(query.text)
-        everything = self._alive(None)
-        if everything is None:  # rows of memories that are gone stay for a while
-            everything = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, everything, query)
-        deep = self.deep.score(query.text, query.language, passages)
-        calibration = deep.calibration or self.quick.table.calibration
-        wanted = everything if query.allowed_keys is None else everything & query.allowed_keys
-        found = nearest(passages, deep.cosines, wanted, query.limit, query.include_keys)
+        visible = self._alive(None)
+        if visible is None:  # rows of removed memories remain for a while
+            visible = self.manifest.uids() if self.manifest else set()
+        passages = self._passages(vector, visible, query)
+        scores = self.deep.score(query.text, query.language, passages)
+        calibration = scores.calibration or self.quick.table.calibration
+        allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
+        found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
         hits = []
-        for uid, passage, cosine, depth in found:
-            similarity = calibration.similarity(cosine if depth is None else depth)
-            quick = self.quick.table.calibration.similarity(cosine)
-            hits.append(VectorHit(uid, passage, cosine, similarity, depth, quick))
-        return VectorAnswer(hits, self.unembedded, True, deep.share)
+        for uid, passage, cosine, transformer_cosine in found:
+            similarity = calibration.similarity(
+                cosine if transformer_cosine is None else transformer_cosine
+            )
+            static_similarity = self.quick.table.calibration.similarity(cosine)
+            hits.append(
+                VectorHit(uid, passage, cosine, similarity, transformer_cosine, static_similarity)
+            )
+        return VectorAnswer(hits, self.unembedded, True, scores.share)
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
-        """Return how alike memories are by one passage each, in 0..1, each to each."""
+        """Return the pairwise similarities, in 0..1, of one passage of each memory."""
         import numpy as np
 
         if self.vectors is None:
@@ -286,7 +299,7 @@ class Snapshot(NamedTuple):
         return self.deep.similarity_matrix(hashes) or table.calibration.similarity_matrix(rows)
 
     def _passages(self, vector: Matrix, alive: Set[int], query: VectorQuery) -> ScoredPassages:
-        """Return the passages of the nearest memories that are seen, with their cosines."""
+        """Return the passages of the nearest visible memories, with their cosines."""
         assert self.vectors is not None
         found = self.vectors.search(vector, query.limit, query.include_keys, query.allowed_keys).of(
             alive

@@ -1,10 +1,10 @@
-"""The quick vectors: the built-in table's of every memory's passages, kept by uid.
+"""The static vectors of every memory's passages, stored by uid.
 
-A memory's rows are neighbours in its passages' order, and uids only rise, so
-"what is not embedded yet" is every memory with a uid above the last. Rows of
-memories that are gone stay until ``compact``. Beside each row stands the hash of
-its passage's text, by which deep vectors are found (``deep_vectors``). The card
-holds the identity of the manifest whose uids they are.
+The rows of a memory are adjacent and in the order of its passages. uids only increase, so the
+memories that are not embedded yet are those with a uid above the last. Rows of removed memories
+remain until ``compact``. Each row has the hash of its passage's text, by which transformer vectors
+are found (``transformer_vectors``). The card holds the identity of the manifest that the uids
+belong to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StaticVectorFile(VectorFile):
-    """The vectors of one index's memories."""
+    """The static vectors of one index's memories, in flat files."""
 
     columns: ClassVar = (("uids", "i64"), ("hashes", "u64"))
 
@@ -34,9 +34,9 @@ class StaticVectorFile(VectorFile):
         hashes: npt.NDArray[np.uint64],
         vectors: Matrix,
     ) -> None:
-        """Add memories' rows; ``counts`` says how many of ``vectors`` each memory has.
+        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory.
 
-        uids must rise and lie above the last.
+        uids must be ascending and above the last one.
         """
         import numpy as np
 
@@ -45,15 +45,15 @@ class StaticVectorFile(VectorFile):
         self.write_card()
 
     def remove(self, uids: Sequence[int]) -> None:
-        """Leave the rows of memories that are gone until they are compacted."""
+        """Do nothing: rows of removed memories are kept until they are compacted."""
 
     def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """Return whose each row is, and the hash of its text."""
+        """Return the uid of each row's memory, and the hash of its text."""
         _, (uids, hashes) = self.load()
         return uids, hashes
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and the hash of one passage of each memory; some may be gone."""
+        """Return the vector and hash of one passage of each memory, except removed memories."""
         import numpy as np
 
         rows, (uids, hashes) = self.load()
@@ -71,17 +71,17 @@ class StaticVectorFile(VectorFile):
         also: Set[int],  # noqa: ARG002
         among: Set[int] | None,  # noqa: ARG002
     ) -> ScoredPassages:
-        """Return all passages with their cosines to a query: that is quick enough."""
+        """Return all passages with their cosines to a query, which is fast enough."""
         rows, (uids, hashes) = self.load()
         return ScoredPassages(uids, hashes, rows @ query)
 
     def dead(self, alive: Set[int]) -> float:
-        """Return the share of rows whose memory is gone."""
+        """Return the share of rows whose memory was removed."""
         _, (uids, _) = self.load()
         return 1.0 - float(is_in(uids, alive).mean()) if len(uids) else 0.0
 
     def compact(self, alive: Set[int]) -> None:
-        """Drop the rows of memories that are gone."""
+        """Drop the rows of removed memories."""
         rows, (uids, hashes) = self.load()
-        kept = is_in(uids, alive)
-        self.replace(rows[kept], uids[kept], hashes[kept])
+        is_alive = is_in(uids, alive)
+        self.replace(rows[is_alive], uids[is_alive], hashes[is_alive])

@@ -1,4 +1,7 @@
-"""The quick vectors of an index: the built-in table's, made with the index itself."""
+"""The static vectors of an index, computed with the built-in static embedding table.
+
+They are computed when the index is refreshed.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,20 @@ from memvault.index.local.manifest import Manifest
 from memvault.index.local.vectors import VectorCard, hashes_of
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is, and how much there is."""
+"""A callback for progress: the name of the step, the number of items done, and the total."""
 Texts = Callable[[str], list[str]]
-"""Gives the passages' texts of the memory at a path, as the index is made of them."""
+"""A function that returns the passage texts of the memory at a path, as they are indexed."""
 
 _BATCH = 256
-_MOST_PASSAGES = 4_000
-"""Passages embedded at once after which no further memory is added."""
-_MOST_IN_MEMORY = 500
-_WASTE = 0.5
-_WORTH_COMPACTING = 1_000
+_MAX_BATCH_PASSAGES = 4_000
+"""Passages in one batch after which no further memory is added to it."""
+_MAX_IN_MEMORY = 500
+_MAX_DEAD_SHARE = 0.5
+_MIN_ROWS_TO_COMPACT = 1_000
 
 
 class StaticVectors:
-    """The quick vectors below ``folder``, an index's own."""
+    """The static vectors of an index, in a folder below the index's ``folder``."""
 
     def __init__(
         self,
@@ -44,32 +47,32 @@ class StaticVectors:
 
     @cached_property
     def table(self) -> StaticEmbedder:
-        """The built-in table; ``EmbedderError`` where it cannot be loaded."""
+        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
         return open_table()
 
     def opened(self, manifest: Manifest) -> VectorStore | None:
-        """Open the vectors if they are whole, and of this version of the table."""
+        """Open the vectors; None if they are incomplete or of another table version."""
         found = self._vectors.open(self._folder, manifest.identity())
         if found is not None and found.card.version != str(read_card()["version"]):
             found = None
-        self._last = found  # so that the map of this version stays for the calls to come
+        self._last = found  # keeps this version's memory map open for later calls
         return found
 
     def close(self) -> None:
-        """Let go of the map and the table; whoever still has vectors reads on."""
+        """Release the memory map and the table; views that still hold vectors can read them."""
         self._last = None
         self.__dict__.pop("table", None)
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
-        """Return (uid, path) of the memories that have no vectors yet, rising."""
+        """Return (uid, path) of the memories that have no vectors yet, in ascending order."""
         found = self.opened(manifest)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
     def is_finished(self, manifest: Manifest) -> bool:
-        """Say whether all memories have vectors that can be searched at once.
+        """Return whether all memories have vectors that can be searched at once.
 
-        Files that something else has touched are read whole each time, until
-        their card says how they are now.
+        Files that another program has touched are read and verified completely each time, until the
+        card records their new states.
         """
         found = self.opened(manifest)
         if found is None:
@@ -77,26 +80,26 @@ class StaticVectors:
         return found.is_unchanged and not manifest.uids_above(found.card.last_uid)
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
-        """Return passages to embed in memory, of as many memories as that does not take long for.
+        """Return the passages of the last indexed memories, at most 500, for embedding in memory.
 
-        Those that were indexed last come first.
+        The limit keeps a search from taking long.
         """
-        return {uid: self._texts(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
+        return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
     def remove(self, manifest: Manifest, uids: Sequence[int]) -> None:
-        """Take out the rows of memories that are gone."""
+        """Remove the rows of removed memories."""
         found = self.opened(manifest) if uids else None
         if found is not None:
             found.remove(uids)
 
     def unwritten(self) -> VectorStore:
-        """Return vectors with no rows, to embed in memory with."""
+        """Return an empty store that is never written, for embedding in memory."""
         return self._vectors.empty(self._folder, self._card(0))
 
     def embed(
         self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
     ) -> None:
-        """Embed what is pending, lowest uid first; ``texts`` are passages already at hand."""
+        """Embed all pending memories, lowest uid first; ``texts`` are passages already split."""
         found = self.opened(manifest)
         if found is not None and not found.is_unchanged:
             found.write_card()
@@ -107,31 +110,31 @@ class StaticVectors:
         pending = manifest.uids_above(found.card.last_uid)
         done = 0
         while done < len(pending):
-            passages = self._next(pending[done : done + _BATCH], texts)
+            passages = self._next_batch(pending[done : done + _BATCH], texts)
             batch = pending[done : done + len(passages)]
-            every = [text for entry in passages for text in entry]
+            all_texts = [text for entry in passages for text in entry]
             counts = [len(entry) for entry in passages]
             uids = [uid for uid, _ in batch]
-            found.append(uids, counts, hashes_of(every), self.table.embed(every))
+            found.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
             done += len(batch)
             if len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
         alive = manifest.uids()
-        if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
+        if found.card.rows > _MIN_ROWS_TO_COMPACT and found.dead(alive) > _MAX_DEAD_SHARE:
             found.compact(alive)
 
     def _card(self, manifest: int) -> VectorCard:
         return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)
 
-    def _next(
+    def _next_batch(
         self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
     ) -> list[list[str]]:
-        """Return the passages of the first of some memories, as many as are embedded at once."""
+        """Return the passages of the first memories that fit into one batch."""
         found: list[list[str]] = []
         count = 0
         for uid, path in pending:
             found.append(texts.get(uid) or self._texts(path))
             count += len(found[-1])
-            if count > _MOST_PASSAGES:
+            if count > _MAX_BATCH_PASSAGES:
                 break
         return found

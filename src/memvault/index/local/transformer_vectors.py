@@ -1,9 +1,8 @@
-"""The deep vectors of a vault: which model's, what they say to a query, and adding to them.
+"""The transformer vectors of a vault: selecting the model, scoring a query, and adding vectors.
 
-They follow behind the quick ones: by a process in the background
-(``following``), within a call where the settings say ``now``, or at once by
-``memvault reindex``. They are looked at only where at least half of the
-memories have them.
+They are computed after the static vectors: by a background process (``embedding_lock``), within a
+call if the settings say ``now``, or immediately by ``memvault reindex``. They are used in a search
+only if at least half of the memories have them.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ if TYPE_CHECKING:
 
 
 LOCK = "lock"
-"""In the folder that holds the models' folders: held while vectors are added or dropped."""
-_WASTE = 0.5
-_WORTH_COMPACTING = 1_000
+"""The lock in the parent of the models' folders, held while vectors are added or dropped."""
+_MIN_USED_SHARE = 0.5
+_MIN_ROWS_TO_COMPACT = 1_000
 
 
 class TransformerVectorFile(VectorFile):
@@ -63,11 +62,11 @@ class TransformerVectorFile(VectorFile):
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Begin anew, unless another process has begun meanwhile: then go on with what it has.
+        """Create an empty file, or open the one that another process has created meanwhile.
 
         Raises:
-            OSError: nothing can be written there.
-            StorageError: the folder of the deep vectors was deleted; it is not made again.
+            OSError: the folder cannot be written.
+            StorageError: the folder of the transformer vectors was deleted; it is not recreated.
             TimedOut: another process holds the lock for too long.
         """
         with _locked(folder):
@@ -81,7 +80,7 @@ class TransformerVectorFile(VectorFile):
         return super().create(folder, card)
 
     def places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
-        """Return the row of each hash, -1 where there is none."""
+        """Return the row of each hash, or -1 where there is none."""
         import numpy as np
 
         _, (known,) = self.load()
@@ -105,38 +104,44 @@ class TransformerVectorFile(VectorFile):
         return found
 
     def add(self, hashes: Hashes, rows: Matrix) -> None:
-        """Add the vectors of texts, but for those that another process has added meanwhile.
+        """Add the vectors of texts, except those that another process has added meanwhile.
 
-        Errors as for ``create``.
+        Raises the same errors as ``create``.
         """
         with _locked(self.folder):
             self._refresh()
-            _, first = _firsts(hashes)
+            _, first = _first_occurrences(hashes)
             new = first[self.places(hashes[first]) < 0]
             if len(new):
                 self.extend(rows[new], hashes[new])
                 self.write_card()
 
     def note(self, calibration: Calibration, seconds: float = 30.0) -> None:
-        """Write down what the cosines mean; errors as above, after so many seconds."""
+        """Write the calibration of the cosines to the card.
+
+        Raises the same errors as ``create``, after waiting ``seconds`` for the lock.
+        """
         with _locked(self.folder, seconds):
             self._refresh()
             self.keep(calibration)
 
     def compact(self, used: Hashes) -> None:
-        """Drop the vectors that no memory uses, where those are more than half; errors as above."""
+        """Drop the vectors that no memory uses if they are more than half.
+
+        Raises the same errors as ``create``.
+        """
         import numpy as np
 
         with _locked(self.folder):
             self._refresh()
             rows, (hashes,) = self.load()
-            kept = np.isin(hashes, used)
-            if self.card.rows > _WORTH_COMPACTING and kept.mean() < _WASTE:
-                self.replace(rows[kept], hashes[kept])
+            is_used = np.isin(hashes, used)
+            if self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE:
+                self.replace(rows[is_used], hashes[is_used])
                 self._order = None
 
     def _refresh(self) -> None:
-        """Take what other processes have added; where all is gone or damaged, begin anew."""
+        """Load what other processes have added; start empty if the file is missing or corrupted."""
         calibration = self.card.calibration
         card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
         found = self._begun(self.folder, card)
@@ -145,8 +150,8 @@ class TransformerVectorFile(VectorFile):
         self.card, self._order = found.card, None
 
 
-def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
-    """Return the different hashes, and where each is first."""
+def _first_occurrences(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
+    """Return the distinct hashes, and the index of the first occurrence of each."""
     import numpy as np
 
     different, first = np.unique(hashes, return_index=True)
@@ -155,7 +160,7 @@ def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
 
 @contextmanager
 def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
-    """Hold the lock of a model's folder; a process that still works never makes a deleted index."""
+    """Hold the lock of a model's folder; a deleted index is not recreated by a running process."""
     try:
         with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
             yield
@@ -166,19 +171,22 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
 _VARIABLE = "MEMVAULT_DEEP"
-_ENOUGH = 0.5
-"""The share of memories from which on deep vectors count; below, most would be guessed."""
+_MIN_COVERAGE = 0.5
+"""The share of memories that must have transformer vectors for them to be used.
+
+Below it most cosines would have to be estimated.
+"""
 _BATCH = 8
-"""Passages embedded at once; more are not faster, and a process looks after each whether to end."""
+"""Passages embedded at once: more is not faster, and the process may stop only between batches."""
 
 
 class TransformerScores(NamedTuple):
-    """What the deep side says to a query.
+    """The scores of passages by the transformer model.
 
-    ``cosines`` are those of passages, as if the built-in model had found them,
-    nan for those without a vector; None where the deep side does not count.
-    ``waiting`` memories lack a vector. ``share`` says how much more the model knows
-    than the table, 1 for as much as the built-in one.
+    ``cosines`` are those of the passages, on the scale of the built-in model, nan for passages
+    without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
+    memories that lack a vector. ``share`` is how much better the model separates than the static
+    embedding table: 1 if as much as the built-in model.
     """
 
     waiting: int = 0
@@ -189,7 +197,7 @@ class TransformerScores(NamedTuple):
 
 
 class TransformerVectors:
-    """The deep vectors in the folder of a vault's index; in memory there are none."""
+    """The transformer vectors in the folder of a vault's index; an in-memory index has none."""
 
     def __init__(self, store: MemoryStore, folder: Path | None) -> None:
         self._store = store
@@ -197,11 +205,14 @@ class TransformerVectors:
         self._choice: tuple[object, model_choice.ModelChoice] | None = None
         self._embedder: Embedder | None = None
         self._opened: TransformerVectorFile | None = None
-        self._trouble = ""
+        self._failure = ""
 
     @property
     def mode(self) -> Mode:
-        """When vectors are made; a vault of somebody else's may not keep its reader waiting."""
+        """When vectors are computed; another user's vault cannot set ``now``, which delays answers.
+
+        Such a vault's ``now`` is read as ``auto``, unless the environment sets it.
+        """
         chosen = os.environ.get(_VARIABLE) or self._store.settings.deep
         if chosen not in _MODES:
             raise UsageError(f"{_VARIABLE} must be one of {', '.join(_MODES)}", "unset it")
@@ -219,7 +230,7 @@ class TransformerVectors:
 
     @property
     def choice(self) -> model_choice.ModelChoice:
-        """The model to use, and why it is not the one in the settings, where it is not."""
+        """The model to use, with a note if it is not the one in the settings."""
         state = model_choice.cache_key(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
             found = model_choice.choose_embedder(self._store.settings, self._store.root)
@@ -230,11 +241,11 @@ class TransformerVectors:
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """The display name of the model."""
         return display_name(self.choice.name)
 
     def embedder(self, download: bool = False) -> Embedder:
-        """Return the model, loaded once; errors as for ``open_embedder``."""
+        """Return the model, loaded once; raises the same errors as ``load_embedder``."""
         name, root, _ = self.choice
         if self._embedder is None:
             if root is not None and not model_choice.is_allowed(name, root):
@@ -243,44 +254,44 @@ class TransformerVectors:
         return self._embedder
 
     def close(self) -> None:
-        """Let go of the vectors and the model; the next use opens them again."""
+        """Release the vectors and the model; the next use opens them again."""
         self._embedder = self._opened = None
 
     def is_running(self) -> bool:
-        """Say whether a process makes vectors now, in the background or in the foreground."""
+        """Return whether a process is computing vectors, in the background or in the foreground."""
         from memvault.index.local import embedding_lock
 
         locks = (embedding_lock.BACKGROUND_LOCK, embedding_lock.FOREGROUND_LOCK)
         return any(embedding_lock.is_running(self.folder, name) for name in locks)
 
     def failure_reason(self) -> str:
-        """Say why vectors could not be made lately, or cannot be; empty where all is well."""
+        """Return why vectors recently failed or cannot be computed; empty if all is well."""
         from memvault.index.local import embedding_lock
 
-        said = embedding_lock.failure(self.folder, self.choice.name)
-        if not said and self.opened() is None:
+        reason = embedding_lock.failure(self.folder, self.choice.name)
+        if not reason and self.opened() is None:
             try:
                 self.embedder()
             except EmbedderError as error:
-                said = error.message
-        return said
+                reason = error.message
+        return reason
 
     def notes(self) -> list[str]:
-        """Say what a person should know of the model."""
-        return [note for note in (self.choice.note, self._trouble) if note]
+        """Return notes for the user about the model."""
+        return [note for note in (self.choice.note, self._failure) if note]
 
     def set_failure(self, error: MemvaultError) -> None:
-        """Note what goes wrong; it costs no answer."""
-        self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
+        """Record a failure as a note; it does not make the search fail."""
+        self._failure = f"{error.message}: the built-in table answers alone; {error.hint}"
 
     def opened(self) -> TransformerVectorFile | None:
-        """Open the vectors as they are by now; None where there are none of the model's version.
+        """Open the current vectors; None if there are none of the model's version.
 
-        The version of a model that is not the built-in one is known once it is loaded.
+        The version of a model other than the built-in one is known only once it is loaded.
         """
         if self.folder is None:
             return None
-        found = TransformerVectorFile.open(self._of(self.choice.name))
+        found = TransformerVectorFile.open(self._model_folder(self.choice.name))
         if found is None:
             return None
         loaded = self._embedder
@@ -291,28 +302,28 @@ class TransformerVectors:
             self._opened = found
         return self._opened
 
-    def _of(self, name: str) -> Path:
+    def _model_folder(self, name: str) -> Path:
         assert self.folder is not None
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{paths.slug(name, 40)}-{digest}"
 
     def missing(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Say of each text whether it has no vector yet."""
+        """Return for each text whether it has no vector yet."""
         import numpy as np
 
         found = self.opened()
         return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
 
     def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
-        """Hold a query against the passages of all memories; trouble with the model is a note.
+        """Score the passages of all memories against a query; a model failure becomes a note.
 
-        A model that does not speak the query's language knows less of it than the
-        words do, and says nothing.
+        A model that does not support the query's language is less reliable than the keyword index,
+        so its scores are not used.
         """
         if self.mode == "off" or not len(passages.uids):
             return TransformerScores()
         try:
-            found = self._measured(text, language, passages)
+            found = self._score(text, language, passages)
         except EmbedderError as error:
             self.set_failure(error)
             found = TransformerScores(len(passages.firsts))
@@ -321,7 +332,7 @@ class TransformerVectors:
         return found
 
     def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
-        """Return how alike texts are, in 0..1; None where one of them has no vector yet."""
+        """Return the pairwise similarities of texts, in 0..1; None if a text has no vector yet."""
         found = self.opened() if self.mode != "off" else None
         places = found.places(hashes) if found is not None else None
         if found is None or places is None or (places < 0).any():
@@ -331,7 +342,7 @@ class TransformerVectors:
         return calibration.similarity_matrix(rows) if calibration is not None else None
 
     def _start_worker(self) -> None:
-        """Have a process make what is missing, unless that failed a short while ago."""
+        """Start a process that computes missing vectors, unless that failed recently."""
         from memvault.index.local import embedding_lock
 
         embedding_lock.start(self._store.root, self.folder, self.choice.name)
@@ -339,7 +350,7 @@ class TransformerVectors:
         if why:
             self.set_failure(EmbedderError(why, "memvault reindex tries again"))
 
-    def _measured(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+    def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         import numpy as np
 
         firsts = passages.firsts
@@ -348,28 +359,29 @@ class TransformerVectors:
             return TransformerScores(len(firsts))
         places = found.places(passages.hashes)
         waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
-        if waiting > len(firsts) * (1 - _ENOUGH) or not speaks(self.choice.name, language):
+        if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not speaks(self.choice.name, language):
             return TransformerScores(waiting)
         embedder = self.embedder()
         if embedder.version != found.card.version:
             return TransformerScores(len(firsts))
         cosines = found.score(embedder.embed_query(text), places)
         known = embedder.calibration or found.card.calibration
-        if known is None:  # the card is of an earlier version
+        if known is None:  # the card was written by an earlier version
             known = calibrate.calibrate(embedder)
             with contextlib.suppress(OSError, MemvaultError):
-                found.note(known, 0.0)  # whoever recalls waits for nobody
-        # Weights and chances are fitted to the cosines of the built-in model.
+                found.note(known, 0.0)  # a search does not wait for the lock
+        # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, quick = read_calibration(), quick_calibration()
         share = (known.separation - quick.separation) / (reference.separation - quick.separation)
         same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
         return TransformerScores(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
-        """Embed what memories lack, each told by its passages' texts, in their order.
+        """Embed the passages that lack vectors, memory by memory, in the given order.
 
-        ``go_on`` is told how many are done, and asked each time before anything is written.
-        What is written makes an earlier failure forgotten.
+        ``memories`` yields each memory's passage texts. ``should_continue`` is called with the
+        number of memories done before anything is written, and stops the work by returning False. A
+        successful write clears an earlier failure.
 
         Raises:
             EmbedderError: the model cannot be used.
@@ -388,7 +400,7 @@ class TransformerVectors:
             embedding_lock.succeeded(self.folder)
 
     def _begun(self) -> TransformerVectorFile:
-        """Return vectors to go on with, new ones where there are none, and known what they mean."""
+        """Return the file of vectors to add to, created if missing, with its calibration known."""
         embedder = self.embedder()
         found = self.opened()
         known = embedder.calibration or (found.card.calibration if found else None)
@@ -396,13 +408,16 @@ class TransformerVectors:
         if found is None:
             name = self.choice.name
             card = VectorCard(name, embedder.version, embedder.dimension)
-            found = TransformerVectorFile.create(self._of(name), card)
+            found = TransformerVectorFile.create(self._model_folder(name), card)
         if calibration is not None:
             found.note(calibration)
         return found
 
     def compact(self, used: Hashes) -> None:
-        """Drop what no memory uses, where that is much; errors as for ``DeepVectors.compact``."""
+        """Drop the vectors that no memory uses if they are more than half.
+
+        Raises the same errors as ``TransformerVectorFile.compact``.
+        """
         found = self.opened()
         if found is not None:
             found.compact(used)
@@ -410,25 +425,26 @@ class TransformerVectors:
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
-        None where the model of the settings may not be used now: it may be again.
+        Nothing is deleted if the model in the settings may not be used at present, because that may
+        change.
         """
         for entry in self.unused_models():
             shutil.rmtree(entry, ignore_errors=True)
 
     def unused_models(self) -> list[Path]:
-        """Return what ``drop_others`` would delete."""
+        """Return the folders that ``delete_unused_models`` would delete."""
         if self.folder is None or self.mode == "off" or self.choice.note:
             return []
-        own = self._of(self.choice.name)
+        current = self._model_folder(self.choice.name)
         with contextlib.suppress(OSError):
-            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != own]
+            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != current]
         return []
 
 
 def _lacking_texts(
     memories: Iterable[list[str]], found: TransformerVectorFile
 ) -> Iterator[tuple[int, str]]:
-    """Yield the texts that have no vector, each with how many memories come before it."""
+    """Yield each text without a vector, with the number of memories before its own."""
     for number, texts in enumerate(memories):
         places = found.places(hashes_of(texts))
         for text, place in zip(texts, places, strict=True):

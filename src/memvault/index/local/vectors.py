@@ -1,12 +1,12 @@
-"""Unit vectors in a flat file, columns that say whose each is, and a card that counts them.
+"""Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
-``rows-N.f32`` holds vectors back to back, and each column a number a vector,
-such as ``hashes-N.u64``. All files only grow; what lies past the count in
-``card.json`` does not exist. ``replace`` writes the next ``N`` beside the last
-and lets the card name it.
-The card holds checksums of what does exist, so that a process killed while it
-appends loses only what it was appending, and how the files were when it was
-written, so that those need not be read each time.
+``rows-N.f32`` holds the vectors one after another, and each column file, such as ``hashes-N.u64``,
+one number for each vector. All files only grow; bytes past the count in ``card.json`` are ignored.
+``replace`` writes files with the next ``N`` and then makes the card name them.
+
+The card holds checksums of the counted bytes, so that a process killed while it appends loses only
+what it was appending. It also holds the states of the files when they were written, so that
+unchanged files need not be read to be verified.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     Rows = tuple[Matrix, list[Any]]
     Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 
-_HASH = 8
+_HASH_BYTES = 8
 
 
 class VectorCard(NamedTuple):
-    """Which embedder made the vectors, of which index's memories, and how many there are."""
+    """The embedder that computed the vectors, the manifest they belong to, and their number."""
 
     embedder: str
     version: str
@@ -58,28 +58,28 @@ class VectorCard(NamedTuple):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What the cosines mean, unless that was never found, or in another way than now."""
+        """The calibration of the cosines; None if unknown or computed by another version."""
         if self.calibrated != calibrate.VERSION:
             return None
         return Calibration(self.slope, self.midpoint, self.separation)
 
 
 def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Return a number for each text that in practice no other text has."""
+    """Return a 64-bit hash of each text."""
     import numpy as np
 
     digests = (
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH).digest()
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
         for text in texts
     )
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 class VectorMap:
-    """The rows of one version of the files, mapped into memory, and its columns.
+    """The memory-mapped rows of one version of the files, and its columns.
 
-    All of a process that read the same version share one; it is closed when the last of them
-    lets go of it.
+    All users of the same version in a process share one map; it is closed when the last of them
+    releases it.
     """
 
     _shared: ClassVar[WeakValueDictionary[tuple[object, ...], VectorMap]] = WeakValueDictionary()
@@ -91,37 +91,37 @@ class VectorMap:
 
     @classmethod
     def of(cls, folder: Path, card: VectorCard) -> VectorMap:
-        """Return the map of a version, which no file is opened for until it is read."""
+        """Return the map of a version; files are opened only when it is read."""
         version = (folder, card.dimension, card.rows, card.generation, card.checksums, card.states)
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 
     def read(self, files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
-        """Return rows and columns; the files are those of the version.
+        """Return the rows and columns; ``files`` must be those of the version.
 
         Raises:
             OSError: they cannot be opened.
-            DamagedVectors: they are shorter than the card says.
+            VectorsCorrupted: they are shorter than the card says.
         """
         with self._reading:
             if self._rows is None:
-                self._rows = _mapped(files, kinds, card)
+                self._rows = _map_rows(files, kinds, card)
             return self._rows
 
 
-def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+def _map_rows(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
     import numpy as np
 
     count, width = card.rows, card.dimension
     types = [{"i64": np.int64, "u64": np.uint64}[kind] for kind in kinds]
-    if not count:  # those that were never written have no files
+    if not count:  # an empty store may have no files
         return np.zeros((0, width), np.float32), [np.zeros(0, kind) for kind in types]
     columns: list[Any] = [
         np.fromfile(file, kind, count) for file, kind in zip(files[1:], types, strict=True)
     ]
     try:
         mapped = np.memmap(files[0], np.float32, mode="r", shape=(count, width))
-    except ValueError as error:  # cut off since the card was read
+    except ValueError as error:  # truncated since the card was read
         raise VectorsCorrupted(str(error)) from error
     if any(len(column) != count for column in columns):
         raise VectorsCorrupted("a column is too short")
@@ -129,10 +129,10 @@ def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Ro
 
 
 class VectorFile:
-    """Vectors and their columns, as their card counts them."""
+    """Vectors and their columns, with the card that counts them."""
 
     columns: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Name and kind of each column, ``i64`` or ``u64``."""
+    """The name and type of each column; the type is ``i64`` or ``u64``."""
 
     def __init__(self, folder: Path, card: VectorCard) -> None:
         self.folder = folder
@@ -141,23 +141,22 @@ class VectorFile:
 
     @classmethod
     def open(cls, folder: Path, manifest: int = 0) -> Self | None:
-        """Open the vectors in a folder; None where there are none that can be used.
+        """Open the vectors in a folder; None if there are none that can be used.
 
-        Files that are not as they were when the card was written are read
-        whole and held against their checksums. Where another process has
-        replaced them meanwhile, those that it has written are opened.
+        Files whose states differ from the card are read completely and verified by their checksums.
+        If another process has replaced the files meanwhile, the new ones are opened.
         """
-        found = cls._named(folder, manifest)
+        found = cls._from_card(folder, manifest)
         if found is None or found.is_usable:
             return found
-        again = cls._named(folder, manifest)
+        again = cls._from_card(folder, manifest)
         if again is None or again.card == found.card or not again.is_usable:
             return None
         return again
 
     @classmethod
-    def _named(cls, folder: Path, manifest: int) -> Self | None:
-        """Return the vectors that the card in a folder tells of, not looked at yet."""
+    def _from_card(cls, folder: Path, manifest: int) -> Self | None:
+        """Return the vectors that the card in a folder describes, before they are verified."""
         try:
             entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
             card = VectorCard(**entries)._replace(
@@ -170,89 +169,92 @@ class VectorFile:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the files are as the card says, by how they look or else by what is in them."""
+        """Whether the files match the card, by their states or else by their checksums."""
         try:
             if self.is_unchanged:
                 return True
-            self._map = self.card, VectorMap()  # the shared one may be of what lay there before
+            self._map = self.card, VectorMap()  # the shared map may be of earlier files
             return self.verify_checksums()
         except (OSError, ValueError, TypeError):
             return False
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Begin anew in a folder, whose parent exists, with a card that counts nothing."""
+        """Create an empty store in a folder whose parent exists, replacing what is in the folder.
+
+        The card must count no rows.
+        """
         if folder.is_file():
             folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
         made = cls(folder, card)
-        made._begin()
+        made._create_files()
         made.write_card()
         return made
 
     def extend(self, rows: Matrix, *columns: Numbers) -> None:
-        """Write rows behind those that the card counts, and count them; the card is not written."""
+        """Append rows after those that the card counts, and count them; the card is not written."""
         import numpy as np
 
         sums = []
         parts = [rows.astype(np.float32).tobytes(), *(column.tobytes() for column in columns)]
-        for (name, width), data, before in zip(
+        for (name, width), data, checksum in zip(
             self._files(), parts, self.card.checksums, strict=True
         ):
             with open(self.folder / name, "r+b") as file:
                 file.truncate(self.card.rows * width)
                 file.seek(self.card.rows * width)
                 file.write(data)
-            sums.append(zlib.crc32(data, before))
+            sums.append(zlib.crc32(data, checksum))
         self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
 
     def replace(self, rows: Matrix, *columns: Numbers) -> None:
-        """Hold these rows alone: new files, the card, then the old ones go.
+        """Replace all rows: write new files, then the card, then delete the old files.
 
-        Cut off anywhere it leaves the card with all that it names.
+        An interruption at any point leaves a card whose files are complete.
         """
         old = [name for name, _ in self._files()]
         self.card = self.card._replace(rows=0, generation=self.card.generation + 1)
-        self._begin()
+        self._create_files()
         self.extend(rows, *columns)
         self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
 
-    def _begin(self) -> None:
-        """Make the card's files, empty."""
+    def _create_files(self) -> None:
+        """Create the card's files, empty."""
         for name, _ in self._files():
             (self.folder / name).write_bytes(b"")
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
     def keep(self, calibration: Calibration) -> None:
-        """Write down what the cosines mean."""
+        """Write the calibration of the cosines to the card."""
         self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
         self.write_card()
 
     def write_card(self) -> None:
-        """Write the card, and on it how the files are now."""
+        """Write the card with the current states of the files."""
         self.card = self.card._replace(states=self._states())
         data = json.dumps(self.card._asdict()).encode()
         atomic.write(self.folder / "card.json", data, durable=False, makes_folder=False)
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the files are as the card says, and need not be read whole to be trusted."""
+        """Whether the states of the files match the card, so that no checksum must be verified."""
         return self._states() == self.card.states
 
     def _states(self) -> tuple[FileStamp, ...]:
         return tuple(state_of(self.folder / name) or () for name, _ in self._files())
 
     def _files(self) -> list[tuple[str, int]]:
-        """Name the files, and say how many bytes a row has in each."""
+        """Return the name of each file, and the number of bytes of a row in it."""
         number = self.card.generation
         found = [(f"rows-{number}.f32", self.card.dimension * 4)]
         return [*found, *((f"{name}-{number}.{kind}", 8) for name, kind in self.columns)]
 
     def verify_checksums(self) -> bool:
-        """Say whether the rows that the card counts are on disk as they were written."""
+        """Return whether the rows that the card counts are on disk as they were written."""
         found = []
         for name, width in self._files():
             left, total = self.card.rows * width, 0
@@ -263,10 +265,10 @@ class VectorFile:
         return tuple(found) == self.card.checksums
 
     def load(self) -> Rows:
-        """Return the rows, mapped into memory, and the columns; replaced ones as they are by now.
+        """Return the memory-mapped rows and the columns; replaced files are reopened.
 
         Raises:
-            DamagedVectors: they cannot be read.
+            VectorsCorrupted: they cannot be read.
         """
         try:
             return self._read()

@@ -1,7 +1,8 @@
-"""The pickles that Whoosh reads, of no other classes than those that an index of ours holds.
+"""The schema types of the keyword index, and restricted unpickling for Whoosh.
 
-The index lies where only its user can write, so this is the second bolt: a
-pickle that names anything else is no index, and nothing that it names is called.
+Pickles may name only the classes that an index of this program contains. Only its user can write to
+the index's folder, so this is a second line of defence: a pickle that names another class is
+rejected, and nothing that it names is called.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from whoosh.formats import Existence
 
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
-    """Terms already counted: no analyser, no positions, the count as the posting's weight."""
+    """A field of already counted terms: no analyser, no positions, the count as the weight."""
 
     def __init__(self) -> None:
         super().__init__(format=Existence(), analyzer=None, scorable=True)
@@ -30,7 +31,7 @@ class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly 
         value: Counter[str],
         **kwargs: Any,  # noqa: ARG002  # Whoosh's signature
     ) -> Iterator[tuple[bytes, int, float, bytes]]:
-        """Yield (term, count, weight, nothing) for each term."""
+        """Yield (term, count, weight, empty value) for each term."""
         for term, count in value.items():
             yield term.encode("utf-8", "replace"), count, float(count), b""
 
@@ -48,7 +49,7 @@ ALLOWED = frozenset(
         ("whoosh.formats", "Existence"),
     }
 )
-"""Module and name of every class in a pickle of our index."""
+"""The module and name of every class in a pickle of this program's index."""
 _READERS = (
     "whoosh.codec.whoosh3",
     "whoosh.columns",
@@ -57,12 +58,12 @@ _READERS = (
     "whoosh.formats",
     "whoosh.index",
 )
-"""The parts of Whoosh that read pickles of an index."""
+"""The modules of Whoosh that unpickle parts of an index."""
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class that an index may hold; others are an ``UnpicklingError``."""
+        """Return a class that an index may contain; raise ``UnpicklingError`` for others."""
         if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
         return super().find_class(module, name)
@@ -77,7 +78,7 @@ def _loads(data: bytes) -> Any:
 
 
 def restrict() -> None:
-    """Have every part of Whoosh that reads an index read pickles in this way."""
+    """Make every module of Whoosh that reads an index use the restricted unpickler."""
     from whoosh import legacy
 
     for name in _READERS:
@@ -89,7 +90,7 @@ def restrict() -> None:
     }
     for name, module in list(sys.modules.items()):
         if name.startswith("whoosh."):
-            for what, (theirs, restricted) in readers.items():
-                if getattr(module, what, None) is theirs:
-                    setattr(module, what, restricted)
-    legacy.toc_loaders.clear()  # indexes of Whoosh's older versions are none of ours
+            for attribute, (original, restricted) in readers.items():
+                if getattr(module, attribute, None) is original:
+                    setattr(module, attribute, restricted)
+    legacy.toc_loaders.clear()  # this program never wrote indexes of older Whoosh versions

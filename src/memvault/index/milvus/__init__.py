@@ -1,13 +1,12 @@
-"""Words and vectors in Milvus, a distributed engine, or in milvus-lite's file.
+"""Keyword indexes and vectors in Milvus, a distributed engine, or in a file of milvus-lite.
 
-Three collections hold those of many vaults: ``NAME_words`` a row for each block of a memory,
-``NAME_passages`` a row for each passage with its vector, ``NAME_memories`` its record and text.
-The vault's id is the partition key.
-Each index that this machine makes has a generation of its own, so that a new one is sent beside
-the one that others read.
+Three collections hold the data of many vaults: ``NAME_words`` has a row for each block of a memory,
+``NAME_passages`` a row for each passage with its vector, and ``NAME_memories`` rows with each
+memory's record and text. The vault's id is the partition key. Each index has a generation of its
+own, so that a new one can be uploaded while other machines read the old one.
 
-``engine`` and ``schema`` are the only home of pymilvus; ``words`` and ``passages`` are
-the parts that an index is put together from; ``terms`` spells our terms so that any analyser
-leaves them whole. ``shared`` is the index of a vault that this machine sends, ``sent`` of one
-that another has sent; ``copies`` are its texts, and ``card`` is what is told of it.
+``client`` is the only module that imports pymilvus. ``keyword_rows``, ``vector_rows`` and
+``text_rows`` store terms, vectors and texts; terms are encoded so that any analyser leaves them
+whole. ``published`` is the index of a vault that this machine publishes, ``remote`` that of a vault
+that another machine has published, and ``publication`` describes a published index.
 """

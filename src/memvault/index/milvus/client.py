@@ -1,4 +1,4 @@
-"""What the collections look like: their fields, and how one of another version is known."""
+"""The connection to Milvus, the rows of its collections, and the collections' schemas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memvault.index.protocol import LostIndex
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _REFUSED = ("auth", "permission", "invalid token", "credential")
 _MARKS = ".,;:'\"()[]<>"
-TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
+TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
 
 class EngineUnavailable(MemvaultError):
@@ -27,7 +27,7 @@ class EngineUnavailable(MemvaultError):
 
 
 class EngineRefused(Refused):
-    """The engine does not let us in, or holds something else under that name."""
+    """The engine denies access, or its collections are not memvault's."""
 
 
 class CollectionMissing(EngineRefused):
@@ -40,9 +40,10 @@ class CollectionMissing(EngineRefused):
 
 
 class EngineAddress(NamedTuple):
-    """Which engine: its address or a file, the name of the collections, and the token.
+    """The address or file of an engine, the name of its collections, and the token.
 
-    ``patience`` are the seconds that a call may take, and all that look and search together.
+    ``patience`` is the number of seconds that one call may take, and that a refresh and the
+    searches after it may take together.
     """
 
     uri: str
@@ -52,18 +53,21 @@ class EngineAddress(NamedTuple):
 
 
 def display_address(where: EngineAddress) -> str:
-    """Name an engine as sentences do."""
+    """Return an engine's address for use in messages."""
     return where.uri.partition("://")[2] or where.uri
 
 
 def _code(error: BaseException) -> str:
-    """Return an answer's status over gRPC: of a refusal the client tells in the cause alone."""
+    """Return the gRPC status of an error; for a refusal the client sets it only in the cause."""
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
 def _without_names(text: str, where: EngineAddress) -> str:
-    """Return what a message says, but for the engine's and the collections' names in it."""
+    """Return a message in lower case without the names of the engine and its collections.
+
+    These names are chosen by users and must not be mistaken for error texts.
+    """
     address = display_address(where)
     host = address.partition("/")[0].rpartition(":")[0] or address
 
@@ -76,7 +80,7 @@ def _without_names(text: str, where: EngineAddress) -> str:
 
 
 def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
-    """Return what an error of the client's means; None for one that is not the engine's."""
+    """Return the error of this program for an error of the client; None for any other error."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None
@@ -115,18 +119,20 @@ Value = TypeVar("Value")
 
 _NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
 _PATIENT = 60.0
-"""Seconds that a call may take for whoever waits for the whole to be sent."""
+"""Seconds that a call may take while a user waits for a complete upload."""
 _PAUSE = 0.1
-"""Seconds before a call is made once more; each pause is twice the last."""
+"""Seconds before the first retry of a call; each further pause is twice as long."""
 _UNLOADED = ("not loaded", "released")
 
 
 class Connection:
-    """A connection, opened when first needed; who only reads ``makes`` nothing there.
+    """A connection to an engine, opened on first use; readers set ``makes`` to False.
+
+    Without ``makes`` no file and no collections are created.
 
     Raises:
-        EngineAway: it does not answer in time.
-        EngineRefused: the token is not good, or the collections are another program's.
+        EngineUnavailable: it does not answer in time.
+        EngineRefused: the token is refused, or the collections are another program's.
     """
 
     def __init__(self, where: EngineAddress, makes: bool = True) -> None:
@@ -139,12 +145,12 @@ class Connection:
         self._ready: set[str] = set()
 
     def begin_view(self) -> None:
-        """Give what is asked for the next view its seconds."""
+        """Reset the time limit for the next view."""
         self._of_view = self.where.patience
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
-        """Give each call a minute, once it answers: whoever asked waits for the whole."""
+        """Allow each call a minute, once the engine answers; the user waits for the whole."""
         name = self.where.collection
         self._asked(lambda client, left: client.has_collection(name, timeout=left))
         self._is_patient = True
@@ -155,7 +161,7 @@ class Connection:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        """Ask for a view or its look, within the seconds that they have left together."""
+        """Make calls for a view or its refresh within their remaining common time limit."""
         self._view_ends = time.monotonic() + self._of_view
         try:
             yield
@@ -165,10 +171,10 @@ class Connection:
 
     @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:
-        """Ask for a view, within its seconds.
+        """Make calls for a view within its time limit.
 
         Raises:
-            LostIndex: the engine does not answer, or refuses; so that there is another look.
+            LostIndex: the engine does not answer, or refuses; the caller refreshes again.
         """
         try:
             with self.timed():
@@ -177,15 +183,15 @@ class Connection:
             raise LostIndex(error) from error
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._client is not None:
-            with contextlib.suppress(Exception):  # it ends all the same
+            with contextlib.suppress(Exception):  # it is closed in any case
                 self._client.close()
         self._client = None
         self._ready.clear()
 
     def _asked(self, ask: Callable[[Any, float], Value]) -> Value:
-        """Make a call, with the seconds that it may take; where the engine is away, again."""
+        """Make a call with the seconds that it may take; retry while the engine is unavailable."""
         now = time.monotonic()
         usual = self._view_ends or now + self.where.patience
         ends, pause = now + _PATIENT if self._is_patient else usual, _PAUSE
@@ -207,10 +213,10 @@ class Connection:
                 self._load_again(ends)
 
     def _load_again(self, ends: float) -> None:
-        """Load the collections anew: an engine that was started again may have let go of them."""
+        """Load the collections again, as a restarted engine may have unloaded them."""
         for name in self._ready:
             left = max(_PAUSE, ends - time.monotonic())
-            with contextlib.suppress(Exception):  # the call that needs it says what is wrong
+            with contextlib.suppress(Exception):  # the call that needs it reports the error
                 self._opened(left).load_collection(name, timeout=left)
 
     def _opened(self, seconds: float) -> Any:
@@ -220,7 +226,7 @@ class Connection:
                 raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
-            for noisy in _NOISY:  # what they say, we say
+            for noisy in _NOISY:  # their errors are reported by this module
                 logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
             self._client = MilvusClient(
                 self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
@@ -233,27 +239,27 @@ Row = dict[str, Any]
 KINDS = ("words", "passages", "memories")
 _BATCH_BYTES = 4_000_000
 _PUSHED = 5_000
-"""Memories that a search is limited to in the engine; of more the rest is left out here."""
+"""The maximum number of memories in a filter of the engine; larger sets are filtered here."""
 MOST = 16_000
-"""Rows of one answer at most: Milvus gives no more than 16,384."""
+"""The maximum number of rows of one answer; Milvus returns no more than 16,384."""
 _PAGE = 1_000
 _PAGE_OF_TEXTS = 100
 
 
 class Hit(NamedTuple):
-    """A row that was found, and how well it fits."""
+    """A row that was found, and its score."""
 
     row: Row
     score: float
 
 
 class EngineClient(Connection):
-    """The rows of all vaults in an engine; errors as for a connection."""
+    """The rows of all vaults in an engine; raises the same errors as ``Connection``."""
 
     def words(
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
-        """Return the documents of a vault that fit a query's tokens best."""
+        """Return the documents of a vault that match a query's tokens best."""
         where = _among(vault, generation, among)
         fields = ("uid", "block", "text", "lengths")
         return self._found("words", where, "sparse", query, limit, fields)
@@ -271,7 +277,7 @@ class EngineClient(Connection):
         return self._found("passages", where, "dense", vector, limit, ("uid",))
 
     def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
-        """Return how many documents of a vault hold one of some tokens."""
+        """Return how many documents of a vault contain one of the tokens."""
         return self.count(
             "words", f'{_of(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")'
         )
@@ -279,14 +285,14 @@ class EngineClient(Connection):
     def rows(
         self, kind: str, vault: str, generation: str, uids: Sequence[int], fields: Sequence[str]
     ) -> Iterator[Row]:
-        """Yield the rows of some memories."""
+        """Yield the rows of the given memories."""
         name = self._named(kind)
         has_texts = kind == "memories" and "text" in fields
         size = _PAGE_OF_TEXTS if has_texts else _PAGE
         for first in range(0, len(uids), size):
             among = list(uids[first : first + size])
             where = f"{_of(vault, generation)} and uid in {among}"
-            if has_texts:  # of any size
+            if has_texts:  # texts may have any size
                 yield from self._pages(name, where, fields, size)
                 continue
             found = self._queried(name, where, fields, MOST)
@@ -295,12 +301,12 @@ class EngineClient(Connection):
     def every(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
-        """Yield all rows of one generation, or those of higher uids than one."""
+        """Yield all rows of one generation with a uid greater than ``above``."""
         where = f"{_of(vault, generation)} and uid > {above}"
         yield from self._pages(self._named(kind), where, fields, MOST)
 
     def count(self, kind: str, expression: str) -> int:
-        """Return how many rows an expression fits."""
+        """Return how many rows match a filter expression."""
         name = self._named(kind)
         found = self._asked(
             lambda client, left: client.query(
@@ -310,7 +316,7 @@ class EngineClient(Connection):
         return int(found[0]["count(*)"])
 
     def put(self, kind: str, rows: Sequence[Row], told: Callable[[int], None]) -> None:
-        """Send rows, those of the same ids in place of older ones; ``told`` hears how many."""
+        """Insert or replace rows by id; ``told`` is called with the number of rows done."""
         name = self._named(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
@@ -319,15 +325,15 @@ class EngineClient(Connection):
             told(done)
 
     def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
-        """Delete the rows of some memories."""
+        """Delete the rows of the given memories."""
         self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
 
     def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
-        """Delete the rows of the memories from one on."""
+        """Delete the rows of all memories with this uid or a higher one."""
         self._remove(kind, f"{_of(vault, generation)} and uid >= {uid}")
 
     def delete_other_generations(self, kind: str, vault: str, generation: str) -> None:
-        """Delete the rows of a vault that are of an older generation."""
+        """Delete the rows of a vault that belong to other generations."""
         kept = f'["{generation}", "card"]'
         self._remove(kind, f'vault == "{vault}" and generation not in {kept}')
 
@@ -337,19 +343,19 @@ class EngineClient(Connection):
             self._remove(kind, f'vault == "{vault}"')
 
     def card(self, vault: str) -> Publication | None:
-        """Return what is said of a vault; None where it was never sent."""
+        """Return the publication of a vault; None if it was never published."""
         where = f'id == "{vault}-card"'
         for row in self._queried(self._named("words"), where, ("lengths",), 1):
             return Publication.from_json(row["lengths"])
         return None
 
     def cards(self) -> dict[str, Publication]:
-        """Return what is said of each vault, by its id."""
+        """Return the publications of all vaults, by vault id."""
         rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
         return {row["vault"]: Publication.from_json(row["lengths"]) for row in rows}
 
     def publish(self, vault: str, card: Publication) -> None:
-        """Say of a vault who sends it, and when that was."""
+        """Store the publication of a vault."""
         about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
         row = {**about, "block": -1, "lengths": card.to_json(), "text": "card"}
         self.put("words", [row], lambda _: None)
@@ -391,7 +397,7 @@ class EngineClient(Connection):
         return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
 
     def _queried(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
-        """Return the rows that an expression fits, by one request."""
+        """Return the rows that match a filter expression, in one request."""
         return [
             dict(row)
             for row in self._asked(
@@ -421,7 +427,7 @@ class EngineClient(Connection):
                 pages.close()
 
     def _named(self, kind: str) -> str:
-        """Return a collection's name; it is there, as this version makes it, and loaded."""
+        """Return a collection's name, after creating it if necessary, checking and loading it."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
             there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
@@ -437,7 +443,7 @@ class EngineClient(Connection):
         return name
 
     def _check(self, name: str, kind: str) -> None:
-        """Make sure that a collection is ours: of this version, and of this embedder's vectors."""
+        """Check that a collection has the schema of this version and of this embedder's vectors."""
         told = self._asked(lambda client, left: client.describe_collection(name, timeout=left))
         held = signature(told["fields"])
         wanted = signature(of(kind)[0].to_dict()["fields"])
@@ -455,7 +461,7 @@ def _sent(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
 
 
 def _made(name: str, kind: str, client: Any, left: float) -> None:
-    """Make a collection, unless another machine has just done so."""
+    """Create a collection, unless another machine has just done so."""
     if not client.has_collection(name, timeout=left):
         made, index = of(kind)
         client.create_collection(
@@ -468,7 +474,7 @@ def _dropped(name: str, client: Any, left: float) -> None:
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:
-    """Return the memories that a search is limited to in the engine; None for all."""
+    """Return the memories to limit a search to in the engine; None for no limit."""
     few = among is not None and len(among) <= _PUSHED
     return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
 
@@ -496,9 +502,9 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 
 FORMAT = "format_1"
-"""A field that says nothing but which version of these rows this is: not all engines keep more."""
+"""A field whose name is the version of the rows; not all engines keep other metadata."""
 TEXT = 65_535
-"""Bytes of a text that Milvus keeps in one field."""
+"""The maximum size in bytes of a text field in Milvus."""
 
 
 def of(kind: str) -> tuple[Any, Any]:
@@ -538,7 +544,7 @@ def of(kind: str) -> tuple[Any, Any]:
         schema.add_field("piece", DataType.INT64)
         schema.add_field("record", DataType.VARCHAR, max_length=TEXT)
         schema.add_field("text", DataType.VARCHAR, max_length=TEXT)
-        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # no collection may have none
+        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # a collection needs one
         index.add_index("place", index_type="FLAT", metric_type="L2")
     else:
         schema.add_field("passage", DataType.INT64)
@@ -549,7 +555,7 @@ def of(kind: str) -> tuple[Any, Any]:
 
 
 def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Return the names of fields, with their types and sizes."""
+    """Return the names of fields with their types and sizes."""
     found = set()
     for field in fields:
         size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""

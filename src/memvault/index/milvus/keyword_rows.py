@@ -1,9 +1,9 @@
-"""The words of one vault's memories in Milvus.
+"""The keyword index of one vault's memories, stored in Milvus.
 
-Milvus chooses the candidates by its own BM25 over our terms, field weights as repetition in the
-query. They are then scored as the local engine scores, by the same function over the same
-counts: how often a term is in each field, how long the fields are, and in how many of the
-vault's documents each word is.
+Milvus selects candidates with its own BM25 over our encoded terms; field weights are expressed by
+repeating terms in the query. The candidates are then scored by the same function and the same
+counts as in the local index: the frequency of a term in each field, the lengths of the fields, and
+the number of the vault's documents that contain each term.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from memvault.index.text.bm25f import (
 _LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}
 _LONGEST = 120
-"""Bytes of a term that are spelled; of a longer one the end is a hash of it."""
+"""The maximum size in bytes of an encoded term; the end of a longer one is replaced by a hash."""
 _HASH = 16
 
 
 def encode_term(field: str, term: str) -> str:
-    """Spell a term of a field."""
+    """Encode a term of a field as one token."""
     data = term.encode("utf-8", "surrogatepass")
     if len(data) > _LONGEST:
         data = data[: _LONGEST - _HASH] + blake2b(data, digest_size=_HASH).digest()
@@ -51,20 +51,20 @@ def encode_term(field: str, term: str) -> str:
 
 
 def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """Yield the tokens of a document, each as often as its term is there."""
+    """Yield the tokens of a document, each as often as its term occurs."""
     for name, terms in fields.items():
         for term, count in terms.items():
             yield from [encode_term(name, term)] * count
 
 
 def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
-    """Return the tokens of which a memory may hold any, for a word or for a whole."""
+    """Return the tokens of which a memory may contain any, for a group or for an exact term."""
     names = (EXACT_FIELD,) if is_whole else tuple(FIELDS)
     return [encode_term(name, term) for term in group for name in names]
 
 
 def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
-    """Write a query, each token as often as twice its field's weight, so that it counts so."""
+    """Return a query text that repeats each token twice its field's weight, to weight it."""
     found: list[str] = []
     for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (EXACT_FIELD,))):
         for group in terms:
@@ -75,21 +75,21 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
 
 
 _CARD = "engine-"
-"""How the name of a card begins: each commit has a file of its own."""
+"""The prefix of a card's file name; each commit has a file of its own."""
 _PIECE = 60_000
-"""Bytes of a document's tokens in one row; what is longer goes on in further rows."""
+"""The maximum size in bytes of a document's tokens in one row; longer ones use several rows."""
 _RECENT = 500
-"""Of how many memories that went last a card tells."""
+"""How many of the memories removed last a card lists."""
 _TIMES = 4
 _LEAST = 400
-"""Candidates that are scored: four times what is asked for, and no fewer than these."""
+"""The minimum number of candidates to score; usually it is four times the limit of the query."""
 
 
 class GenerationState(NamedTuple):
-    """Which generation of rows belongs to a commit, and how many documents it has.
+    """The generation of rows that belongs to a commit, and its number of documents.
 
-    ``removed`` counts the memories that ever went, and ``gone`` are the last of them: who
-    follows the vault from elsewhere takes those away without asking for all.
+    ``removed`` counts all memories ever removed, and ``gone`` are the uids of the last of them, so
+    that a machine that follows the vault can remove those without listing all.
     """
 
     generation: str
@@ -99,9 +99,9 @@ class GenerationState(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Documents by memory and part: how often each token is in them, and how long they are.
+    """Documents by memory and block: the frequency of each token in them, and their field lengths.
 
-    ``is_all`` says whether no other has any of the tokens.
+    ``is_all`` is whether no other document contains any of the tokens.
     """
 
     counted: dict[tuple[int, int], Counter[str]]
@@ -109,11 +109,11 @@ class _Found(NamedTuple):
     is_all: bool
 
     def holding(self, tokens: Sequence[str]) -> int:
-        """Return how many of them hold one of some tokens."""
+        """Return how many of the documents contain one of the tokens."""
         return sum(any(map(own.__contains__, tokens)) for own in self.counted.values())
 
     def segment(self) -> Segment:
-        """Return them as they are scored."""
+        """Return the documents as a segment for scoring."""
         places = list(self.counted)
 
         def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
@@ -129,7 +129,7 @@ class _Found(NamedTuple):
 
 
 class MilvusKeywordStore:
-    """A ``Words`` in Milvus; its folder holds cards alone."""
+    """A ``KeywordStore`` in Milvus; its folder contains only cards."""
 
     stores_records = True
 
@@ -147,15 +147,15 @@ class MilvusKeywordStore:
         self._progress = progress
         self._name = next((name for name in files if name.startswith(_CARD)), "")
         self._card: GenerationState | None = None
-        with suppress(IndexCorrupted):  # of a generation that is yet to begin
+        with suppress(IndexCorrupted):  # the generation is not begun yet
             self._card = self._read()
 
     @property
     def card(self) -> GenerationState:
-        """What the folder said when it was opened: that belongs to the manifest of then.
+        """The generation at the time when the store was opened, to which the manifest belongs.
 
         Raises:
-            DamagedIndex: nothing that makes sense.
+            IndexCorrupted: the card is missing or invalid.
         """
         if self._card is None:
             self._card = self._read()
@@ -173,14 +173,14 @@ class MilvusKeywordStore:
             raise IndexCorrupted(f"{self._name}: {error}") from error
 
     def begin(self) -> None:
-        """Begin a generation of its own."""
+        """Begin a new generation."""
         self.follow(GenerationState(secrets.token_hex(8), 0))
 
     def follow(self, card: GenerationState) -> None:
-        """Be of another generation, or of as many documents, from the next commit on.
+        """Use another generation or document count from the next commit on.
 
-        What was committed stays until after the next commit, so that who is killed before
-        that has lost nothing.
+        The card of the last commit is kept until after the next commit, so that a process killed
+        before that loses nothing.
         """
         assert self._folder is not None
         for path in self._folder.glob(f"{_CARD}*"):
@@ -198,8 +198,8 @@ class MilvusKeywordStore:
     def apply(
         self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
     ) -> None:
-        """Delete the rows of memories that are gone, and send those of new ones."""
-        del merge  # Milvus does that itself
+        """Delete the rows of removed memories, and upload those of added documents."""
+        del merge  # Milvus compacts by itself
         card = self.card
         gone = sorted({*removed})
         documents, known = card.documents, set[int]()
@@ -215,9 +215,9 @@ class MilvusKeywordStore:
             known |= {uid for uid, _ in held}
             for kind in ("words", "memories"):
                 self._engine.delete(kind, self._vault, card.generation, among)
-        if len(known) < len(gone):  # an attempt that was cut off has deleted some already
+        if len(known) < len(gone):  # an interrupted attempt has deleted some already
             documents = self._counted(card)
-        if added:  # and left others, of what had these uids then
+        if added:  # an interrupted attempt may have left rows with these uids
             least = min(document.uid for document in added)
             self._engine.forget_from("words", self._vault, card.generation, least)
         rows = [row for document in added for row in self._rows(card, document)]
@@ -250,7 +250,7 @@ class MilvusKeywordStore:
             }
 
     def deleted_share(self) -> float:
-        """Return nothing: Milvus tidies up by itself."""
+        """Return 0, because Milvus compacts by itself."""
         return 0.0
 
     def search(
@@ -259,7 +259,7 @@ class MilvusKeywordStore:
         lengths: Mapping[str, float],
         overlay: Sequence[KeywordDocument],
     ) -> KeywordAnswer:
-        """Return the best memories for a query's words, scored as the local engine does."""
+        """Return the memories that match a query's terms best, scored as the local index does."""
         wanted = bm25f.wanted(query)
         card = self.card
         tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in wanted]
@@ -274,13 +274,13 @@ class MilvusKeywordStore:
                     found.holding if query.allowed_keys is None and found.is_all else in_engine
                 )
                 holding = list(map(counted, tokens))
-        if self._folder is not None and not self.files():  # maybe made anew, and these deleted
+        if self._folder is not None and not self.files():  # maybe rebuilt, and the rows deleted
             raise StaleView
         counts = CollectionStats(card.documents + len(overlay), holding)
         return bm25f.rank_documents(segments, query, lengths, counts)
 
     def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Found:
-        """Return the documents that Milvus finds best, with how often each token is in them."""
+        """Return the documents that Milvus ranks best, with their token frequencies."""
         most = min(max(_TIMES * query.limit, _LEAST), MOST)
         asked, among = (
             encode_query(query.term_groups, query.exact_terms),
@@ -296,18 +296,21 @@ class MilvusKeywordStore:
         return found
 
     def close(self) -> None:
-        """Leave the connection open: others use it too."""
+        """Do nothing: the connection is shared."""
 
 
 def are_lengths(told: object) -> bool:
-    """Say whether these can be lengths of fields: others may write in an engine."""
+    """Return whether a value is a valid mapping of field lengths.
+
+    Others may write to the engine.
+    """
     return isinstance(told, Mapping) and all(
         type(value) is int and value >= 0 for value in told.values()
     )
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[str]:
-    """Yield the tokens of a document in texts that one field takes; at least one."""
+    """Yield the tokens of a document in texts that fit into one field; at least one text."""
     piece: list[str] = []
     size = 0
     for token in tokens:

@@ -1,4 +1,4 @@
-"""What an engine is told of a vault, in a row of its own: who sends it, and which rows are its."""
+"""The description of a published index, stored in a row of its own in the engine."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any, NamedTuple, Self
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MOST = 1 << 40
-"""What no number of memories, nor a uid, is above."""
+"""The limit that no count of memories and no uid exceeds."""
 NOTHING = "0"
-"""The generation of a vault of which nothing is sent yet."""
+"""The generation of a vault of which nothing is published yet."""
 
 
 class Publication(NamedTuple):
-    """Who sends a vault (``holder``, an id; ``host``, its name), and what is in the engine of it.
+    """The machine that publishes a vault, and the state of the vault's rows in the engine.
 
-    ``words`` and ``passages`` are the generations of rows that count, ``passages`` is empty where
-    there are no vectors; ``documents`` are the words', ``memories`` the files'. ``removed``
-    counts the memories that ever went, and ``gone`` are the last of them. ``state`` is another
-    whenever anything is; ``made`` says by which version the rows were made, ``sent`` when.
+    ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
+    current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` counts
+    the documents of the keyword index, and ``memories`` the files. ``removed`` counts all memories
+    ever removed, and ``gone`` are the uids of the last of them. ``state`` changes whenever anything
+    in the index does, ``made`` is the version of the program that computed the rows, and ``sent``
+    the time of the upload.
     """
 
     publisher: str
@@ -37,7 +39,10 @@ class Publication(NamedTuple):
 
     @classmethod
     def from_json(cls, told: object) -> Self:
-        """Read what an engine says; what makes no sense is left out: others may write there."""
+        """Parse what an engine returns; invalid values are replaced by defaults.
+
+        Others may write to the engine, so nothing in it is trusted.
+        """
         said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
         made: dict[str, Any] = {}
         for name, default in cls("", "", "")._asdict().items():
@@ -52,16 +57,16 @@ class Publication(NamedTuple):
         return cls(**made)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as an engine keeps it."""
+        """Return the value that the engine stores."""
         return {**self._asdict(), "gone": list(self.gone)}
 
     @property
     def is_valid(self) -> bool:
-        """Whether its generations could be some."""
+        """Whether its generations are well-formed."""
         return all(map(_GENERATION.fullmatch, (self.words, self.passages or NOTHING)))
 
     def about(self) -> dict[str, Any]:
-        """Return what a person is told of it."""
+        """Return the fields that are shown to a user."""
         return {"host": self.host, "sent": self.sent, "documents": self.documents}
 
 

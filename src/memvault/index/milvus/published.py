@@ -1,4 +1,4 @@
-"""An index whose words and vectors lie in an engine, and what answers while that is away."""
+"""The index of a vault that this machine publishes to an engine, with a local fallback."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ Progress = Callable[[str, int, int], None]
 
 
 def made_by() -> str:
-    """Return which version of our terms, passages and vectors an engine's rows are of."""
+    """Return the versions of the terms, passages and vectors that this program computes."""
     return f"{MADE} {read_card()['version']}"
 
 
 def name_of(where: EngineAddress, vault: str) -> str:
-    """Return what the folder of an index in an engine is called."""
+    """Return the name of the folder of an index in an engine."""
     digest = hashlib.sha256(f"{where.uri}\n{where.collection}\n{vault}".encode()).hexdigest()
     return f"engine-{digest[:16]}"
 
 
 class PublishedIndex(LocalIndex):
-    """A vault's index in an engine: the manifest here says what was sent.
+    """A vault's index in an engine; the manifest on this machine records what was uploaded.
 
-    Before each answer the folder is compared with it, and the difference is sent. ``holder`` is
-    who may send the vault: one machine. With ``fallback`` an index on this machine answers
-    while the engine is away.
+    Before each answer the folder is compared with the manifest, and the differences are uploaded.
+    ``holder`` is the id of the one machine that may publish the vault. With ``fallback``, an index
+    on this machine answers while the engine is unavailable.
     """
 
     def __init__(
@@ -74,11 +74,13 @@ class PublishedIndex(LocalIndex):
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
-        """Send what differs and return a view; errors as for the protocol's.
+        """Upload the differences and return a snapshot.
+
+        Other errors are those that the index protocol documents.
 
         Raises:
-            EngineAway: the engine does not answer, and nothing stands in for it.
-            EngineRefused: it does not let us in, or another machine sends this vault.
+            EngineUnavailable: the engine does not answer, and there is no fallback.
+            EngineRefused: it denies access, or another machine publishes this vault.
         """
         self.away = ""
         try:
@@ -97,7 +99,7 @@ class PublishedIndex(LocalIndex):
             return self._fallback.refresh(vectors, patience)
 
     def push(self) -> Publication | None:
-        """Send all that differs, vectors too; return what the engine then says of the vault."""
+        """Upload all differences, including vectors; return the vault's publication."""
         with self.engine.patiently():
             self.refresh(True, COMPLETE)
             if self.differs():
@@ -106,9 +108,10 @@ class PublishedIndex(LocalIndex):
             return self.engine.card(self._vault)
 
     def take_over(self) -> None:
-        """Be the one who sends the vault from now on, whoever did so before.
+        """Become the machine that publishes the vault, whichever did before.
 
-        Whoever did so deleted what this machine had sent before, so all is sent anew.
+        The previous publisher deleted what this machine had uploaded before, so everything is
+        uploaded again.
         """
         card = self.engine.card(self._vault)
         if card is not None and card.publisher != self._holder:
@@ -118,22 +121,22 @@ class PublishedIndex(LocalIndex):
             self.engine.publish(self._vault, card._replace(publisher=holder, host=host, name=name))
 
     def rebuild(self) -> None:
-        """Send all anew; errors as for a look."""
+        """Upload everything again; raises the same errors as ``refresh``."""
         with self.engine.patiently():
             self._checked()
             super().rebuild()
 
     def embed_all(self, download: bool = False) -> int:
-        """Embed every memory; errors as for a look and for the protocol's."""
+        """Embed every memory; raises the same errors as ``refresh`` and the protocol's."""
         with self.engine.patiently():
             self._checked()
             return super().embed_all(download)
 
     def differs(self) -> str:
-        """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
+        """Return how the engine's rows differ from what was uploaded; empty if they match.
 
-        A memory has another uid for each text that it had, so uids say whether it is this one.
-        Of an engine that is away nothing is known; a note says that it is.
+        A memory gets a new uid whenever its text changes, so comparing uids is sufficient. If the
+        engine is unavailable, the result is empty, and a note reports that.
         """
         if self.away:
             return ""
@@ -153,7 +156,7 @@ class PublishedIndex(LocalIndex):
         return "; ".join(said)
 
     def _without_passages(self) -> set[int]:
-        """Return the memories whose vectors this machine has sent, and the engine lacks."""
+        """Return the memories whose vectors were uploaded but are missing from the engine."""
         opened = self._files.opened
         found = self._quick.opened(opened.manifest) if opened is not None else None
         if not isinstance(found, MilvusVectorStore):
@@ -163,27 +166,28 @@ class PublishedIndex(LocalIndex):
         return set(uids.tolist()) - {row["uid"] for row in rows}
 
     def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Have what a view could not read made anew, or be said by the next look."""
+        """Handle a view that could not be read, at the next refresh."""
         if self.away and self._fallback is not None:
             self._fallback.discard(error, view)
         else:
             super().discard(error, view)
 
     def notes(self) -> list[str]:
-        """Say what a person should know, that the engine is away among it."""
+        """Return notes for the user, including that the engine is unavailable."""
         return [*super().notes(), *filter(None, [self.away])]
 
     def close(self) -> None:
-        """Let go of open files and of the connection."""
+        """Close open files and the connection."""
         super().close()
         if self._fallback is not None:
             self._fallback.close()
         self.engine.close()
 
     def _checked(self) -> Publication:
-        """Return the vault's card; where the engine knows nothing of it, all is sent anew.
+        """Return the vault's publication; if the engine has none, everything is uploaded again.
 
-        That is said before anything is sent: a push that is cut off goes on where it was.
+        The publication is stored before anything is uploaded, so that an interrupted upload
+        continues where it stopped.
         """
         card = self.engine.card(self._vault)
         if card is None:
@@ -205,13 +209,13 @@ class PublishedIndex(LocalIndex):
             )
 
     def _myself(self) -> tuple[str, str, str]:
-        """Return who sends the vault from here, as a card begins."""
+        """Return the fields of a publication that identify this machine."""
         return self._holder, platform.node(), self._store.root.name
 
     def _send_copies(self) -> bool:
-        """Send the texts that the engine lacks, unless another process is at it.
+        """Upload the texts that the engine lacks, unless another process is doing so.
 
-        Say whether all are there now: before that, nobody is told of what was sent.
+        Return whether all texts are uploaded; until then no new publication is stored.
         """
         opened = self._files.opened
         if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
@@ -225,7 +229,7 @@ class PublishedIndex(LocalIndex):
         return not self._copies.lacks(opened.manifest, generation, folder)
 
     def _say(self, card: Publication) -> None:
-        """Say what is there now, and delete what another generation has left."""
+        """Store the current publication, and delete the rows of other generations."""
         opened = self._files.opened
         if opened is None:
             return
@@ -246,7 +250,7 @@ class PublishedIndex(LocalIndex):
         )
         if card == told and self.freshness == "current":
             return
-        self._refuse_others(self.engine.card(self._vault))  # this may have taken long
+        self._refuse_others(self.engine.card(self._vault))  # the upload may have taken long
         self.engine.publish(self._vault, told._replace(sent=clock.iso()))
         for kind in KINDS:
             now, before = (
@@ -257,18 +261,18 @@ class PublishedIndex(LocalIndex):
 
 
 class WordsAt:
-    """Opens the words of a vault in an engine."""
+    """A factory of keyword indexes of a vault in an engine."""
 
     def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
         self._made = partial(MilvusKeywordStore, engine, vault)
         self._progress = progress
 
     def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
-        """Open those of a commit's files in a folder, or none."""
+        """Open the keyword index of a commit's files in a folder, or an empty one."""
         return self._made(folder, files, self._progress)
 
     def create(self, folder: Path) -> KeywordStore:
-        """Begin a generation of its own."""
+        """Create a keyword index with a new generation."""
         made = self._made(folder, (), self._progress)
         folder.mkdir(parents=True, exist_ok=True)
         made.begin()

@@ -1,7 +1,7 @@
-"""A vault that another machine has sent to an engine: its files are not here.
+"""The index of a vault that another machine has published; its files are not on this machine.
 
-The manifest here follows what the engine says of the vault; words and vectors are searched
-there, and texts are fetched as they are needed. Answers are as of when the vault was sent last.
+The manifest on this machine follows the published index. Terms and vectors are searched in the
+engine, and texts are fetched when they are needed. Answers are as of the last upload.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 _STATE = "sent"
-"""The file that says which state of the vault the manifest here has followed."""
+"""The file that holds the state of the published index that the manifest was last updated to."""
 _FETCHED = 500
 _HELD = 1_000
-"""Texts that are kept at hand."""
+"""The maximum number of texts kept in memory."""
 _HELD_BYTES = 64_000_000
 _LATE = timedelta(minutes=5)
-"""By how much two clocks may differ."""
+"""The tolerated difference between two machines' clocks."""
 
 
 def clock_skew_note(sent: str) -> str:
-    """Say that a clock is off where a vault was sent at a time still to come; else nothing."""
+    """Return a note that a clock is wrong if an upload's time is in the future; else empty."""
     when = clock.parse(sent)
     if when is None or when - clock.now() < _LATE:
         return ""
@@ -78,7 +78,7 @@ def _state_of(card: Publication) -> str:
 
 
 class RemoteStore(MemoryStore):
-    """The files of a vault as they were sent; nothing here can be written."""
+    """The files of a remote vault as they were published; read-only."""
 
     def __init__(
         self,
@@ -91,45 +91,45 @@ class RemoteStore(MemoryStore):
         self._index = index
 
     def by(self, deed: ChangeSet) -> RemoteStore:
-        """Return the same memories for another call."""
+        """Return a store of the same memories with another change set."""
         return RemoteStore(self.root, self.settings, self._index, deed)
 
     def finish_move(self, seconds: float = 1.0) -> None:
-        """Do nothing: no file is moved here."""
+        """Do nothing: no files are moved here."""
 
     def at(self, path: str) -> None:
-        """Return nothing: the index knows a memory by its path too."""
+        """Return None: the index also finds memories by path."""
 
     def scan(self) -> Scan:
-        """Refuse: only the machine that sent the vault can list its files."""
+        """Raise ``Refused``: only the machine that published the vault can list its files."""
         raise Refused("The vault's files are on another machine", "run this there")
 
     def state(self) -> str:
-        """Return what is another value once anything else was sent; errors as for a look."""
+        """Return a value that changes with every upload; raises the same errors as ``refresh``."""
         return self._index().state()
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
-        """Return a file's bytes as they were sent; errors as for a store's."""
+        """Return a file's bytes as published; raises the same errors as a store."""
         return self._index().bytes_of(path)
 
     def fetch(self, keys: Iterable[int]) -> None:
-        """Have the texts of some memories of a view at hand."""
+        """Fetch the texts of a view's memories."""
         self._index().fetch_for_view(keys)
 
     @property
     def sent(self) -> str:
-        """When the vault was sent last."""
+        """The time of the last upload."""
         return self._index().sent
 
 
 class SentView(Snapshot):
-    """What the engine holds of a vault; texts come from there when they are compared or shown."""
+    """A snapshot of a remote vault; texts are fetched when they are compared or shown."""
 
     __slots__ = ()
 
     @property
     def sent(self) -> str:
-        """When the vault was sent last."""
+        """The time of the last upload."""
         return self._files.sent
 
     @property
@@ -138,7 +138,7 @@ class SentView(Snapshot):
         return self.store
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
-        """Return the best memories for words; what has been sent since the look is left out."""
+        """Return the memories that match terms best, without those uploaded since the refresh."""
         found = super().keyword(query)
         known = self.manifest.uids() if self.manifest is not None else set()
         hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
@@ -147,23 +147,23 @@ class SentView(Snapshot):
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
-        """Compare memories with a query; their texts are fetched at once."""
+        """Compute the features of memories for a query, after fetching their texts together."""
         self._files.fetch(places)
         return super().sentence_features(asked, places)
 
     def text(self, key: int) -> Memory | None:
-        """Read a memory; errors as for a view's."""
+        """Read a memory; raises the same errors as a view."""
         self._files.fetch([key])
         return super().text(key)
 
     def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
-        """Return a memory's first blocks, and those around its best places, made of its text."""
+        """Return a memory's first blocks and those around its best matches, split from its text."""
         if key < 0:
             return super()._blocks(key, places)
         if key not in self.overlay.blocks:
             try:
                 record, memory = self.record(key), self.text(key)
-            except StaleView:  # its text was sent anew meanwhile; the next look leaves it out
+            except StaleView:  # its text was replaced meanwhile; the next refresh leaves it out
                 return ()
             cuts = split_memory(memory) if memory is not None else []
             self.overlay.cuts[key] = cuts
@@ -176,7 +176,7 @@ class SentView(Snapshot):
 
 
 class RemoteIndex(LocalIndex):
-    """The index of a vault that another machine sends."""
+    """The index of a vault that another machine publishes."""
 
     def __init__(
         self,
@@ -196,12 +196,12 @@ class RemoteIndex(LocalIndex):
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
         self.deep = TransformerVectors(store, None)
 
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - no files here
-        """Follow what the engine says of the vault and return a view of it.
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
+        """Update the manifest to the published index and return a snapshot of it.
 
         Raises:
-            EngineAway: the engine does not answer.
-            EngineRefused: it does not let us in, or holds nothing that can be read here.
+            EngineUnavailable: the engine does not answer.
+            EngineRefused: it denies access, or holds nothing that can be read here.
         """
         self._raise_lost()
         self.engine.begin_view()
@@ -217,22 +217,22 @@ class RemoteIndex(LocalIndex):
         return self._seen(card, vectors)
 
     def state(self) -> str:
-        """Return which state of the vault the engine holds; errors as for a look."""
+        """Return the state of the published index; raises the same errors as ``refresh``."""
         return _state_of(self._card())
 
-    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - an index has it
-        """Refuse: what was so before is kept where the files are."""
+    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
+        """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",
             "leave out asOf, or ask there",
         )
 
     def bytes_of(self, path: str) -> tuple[bytes, FileState]:
-        """Return a file's bytes as they were sent.
+        """Return a file's bytes as published.
 
         Raises:
-            NotFound: no memory that was sent lies there.
-            Refused: its file could not be read where it is.
+            NotFound: no published memory has this path.
+            Refused: the publishing machine could not read the file.
         """
         opened = self._files.open()
         named = opened.manifest.find_by_name(path) if opened is not None else []
@@ -250,7 +250,7 @@ class RemoteIndex(LocalIndex):
         return copy.data, copy.row.state
 
     def fetch(self, keys: Iterable[int]) -> None:
-        """Have the texts of some memories at hand."""
+        """Fetch the texts of memories into the cache."""
         size = sum(len(copy.data) for copy in self._held.values())
         if len(self._held) > _HELD or size > _HELD_BYTES:
             self._held.clear()
@@ -266,16 +266,16 @@ class RemoteIndex(LocalIndex):
                     self._unfit.add(key)
 
     def fetch_for_view(self, keys: Iterable[int]) -> None:
-        """Have the texts of some memories at hand; ``LostIndex`` where the engine has gone."""
+        """Fetch the texts of memories; raises ``LostIndex`` if the engine is unavailable."""
         with self.engine.viewing():
             self.fetch(keys)
 
     def notes(self) -> list[str]:
-        """Say what a person should know, that a clock is off among it."""
+        """Return notes for the user, including that a clock is wrong."""
         return [*super().notes(), *filter(None, [clock_skew_note(self.sent)])]
 
     def close(self) -> None:
-        """Let go of open files and of the connection."""
+        """Close open files and the connection."""
         super().close()
         self.engine.close()
 
@@ -301,7 +301,7 @@ class RemoteIndex(LocalIndex):
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Hold the index's lock; errors as for a look."""
+        """Hold the index's lock; raises the same errors as ``refresh``."""
         try:
             with self._writing():
                 yield
@@ -317,9 +317,9 @@ class RemoteIndex(LocalIndex):
             return ""
 
     def _follow(self, card: Publication) -> None:
-        """Make the manifest say what the engine holds; under the index's lock.
+        """Update the manifest to the published index; requires the index's lock.
 
-        What does not fit its record is left out until something else changes.
+        Memories whose texts do not match their records are left out until something else changes.
         """
         generation = card.words
         opened = self._files.open(writing=True)
@@ -350,7 +350,7 @@ class RemoteIndex(LocalIndex):
         self._files.commit(words)
 
     def _recently_gone(self, card: Publication, own: GenerationState) -> set[int] | None:
-        """Return which memories went since this manifest was made; None where nobody knows."""
+        """Return the memories removed since this manifest was updated; None if that is unknown."""
         missed, told = card.removed - own.removed, len(card.gone)
         is_known = own.documents and 0 <= missed <= told
         return set(card.gone[told - missed :]) if is_known else None

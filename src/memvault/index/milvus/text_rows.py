@@ -1,8 +1,8 @@
-"""What a vault's files say, kept in Milvus for the machines that do not have them.
+"""The contents of a vault's files, stored in Milvus for machines that do not have the files.
 
-A memory has a row for each piece of it: of its record as JSON, and of its file's bytes, both
-divided where a field of Milvus's ends. How frequent tokens are lies beside them, so that other
-machines measure as the one does that sent the vault.
+A memory has a row for each piece of its record as JSON and of its file's bytes, both split at the
+size limit of a Milvus field. The frequencies of subwords are stored in the same collection, so that
+other machines compute the same scores as the one that published the vault.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from memvault.vault.file_names import SUPERSEDES, referenced_names
 _PIECE = 60_000
 """Bytes of a record or of a file in one row."""
 _MOST_PIECES = 3_000
-"""Pieces of one memory that are read, whatever is in an engine: no file has as many."""
+"""The maximum number of pieces read for one memory; no file is split into as many."""
 _MOST_UID = 1 << 40
 _BATCH = 100
 _FREQUENCY = -1
-"""Under which uid the frequency of tokens lies."""
+"""The uid under which the subword frequencies are stored."""
 _MOST_TOKENS = 4_000_000
-"""Bytes of their numbers at most, whatever is in an engine."""
+"""The maximum size in bytes of the subword frequencies, whatever the engine holds."""
 _CARD = "copies.json"
 
 
 class StoredText(NamedTuple):
-    """What the engine has of a memory: what a manifest keeps of it, and its file's bytes."""
+    """A memory as stored in the engine: its manifest row, and its file's bytes."""
 
     row: Kept
     data: bytes
 
 
 class UploadState(NamedTuple):
-    """Up to which uid of a generation copies were sent, and of how many memories tokens tell."""
+    """The last uid uploaded in a generation, and the number of memories counted for subwords."""
 
     generation: str = ""
     last: int = 0
@@ -61,14 +61,14 @@ class UploadState(NamedTuple):
 
 
 class StoredTexts:
-    """The copies of one vault's memories; those that are gone go with their words."""
+    """The stored texts of one vault; those of removed memories are deleted with their terms."""
 
     def __init__(self, engine: EngineClient, vault: str) -> None:
         self._engine = engine
         self._vault = vault
 
     def lacks(self, manifest: Manifest, generation: str, folder: Path) -> bool:
-        """Say whether any was not sent yet."""
+        """Return whether any text or the subword frequencies still have to be uploaded."""
         sent = _read(folder)
         frequency = manifest.blocks.frequency()
         return (
@@ -79,7 +79,7 @@ class StoredTexts:
 
     @staticmethod
     def counted(folder: Path) -> int:
-        """Return of how many memories the frequency of tokens is that was sent last."""
+        """Return the number of memories counted for the subword frequencies uploaded last."""
         return _read(folder).counted
 
     def send(
@@ -90,9 +90,10 @@ class StoredTexts:
         folder: Path,
         progress: Progress,
     ) -> None:
-        """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which.
+        """Upload the texts that were not uploaded yet, lowest uid first.
 
-        A file that was changed since it was indexed is left out: the next look sees to it.
+        ``folder`` stores the state of the upload. A file that has changed since it was indexed is
+        left out; the next refresh uploads it.
         """
         sent = _read(folder)
         if sent.generation != generation:
@@ -100,7 +101,7 @@ class StoredTexts:
         pending, left = manifest.uids_above(sent.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
-            if not first:  # the last time may have ended within these, of other files
+            if not first:  # an interrupted upload may have left rows of these uids
                 self._engine.delete("memories", self._vault, generation, [uid for uid, _ in batch])
             rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
             self._put(generation, [row for own in rows.values() for row in own])
@@ -120,18 +121,18 @@ class StoredTexts:
         _write(folder, sent)
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
-        """Return of which memories there are copies, of those above a uid."""
+        """Return the uids of the memories that have stored texts, of those above a uid."""
         rows = self._engine.every("memories", self._vault, generation, ("uid",), above)
         return {row["uid"] for row in rows}
 
     def kept(self, generation: str, uids: Sequence[int]) -> list[Kept]:
-        """Return what a manifest keeps of some memories; a copy that is not whole is left out."""
+        """Return the manifest rows of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
         found = [kept_of(uid, _joined(own, "record")) for uid, own in pieces.items()]
         return [row for row in found if row is not None]
 
     def of(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
-        """Return the copies of some memories; one that is not whole is left out."""
+        """Return the stored texts of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
         found: dict[int, StoredText] = {}
         for uid, own in pieces.items():
@@ -143,7 +144,10 @@ class StoredTexts:
         return found
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
-        """Return in how many memories each token is, and of how many; None where nobody counted."""
+        """Return how many memories contain each subword, and how many were counted.
+
+        None if they were not counted, or the rows are invalid.
+        """
         found = self._pieces(generation, [_FREQUENCY], ("uid", "piece", "record", "text"))
         try:
             own = found[_FREQUENCY]
@@ -159,7 +163,7 @@ class StoredTexts:
             return
         try:
             data, state = store.read_bytes(path)
-        except MemvaultError:  # the record says that it cannot be read
+        except MemvaultError:  # the record's problem says that it cannot be read
             data, state = b"", FileState(path, 0, 0, 0, 0)
         if record.etag and etag_of(data) != record.etag:
             return
@@ -195,12 +199,12 @@ def _divided(uid: int, record: str, text: str) -> Iterator[Row]:
 
 
 def _cut(text: str) -> Iterator[str]:
-    """Yield a text in pieces that one field takes; at least one."""
+    """Yield a text in pieces that fit into one field; at least one piece."""
     data = text.encode()
     start = 0
     while True:
         end = min(start + _PIECE, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:  # within a character
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # inside a character
             end -= 1
         yield data[start:end].decode()
         start = end
@@ -213,7 +217,7 @@ def _joined(pieces: Sequence[Row], field: str) -> str:
 
 
 def kept_of(uid: int, text: str) -> Kept | None:
-    """Read what a manifest keeps; None where a piece is missing, or where it makes no sense."""
+    """Parse a manifest row; None if a piece is missing or a value is invalid."""
     try:
         told: dict[str, Any] = json.loads(text)
         record = MemoryRecord(
@@ -233,7 +237,7 @@ def kept_of(uid: int, text: str) -> Kept | None:
 
 
 def _makes_sense(record: MemoryRecord) -> bool:
-    """Say whether a record could be a memory's of this version: others may write in an engine."""
+    """Return whether a record is valid for this version; others may write to the engine."""
     told: dict[str, Any] = record._asdict()
     others = {"key": int, "size": int, "tags": tuple, "metadata": dict}
     return (
@@ -246,7 +250,7 @@ def _makes_sense(record: MemoryRecord) -> bool:
 
 
 def _text(data: bytes) -> tuple[str, bool]:
-    """Return bytes as a field takes them, and whether that is their own text."""
+    """Return bytes as text for a field, and whether they are UTF-8 and not base64."""
     if b"\0" not in data:
         try:
             return data.decode(), True
@@ -256,10 +260,10 @@ def _text(data: bytes) -> tuple[str, bool]:
 
 
 def bytes_of(text: str, is_text: bool) -> bytes:
-    """Return a file's bytes as a field holds them; none where they make no sense."""
+    """Return a file's bytes from the text in a field; empty if it is not valid base64."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
-    except ValueError:  # its etag will say so
+    except ValueError:  # its etag will not match
         return b""
 
 

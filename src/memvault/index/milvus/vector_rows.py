@@ -1,9 +1,9 @@
-"""The quick vectors of one vault's memories in Milvus.
+"""The static vectors of one vault's memories, stored in Milvus.
 
-Whose each passage is, and the hash of its text, is kept on this machine as the local engine keeps
-it: who makes deep vectors asks for all of them, and needs no engine for that. A search gives the
-memories with the nearest passages; of those all passages are fetched and measured here, so that
-a memory's cosine is that of its nearest passage, as in the local engine.
+The uid and the text's hash of each passage are also kept on this machine, as the local index keeps
+them: computing transformer vectors needs all of them, and so needs no engine. A search in the
+engine returns the memories with the nearest passages. All passages of these are then fetched and
+compared here, so that a memory's cosine is that of its nearest passage, as in the local index.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 _TIMES = 4
-"""Passages that are searched for each memory that is wanted: one memory may have several near."""
+"""Passages to search for each memory wanted, as one memory may have several near ones."""
 _NOTHING = 1
-"""Numbers in a row that is kept here, where the vector itself is not."""
+"""The dimension of the rows kept here, which stand in for vectors in the engine."""
 
 
 class MilvusVectorStore(StaticVectorFile):
-    """The vectors of one index's memories; each row here is empty, and its vector in the engine.
+    """The vectors of one index's memories: placeholder rows here, and the vectors in the engine.
 
-    The rows of one manifest are a generation there, so those that are sent again take the
-    place of those that were.
+    The rows of one manifest are one generation in the engine, so rows that are uploaded again
+    replace the earlier ones.
     """
 
     engine: EngineClient
@@ -41,23 +41,23 @@ class MilvusVectorStore(StaticVectorFile):
 
     @classmethod
     def at(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
-        """Open those of a manifest; None where there are none."""
+        """Open the vectors of a manifest; None if there are none."""
         found = cls.open(folder, manifest)
         return found.by(engine, vault) if found is not None else None
 
     @classmethod
     def begun(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
-        """Begin with none."""
+        """Create an empty store."""
         return cls.create(folder, card._replace(dimension=_NOTHING)).by(engine, vault)
 
     def by(self, engine: EngineClient, vault: str) -> Self:
-        """Return itself, with where its vectors are."""
+        """Set the engine and the vault id, and return the store itself."""
         self.engine, self.vault = engine, vault
         return self
 
     @property
     def generation(self) -> str:
-        """Which rows of the engine are these."""
+        """The generation of its rows in the engine."""
         return f"{self.card.manifest:x}"
 
     def append(
@@ -67,7 +67,7 @@ class MilvusVectorStore(StaticVectorFile):
         hashes: npt.NDArray[np.uint64],
         vectors: Matrix,
     ) -> None:
-        """Send memories' rows, and then keep whose they are."""
+        """Upload the rows of memories, and then record their uids and hashes here."""
         import numpy as np
 
         rows: list[Row] = []
@@ -85,18 +85,18 @@ class MilvusVectorStore(StaticVectorFile):
                         "dense": vectors[place].tolist(),
                     }
                 )
-        self.remove(uids)  # an attempt that was cut off may have left some of other texts
+        self.remove(uids)  # an interrupted attempt may have left rows of other texts
         self.engine.put("passages", rows, lambda _: None)
         super().append(uids, counts, hashes, np.zeros((len(rows), _NOTHING), dtype=np.float32))
 
     def remove(self, uids: Sequence[int]) -> None:
-        """Delete the vectors of memories that are gone."""
+        """Delete the vectors of removed memories."""
         for first in range(0, len(uids), 1_000):
             among = list(uids[first : first + 1_000])
             self.engine.delete("passages", self.vault, self.generation, among)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and the hash of one passage of each memory; some may be gone."""
+        """Return the vector and hash of one passage of each memory, except removed memories."""
         import numpy as np
 
         found: dict[int, tuple[Matrix, Any]] = {}
