@@ -93,8 +93,8 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             keys = self.keys(view)
-            assert self.found(view, "nginx", among={keys["disk"]}) == ["disk"]
-            assert self.found(view, "nginx", among=set()) == []
+            assert self.found(view, "nginx", allowed_keys={keys["disk"]}) == ["disk"]
+            assert self.found(view, "nginx", allowed_keys=set()) == []
             assert len(self.found(view, "nginx tea retries", limit=2)) == 2
 
     def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:

@@ -165,7 +165,7 @@ def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.Mon
     """What depends on all memories is not done while some are unseen: it fails, with a hint."""
     short = WaitPolicy(1.0, 1.0, allow_partial=False)
     for module in ("recall.engine", "index.protocol"):  # imported in this order
-        monkeypatch.setattr(f"memvault.{module}.WHOLE", short)
+        monkeypatch.setattr(f"memvault.{module}.COMPLETE", short)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_compound", {"query": "wombat old7 digs", "modifications": "more"}),
         ("memory_forget", {"query": "", "filter": "memoryType == 'context'"}),

@@ -62,7 +62,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(embedder.name)
         return fitted(embedder)
 
-    monkeypatch.setattr(calibrate, "fitted", counted)
+    monkeypatch.setattr(calibrate, "calibrate", counted)
     return found
 
 

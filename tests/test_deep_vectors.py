@@ -82,7 +82,7 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
         """Looks at the files only after they were replaced."""
 
         @property
-        def is_settled(self) -> bool:
+        def is_unchanged(self) -> bool:
             if writer.card.generation == 0:
                 writer.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1])
             return super().is_unchanged

@@ -213,13 +213,13 @@ def test_a_secret_that_was_pasted_is_told_before_it_is_shared(both: tuple[Clone,
     write(one.root, "memvault.toml", 'version = 1\n\n[secrets]\non_write = "refuse"\n')
     with open_vault(one.root) as vault:
         failed = vault.call("git_sync")["error"]
-    assert "note.md holds a secret" in failed["message"]
+    assert "note.md contains a secret" in failed["message"]
     assert secret not in str(failed)
     assert "note.md" in one.git("status", "--porcelain", "--untracked-files=all")
     write(one.root, "memvault.toml", "version = 1\n")
     with open_vault(one.root) as vault:
         warned = vault.call("git_sync")["warnings"]
-    assert "note.md holds a secret" in warned[0]
+    assert "note.md contains a secret" in warned[0]
     assert secret not in str(warned)
 
 

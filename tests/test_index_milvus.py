@@ -49,7 +49,7 @@ class TestMilvusIndex(IndexContract):
         finally:
             index.close()
 
-    @pytest.mark.parametrize("lost", ["forget passages", "put words", "put memories"])
+    @pytest.mark.parametrize("lost", ["delete passages", "put words", "put memories"])
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
@@ -72,7 +72,7 @@ class TestMilvusIndex(IndexContract):
         write(notes, "fact/tea.md", note("tea", "Tea", "Black tea at five."))
         write(notes, "fact/new.md", note("new", "New", "Something new."))
         with monkeypatch.context() as patch:
-            for name in ("put", "forget"):
+            for name in ("put", "delete"):
                 patch.setattr(EngineClient, name, losing(name, getattr(EngineClient, name)))
             with self.opened(notes) as index:
                 with pytest.raises(EngineUnavailable):

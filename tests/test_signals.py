@@ -15,7 +15,7 @@ from memvault.agents.messages.inbox import Inbox
 
 SWALLOWING = """
 import os, sys, time
-from memvault.cli.shutdown import guarded
+from memvault.cli.shutdown import run_guarded
 class Dropped:
     def __del__(self):
         os.kill(os.getpid(), int(sys.argv[1]))
@@ -24,7 +24,7 @@ def run():
     Dropped()
     time.sleep(60)
     return 0
-sys.exit(guarded(run))
+sys.exit(run_guarded(run))
 """
 BOTH = pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -95,7 +95,7 @@ def test_a_wait_can_be_ended_again_and_again(folder: Path) -> None:
 
 LEAVING = """
 import contextlib, sys, time
-from memvault.cli.shutdown import guarded
+from memvault.cli.shutdown import run_guarded
 def tidy():
     print("tidying", flush=True)
     for _ in range(50):
@@ -144,7 +144,7 @@ def endless():
     finally:
         print("tidying", flush=True)
         time.sleep(600)
-sys.exit(guarded(lambda: globals()[sys.argv[1]]() or 0))
+sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
 """
 
 

@@ -117,7 +117,7 @@ class WakerContract:
 
     @pytest.fixture(autouse=True)
     def _sleep_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(waiting, "_AT_LEAST", LONG)
+        monkeypatch.setattr("memvault.agents.messages.waiting._AT_LEAST", LONG)
 
     def test_it_wakes_at_a_delivery(self, tmp_path: Path) -> None:
         """A new event ends the sleep, and meanwhile others may have the lock."""

@@ -90,14 +90,14 @@ class RemoteStore(MemoryStore):
         super().__init__(root, settings, deed)
         self._index = index
 
-    def by(self, deed: ChangeSet) -> RemoteStore:
+    def with_change_set(self, deed: ChangeSet) -> RemoteStore:
         """Return a store of the same memories with another change set."""
         return RemoteStore(self.root, self.settings, self._index, deed)
 
-    def finish_move(self, seconds: float = 1.0) -> None:
+    def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Do nothing: no files are moved here."""
 
-    def at(self, path: str) -> None:
+    def read_listed(self, path: str) -> None:
         """Return None: the index also finds memories by path."""
 
     def scan(self) -> Scan:
@@ -220,7 +220,7 @@ class RemoteIndex(LocalIndex):
         """Return the state of the published index; raises the same errors as ``refresh``."""
         return _state_of(self._card())
 
-    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
+    def read_listed(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",
