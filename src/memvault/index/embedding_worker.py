@@ -24,17 +24,17 @@ from memvault.index.local import embedding_lock
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
-_LIFE = 600.0
-_BEYOND = 60
-"""Seconds after ``_LIFE`` within which the last batch must finish, before the system kills it."""
-_MEMORY = 4 << 30
+_LIFETIME = 600.0
+_GRACE_PERIOD = 60
+"""Seconds after ``_LIFETIME`` in which the last batch must finish, before the system kills it."""
+_MAX_MEMORY = 4 << 30
 """The maximum size of the process's data segment, in bytes."""
 
 
 def main(root: Path, folder: Path) -> None:
     """Compute the missing vectors of a vault; ``folder`` is that of its transformer vectors."""
-    began = time.monotonic()
-    _give_way()
+    started = time.monotonic()
+    _limit_resources()
     lock = FileLock(folder / embedding_lock.BACKGROUND_LOCK, makes_folder=False)
     try:
         if not lock.acquire(1.0):
@@ -47,9 +47,9 @@ def main(root: Path, folder: Path) -> None:
     )
     model = index.deep.choice.name
 
-    def go_on() -> bool:
+    def should_continue() -> bool:
         return (
-            time.monotonic() - began < _LIFE
+            time.monotonic() - started < _LIFETIME
             and lock.is_valid
             and index.exists
             and state_of(root / SETTINGS_FILE) == settings
@@ -57,24 +57,24 @@ def main(root: Path, folder: Path) -> None:
         )
 
     try:
-        index.embed_deep(go_on)
+        index.embed_deep(should_continue)
     except (Exception, MemoryError) as error:
-        said = error.message if isinstance(error, MemvaultError) else type(error).__name__
+        message = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_valid:
-            embedding_lock.failed(folder, model, said)
+            embedding_lock.failed(folder, model, message)
 
 
-def _give_way() -> None:
+def _limit_resources() -> None:
     """Close inherited files, lower the priority, and limit run time and memory."""
     if os.name != "posix":
         return
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.nice(19)
-    signal.alarm(int(_LIFE) + _BEYOND)
+    signal.alarm(int(_LIFETIME) + _GRACE_PERIOD)
     import resource
 
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) 
     from memvault.index.milvus.remote import RemoteIndex, RemoteStore
 
     def opened() -> RemoteIndex:
-        found = index()
-        assert isinstance(found, RemoteIndex)
-        return found
+        remote = index()
+        assert isinstance(remote, RemoteIndex)
+        return remote
 
     return RemoteStore(root, settings, opened)
 
@@ -105,7 +105,7 @@ def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
     from memvault.settings import grants
 
     try:
-        return grants.get(root, KIND, _named(shared))
+        return grants.get(root, KIND, _grant_name(shared))
     except MemvaultError:
         return {}
 
@@ -114,14 +114,14 @@ def grant(root: Path, shared: EngineSettings, holder: str) -> None:
     """Allow the engine of a vault; errors as for ``grants.add``."""
     from memvault.settings import grants
 
-    grants.add(root, KIND, _named(shared), {"holder": holder})
+    grants.add(root, KIND, _grant_name(shared), {"holder": holder})
 
 
 def revoke(root: Path, shared: EngineSettings) -> None:
     """Revoke the grant for the engine of a vault; errors as for ``grants.revoke``."""
     from memvault.settings import grants
 
-    grants.revoke(root, KIND, _named(shared))
+    grants.revoke(root, KIND, _grant_name(shared))
 
 
 def allow_token(uri: str, is_typed: bool) -> None:
@@ -159,5 +159,5 @@ def _token_addresses() -> list[str]:
         return []
 
 
-def _named(shared: EngineSettings) -> str:
+def _grant_name(shared: EngineSettings) -> str:
     return f"{shared.uri}\n{shared.collection}\n{shared.vault}"

@@ -57,22 +57,22 @@ class VaultView:
         self._place = place
         self._parts = parts
 
-    def _own(self, key: int) -> int:
+    def _local_key(self, key: int) -> int:
         return key // self._parts
 
-    def _shared(self, key: int) -> int:
+    def _federated_key(self, key: int) -> int:
         return key * self._parts + self._place
 
     def _owns(self, key: int) -> bool:
         return key % self._parts == self._place
 
-    def _told(self, record: MemoryRecord) -> MemoryRecord:
-        return record._replace(key=self._shared(record.key))
+    def _with_federated_key(self, record: MemoryRecord) -> MemoryRecord:
+        return record._replace(key=self._federated_key(record.key))
 
-    def _asked(self, ask: Callable[[], Value]) -> Value:
+    def _call(self, method: Callable[[], Value]) -> Value:
         """Call a method of the view, and record corruption for a later ``discard``."""
         try:
-            return ask()
+            return method()
         except IndexCorrupted as error:
             self.damage.append(error)
             raise
@@ -81,11 +81,11 @@ class VaultView:
         """Return the local keys of those keys that belong to this vault; None stands for all."""
         if keys is None:
             return None
-        return {self._own(key) for key in keys if self._owns(key)}
+        return {self._local_key(key) for key in keys if self._owns(key)}
 
     def placed(self, keys: Mapping[int, Value]) -> dict[int, Value]:
         """Return the entries for this vault's memories, by local key."""
-        return {self._own(key): value for key, value in keys.items() if self._owns(key)}
+        return {self._local_key(key): value for key, value in keys.items() if self._owns(key)}
 
     @property
     def sent(self) -> str:
@@ -103,37 +103,41 @@ class VaultView:
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
-        own = query._replace(allowed_keys=self.among(query.allowed_keys))
-        found = self._asked(lambda: self.seen.keyword(own))
-        hits = [hit._replace(key=self._shared(hit.key)) for hit in found.hits]
-        return found._replace(hits=hits)
+        local = query._replace(allowed_keys=self.among(query.allowed_keys))
+        answer = self._call(lambda: self.seen.keyword(local))
+        hits = [hit._replace(key=self._federated_key(hit.key)) for hit in answer.hits]
+        return answer._replace(hits=hits)
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed."""
-        return self._asked(self.seen.languages)
+        return self._call(self.seen.languages)
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a query's text, and those of ``include_keys``."""
-        also = frozenset(self.among(query.include_keys) or ())
-        own = query._replace(allowed_keys=self.among(query.allowed_keys), include_keys=also)
-        found = self._asked(lambda: self.seen.nearest(own))
-        return found._replace(hits=[hit._replace(key=self._shared(hit.key)) for hit in found.hits])
+        include_keys = frozenset(self.among(query.include_keys) or ())
+        local = query._replace(
+            allowed_keys=self.among(query.allowed_keys), include_keys=include_keys
+        )
+        answer = self._call(lambda: self.seen.nearest(local))
+        return answer._replace(
+            hits=[hit._replace(key=self._federated_key(hit.key)) for hit in answer.hits]
+        )
 
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories for a query."""
-        own = self.placed(places)
-        found = self._asked(lambda: self.seen.sentence_features(asked, own))
-        return {self._shared(key): value for key, value in found.items()}
+        local = self.placed(places)
+        features = self._call(lambda: self.seen.sentence_features(asked, local))
+        return {self._federated_key(key): value for key, value in features.items()}
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities of memories, by one passage each."""
-        return self._asked(lambda: self.seen.similarity_matrix(self.placed(passages)))
+        return self._call(lambda: self.seen.similarity_matrix(self.placed(passages)))
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places."""
-        return self._asked(lambda: self.seen.passages(self._own(key), places))
+        return self._call(lambda: self.seen.passages(self._local_key(key), places))
 
     def with_vectors(self) -> VaultView:
         """Return the same view with vector search enabled."""
@@ -144,11 +148,11 @@ class VaultView:
             except MemvaultError as error:  # the other vaults can still answer
                 raise LostIndex(error) from error
 
-        return self._with(self._asked(complete))
+        return self._with(self._call(complete))
 
     def at(self, moment: datetime) -> VaultView:
         """Return the view of the vault as of a moment."""
-        return self._with(self._asked(lambda: self.index.at(self.seen, moment)))
+        return self._with(self._call(lambda: self.index.at(self.seen, moment)))
 
     def discard(self) -> None:
         """Rebuild at the next refresh what the view could not read."""
@@ -164,28 +168,36 @@ class VaultView:
 
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
-        found = self._asked(lambda: self.seen.record(self._own(key)))
-        return None if found is None else self._told(found)
+        record = self._call(lambda: self.seen.record(self._local_key(key)))
+        return None if record is None else self._with_federated_key(record)
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
-        return iter(self._asked(lambda: [self._told(record) for record in self.seen.records()]))
+        return iter(
+            self._call(lambda: [self._with_federated_key(record) for record in self.seen.records()])
+        )
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories that a name may refer to."""
-        return [self._told(entry) for entry in self._asked(lambda: self.seen.find_by_name(name))]
+        return [
+            self._with_federated_key(entry)
+            for entry in self._call(lambda: self.seen.find_by_name(name))
+        ]
 
     def is_earlier(self, key: int) -> bool:
         """Return whether the view shows an earlier text of a memory, which has changed since."""
-        return self.seen.is_earlier(self._own(key))
+        return self.seen.is_earlier(self._local_key(key))
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return the memories that supersede one of the names, or anything if None."""
-        return [self._told(entry) for entry in self._asked(lambda: self.seen.superseding(names))]
+        return [
+            self._with_federated_key(entry)
+            for entry in self._call(lambda: self.seen.superseding(names))
+        ]
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; errors as for ``View.text``."""
-        return self._asked(lambda: self.seen.text(self._own(key)))
+        return self._call(lambda: self.seen.text(self._local_key(key)))
 
 
 class VaultMember(NamedTuple):
@@ -247,22 +259,22 @@ class FederatedView:
                 for hit in hits
             ]
         hits.sort(key=lambda hit: (-hit.similarity, -hit.static_cosine))
-        kept = [
+        selected = [
             hit
             for place, hit in enumerate(hits)
             if place < query.limit or hit.key in query.include_keys
         ]
         waiting = sum(answer.waiting for answer in answers)
-        return VectorAnswer(kept, waiting, any(answer.has_vectors for answer in answers), share)
+        return VectorAnswer(selected, waiting, any(answer.has_vectors for answer in answers), share)
 
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories for a query."""
-        found: dict[int, SentenceFeatures] = {}
+        features: dict[int, SentenceFeatures] = {}
         for part in self.parts:
-            found |= part.sentence_features(asked, places)
-        return found
+            features |= part.sentence_features(asked, places)
+        return features
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities; memories of different vaults count as unrelated."""
@@ -273,8 +285,8 @@ class FederatedView:
             values = part.similarity_matrix(passages) if rows else []
             if len(values) < len(rows):
                 return []
-            for row, own in zip(rows, values, strict=True):
-                for column, value in zip(rows, own, strict=True):
+            for row, row_values in zip(rows, values, strict=True):
+                for column, value in zip(rows, row_values, strict=True):
                     table[row][column] = value
         return table
 
@@ -321,13 +333,13 @@ class FederatedIndex:
 
     @cached_property
     def _indexes(self) -> list[tuple[str, Index]]:
-        found = []
+        indexes = []
         for member in self._members:
             try:
-                found.append((member.name, member.opened()))
+                indexes.append((member.name, member.opened()))
             except MemvaultError as error:
                 self._failed[member.name] = error
-        return found
+        return indexes
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> FederatedView:
         """Refresh the index of each vault.
@@ -335,31 +347,31 @@ class FederatedIndex:
         Raises:
             MemvaultError: no vault can be read; the error is that of the first.
         """
-        seen: list[tuple[str, Index, View]] = []
+        views: list[tuple[str, Index, View]] = []
         for name, index in self._indexes:
             try:
-                seen.append((name, index, _looked(index, vectors, patience)))
+                views.append((name, index, _refresh(index, vectors, patience)))
             except MemvaultError as error:
                 self._failed[name] = error
             else:
                 self._failed.pop(name, None)
-        if not seen and self._failed:
+        if not views and self._failed:
             raise next(iter(self._failed.values()))
-        self._open = [VaultView(*one, place, len(seen)) for place, one in enumerate(seen)]
+        self._open = [VaultView(*one, place, len(views)) for place, one in enumerate(views)]
         return FederatedView(self._open)
 
     def at(self, view: View, moment: datetime) -> FederatedView:
         """Return a view of the vaults as of a moment; errors as for ``refresh``."""
         assert isinstance(view, FederatedView)
-        seen: list[VaultView] = []
+        views: list[VaultView] = []
         for part in view.parts:
             try:
-                seen.append(part.at(moment))
+                views.append(part.at(moment))
             except MemvaultError as error:
                 self._failed[part.name] = error
-        if not seen and self._failed:
+        if not views and self._failed:
             raise next(iter(self._failed.values()))
-        self._open = [part.numbered(place, len(seen)) for place, part in enumerate(seen)]
+        self._open = [part.numbered(place, len(views)) for place, part in enumerate(views)]
         return FederatedView(self._open)
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -384,7 +396,7 @@ class FederatedIndex:
         ]
 
 
-def _looked(index: Index, vectors: bool, patience: WaitPolicy) -> View:
+def _refresh(index: Index, vectors: bool, patience: WaitPolicy) -> View:
     """Refresh an index, and retry once if it turns out to be corrupted or was replaced.
 
     Raises:

@@ -56,18 +56,18 @@ def prepare_folder(root: Path) -> IndexFolder:
     note = ""
     for base in _bases():
         try:
-            return IndexFolder(_ready(base, Path(os.path.realpath(root))), note)
+            return IndexFolder(_create_folder(base, Path(os.path.realpath(root))), note)
         except NotPrivate as error:
             note = note or f"the index is not kept in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
-            said = error.message if isinstance(error, StorageError) else error.strerror
+            reason = error.message if isinstance(error, StorageError) else error.strerror
             if os.environ.get("MEMVAULT_CACHE"):  # else it may be a sandbox: no note
-                note = note or f"the index is not kept in MEMVAULT_CACHE: {said}"
-    nowhere = (
+                note = note or f"the index is not kept in MEMVAULT_CACHE: {reason}"
+    in_memory = (
         "the index can be kept nowhere, so each call makes one in memory; "
         "set MEMVAULT_CACHE to a folder that can be written"
     )
-    return IndexFolder(None, f"{note}; {nowhere}" if note else nowhere)
+    return IndexFolder(None, f"{note}; {in_memory}" if note else in_memory)
 
 
 def find_folder(root: Path) -> Path | None:
@@ -91,18 +91,18 @@ def forget_older(root: Path) -> None:
 
 def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     """Delete the indexes of missing vaults not used for ``days`` days, and return their folders."""
-    gone = []
+    deleted = []
     for folder in indexes.iterdir():
         with contextlib.suppress(OSError, MemvaultError):  # for example, not an index
             root = os.fsdecode(read(folder / _VAULT, SETTING))
-            old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
-            named = folder.name == folder_name(Path(root))
-            vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
-            if old and named and not vault:
+            is_old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
+            is_named = folder.name == folder_name(Path(root))
+            has_vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
+            if is_old and is_named and not has_vault:
                 with FileLock(folder / _LOCK, 0.0):
                     shutil.rmtree(folder)
-                gone.append(folder)
-    return gone
+                deleted.append(folder)
+    return deleted
 
 
 def folder_name(root: Path) -> str:
@@ -125,7 +125,7 @@ def _bases() -> Iterator[Path]:
             yield temporary / f"memvault-{user}"
 
 
-def _ready(base: Path, root: Path) -> Path:
+def _create_folder(base: Path, root: Path) -> Path:
     """Return the folder of a vault's index, and create it if it is missing.
 
     Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 
-_MOST_WANTED = 64
+_MAX_SUBWORDS = 64
 """The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
 
 
@@ -55,39 +55,41 @@ def soft_matches(
     for place, blocks in enumerate(memories):
         for block in blocks:
             if block.subwords is not None:
-                counts, held = block.subwords
+                counts, ids = block.subwords
                 sizes.append(np.frombuffer(counts, np.uint16))
-                tokens.append(np.frombuffer(held, np.uint16))
+                tokens.append(np.frombuffer(ids, np.uint16))
                 owners += [place] * len(counts)
                 heads += [True, *[False] * (len(counts) - 1)]
-    every = np.concatenate(tokens)
-    if every.max(initial=0) >= table.vocabulary:
+    subwords = np.concatenate(tokens)
+    if subwords.max(initial=0) >= table.vocabulary:
         raise IndexCorrupted("a token that the table does not have")
-    wanted, weights = table.query_subwords(text)
-    if frequency is not None and len(wanted):
-        rest = frequency.memories - np.minimum(frequency.holding[wanted], frequency.memories)
-        weights = weights * np.log1p((rest + 0.5) / (frequency.memories - rest + 0.5))
-    most = np.sort(np.argsort(-weights)[:_MOST_WANTED])
-    wanted, weights = wanted[most], weights[most]
-    whole = float(weights.sum())
-    known = set(owners)
-    if not whole or not known:
-        return [(0.0, 0.0) if place in known else (None, None) for place in range(len(memories))]
+    query_ids, weights = table.query_subwords(text)
+    if frequency is not None and len(query_ids):
+        lacking = frequency.memories - np.minimum(frequency.holding[query_ids], frequency.memories)
+        weights = weights * np.log1p((lacking + 0.5) / (frequency.memories - lacking + 0.5))
+    heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
+    query_ids, weights = query_ids[heaviest], weights[heaviest]
+    total = float(weights.sum())
+    with_subwords = set(owners)
+    if not total or not with_subwords:
+        return [
+            (0.0, 0.0) if place in with_subwords else (None, None) for place in range(len(memories))
+        ]
     lengths = np.concatenate(sizes).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    best = np.maximum.reduceat(table.subword_similarities(wanted, every), starts, axis=1)
-    own = np.array(owners)
-    in_head = _greatest(best * np.array(heads), own, len(memories))
-    each = weights @ np.maximum(best, in_head[:, own]) / whole
-    words = _greatest(each, own, len(memories)).tolist()
-    titles = (weights @ in_head / whole).tolist()
+    best = np.maximum.reduceat(table.subword_similarities(query_ids, subwords), starts, axis=1)
+    owner_ids = np.array(owners)
+    in_head = _max_per_memory(best * np.array(heads), owner_ids, len(memories))
+    scores = weights @ np.maximum(best, in_head[:, owner_ids]) / total
+    best_scores = _max_per_memory(scores, owner_ids, len(memories)).tolist()
+    title_scores = (weights @ in_head / total).tolist()
     return [
-        (words[place], titles[place]) if place in known else (None, None)
+        (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
         for place in range(len(memories))
     ]
 
 
-def _greatest(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
+def _max_per_memory(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
     """Return the maximum of each memory's stretches, along the last axis."""
     import numpy as np
 
@@ -131,46 +133,49 @@ def compute(
         if any(letter.isdigit() for letter in stems[0])
     )
     terms = _Terms(words, weights, pairs, numbers)
-    near: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
+    soft: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
     if table is not None:
-        near = soft_matches(asked.text, memories, table, frequency)
-    return [_measured(terms, *entry) for entry in zip(memories, near, strict=True)]
+        soft = soft_matches(asked.text, memories, table, frequency)
+    return [_features_of(terms, *entry) for entry in zip(memories, soft, strict=True)]
 
 
-def _measured(
-    terms: _Terms, blocks: Sequence[EncodedBlock], near: tuple[float | None, float | None]
+def _features_of(
+    terms: _Terms, blocks: Sequence[EncodedBlock], soft: tuple[float | None, float | None]
 ) -> SentenceFeatures:
     """Compute the features of one memory's blocks for the query's terms."""
     words, weights = terms.words, terms.weights
     head: set[int] = set()
-    every: set[int] = set()
+    matched: set[int] = set()
     neighbours: set[int] = set()
     stretches: list[set[int]] = []
     for block in blocks:
         for place, codes in enumerate(_stretches(block)):
-            held = {words[value] for value in codes if value in words}
-            if not held:
+            matched_here = {words[value] for value in codes if value in words}
+            if not matched_here:
                 continue
-            every |= held
+            matched |= matched_here
             if place == 0:
-                head |= held
+                head |= matched_here
             else:
-                stretches.append(held)
-            if len(held) > 1:
+                stretches.append(matched_here)
+            if len(matched_here) > 1:
                 neighbours |= _neighbours(words, codes)
-    whole = sum(weights) or 1.0
+    total = sum(weights) or 1.0
     best = max(
-        (_weight(head | held, weights) for held in stretches), default=_weight(head, weights)
+        (_weight(head | matched_here, weights) for matched_here in stretches),
+        default=_weight(head, weights),
     )
-    order = _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    adjacency = (
+        _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    )
     return SentenceFeatures(
-        _weight(every, weights) / whole,
-        best / whole,
-        order,
-        _weight(head, weights) / whole,
-        *near,
+        _weight(matched, weights) / total,
+        best / total,
+        adjacency,
+        _weight(head, weights) / total,
+        *soft,
         frozenset(value for block in blocks for value in block.codes),
-        len(every & terms.numbers) / len(terms.numbers) if terms.numbers else None,
+        len(matched & terms.numbers) / len(terms.numbers) if terms.numbers else None,
     )
 
 

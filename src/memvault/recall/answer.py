@@ -74,13 +74,13 @@ class Validity(NamedTuple):
 
     def marks(self) -> dict[str, Any]:
         """Return the keys that a result shows for this validity, without empty ones."""
-        said = {
+        values = {
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
             "expired": self.expired_on,
             "notYet": self.starts_on,
             "newer": "" if self.replaced_by else self.newer,
         }
-        return {key: value for key, value in said.items() if value}
+        return {key: value for key, value in values.items() if value}
 
 
 CURRENT = Validity()
@@ -136,8 +136,8 @@ class RecallAnswer(NamedTuple):
     def best(self) -> Strength | Literal["none"]:
         """The strength of the strongest result."""
         order: tuple[Strength, ...] = ("strong", "fair", "weak")
-        held = {entry.strength for entry in self.found}
-        return next((strength for strength in order if strength in held), "none")
+        strengths = {entry.strength for entry in self.found}
+        return next((strength for strength in order if strength in strengths), "none")
 
 
 def memory_reference(memory: Memory | MemoryRecord) -> dict[str, Any]:

@@ -54,9 +54,9 @@ def narrow(text: str, words: str, span: DateRange) -> DateRange:
     for part, first, last in _PARTS:
         if _pattern(part).search(before) or _pattern(part).search(inside):
             if _is_month(span):
-                return _days(span, first, last)
+                return _part_of_month(span, first, last)
             if _is_year(span):
-                return _months(span, first, last)
+                return _part_of_year(span, first, last)
     return span
 
 
@@ -74,7 +74,7 @@ def _is_year(span: DateRange) -> bool:
     return span == DateRange(date(span.first.year, 1, 1), date(span.first.year, 12, 31))
 
 
-def _days(month: DateRange, first: int, last: int) -> DateRange:
+def _part_of_month(month: DateRange, first: int, last: int) -> DateRange:
     if first < 0:
         return DateRange(month.last + timedelta(days=first + 1), month.last)
     return DateRange(
@@ -82,7 +82,7 @@ def _days(month: DateRange, first: int, last: int) -> DateRange:
     )
 
 
-def _months(year: DateRange, first: int, last: int) -> DateRange:
+def _part_of_year(year: DateRange, first: int, last: int) -> DateRange:
     """Return a part of a year: two weeks at either end, or some of its months."""
     if last == 7:
         return DateRange(year.first, year.first + timedelta(days=13))
@@ -95,17 +95,20 @@ def _months(year: DateRange, first: int, last: int) -> DateRange:
 
 def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
     """Return the days of a memory: the declared ones, its creation and its last change."""
-    return [*declared_dates(entry), *(_day(text) for text in (entry.created, entry.modified))]
+    return [
+        *declared_dates(entry),
+        *(_single_day(text) for text in (entry.created, entry.modified)),
+    ]
 
 
 def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
     """Return the days in a memory's file name and in the ``date`` of its header."""
-    said = entry.metadata.get("date")
-    found = [
+    value = entry.metadata.get("date")
+    spans = [
         dates_in_path(entry.path),
-        parse_date_range(str(said).strip()[:10]) if isinstance(said, str | int) else None,
+        parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None,
     ]
-    return [days for days in found if days is not None]
+    return [days for days in spans if days is not None]
 
 
 def effective_date(entry: MemoryRecord | Memory) -> str:
@@ -117,8 +120,8 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
     days = declared_dates(entry)
     if days:
         return max(span.last for span in days).isoformat()
-    is_told = entry.metadata.get("modified") or entry.metadata.get("created")
-    return entry.modified if is_told else entry.modified[:10]
+    is_declared = entry.metadata.get("modified") or entry.metadata.get("created")
+    return entry.modified if is_declared else entry.modified[:10]
 
 
 def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:
@@ -157,7 +160,7 @@ def span_proximity(found: DateRange, other: DateRange) -> float:
     return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
 
 
-def _day(text: str) -> DateRange:
+def _single_day(text: str) -> DateRange:
     try:
         day = date.fromisoformat(text[:10])
     except ValueError:
@@ -165,7 +168,7 @@ def _day(text: str) -> DateRange:
     return DateRange(day, day)
 
 
-_EVENTS = frozenset(
+_GENERIC_STEMS = frozenset(
     "happen did do done go went wrong busi note on up about around work turn".split()
 )
 """Stems of words that restrict a question to no subject."""
@@ -208,18 +211,18 @@ _RELATIVE = (
 _HINT = re.compile("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
 """A pattern that every text with a date matches; compiling the full patterns takes milliseconds."""
 _VERBS = ("may", "march")
-_LED = re.compile(
+_MONTH_PREPOSITION = re.compile(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
     r"(?:\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?)?$",
     re.IGNORECASE | re.ASCII,
 )
 _FROM = re.compile(r"\b(?:between|from)\b", re.IGNORECASE)
 _TO = re.compile(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
-_BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
+_UNTIL = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
-_FOUR = re.compile(r"\b\d{4}\b", re.ASCII)
+_YEAR_NUMBER = re.compile(r"\b\d{4}\b", re.ASCII)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
-_LEADING = frozenset("in on the of".split())
+_PREPOSITIONS = frozenset("in on the of".split())
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -239,19 +242,19 @@ def find_date(text: str, today: date) -> DateMention | None:
         return None
     between = [line for line in text.split("\n") if _is_between(line)]
     if between:
-        return _between(between[0], today)
+        return _span_between(between[0], today)
     *absolute, relative = _patterns()
     for pattern in absolute:
         for match in pattern.finditer(text):
-            days = None if _is_verb(match) else _absolute(match.groupdict(), today)
+            days = None if _is_verb(match) else _absolute_span(match.groupdict(), today)
             if days:
-                return _bounded(days, match, today)
+                return _apply_preposition(days, match, today)
         text = pattern.sub(" | ", text)  # so that "31st of June" is not read as June
     found = relative.search(text)
     if found is None:
         return None
     try:
-        return _bounded(_relative(found.groupdict(), today), found, today)
+        return _apply_preposition(_relative_span(found.groupdict(), today), found, today)
     except (OverflowError, ValueError):  # outside the range of ``date``
         return None
 
@@ -266,7 +269,7 @@ def _narrowed(text: str, words: str, span: DateRange) -> DateRange:
     return narrow(text, words, span)
 
 
-def _between(line: str, today: date) -> DateMention | None:
+def _span_between(line: str, today: date) -> DateMention | None:
     """Return the days from the first date of a line to its last one."""
     start = _FROM.search(line)
     middle = _TO.search(line, start.end()) if start is not None else None
@@ -277,19 +280,19 @@ def _between(line: str, today: date) -> DateMention | None:
     last = find_date(line[middle.end() :], today)
     if last is None:
         return None
-    told = line[start.end() : middle.start()]
-    year = "" if _FOUR.search(told) else f" {last.span.first.year}"
-    first = find_date(f"on {told.strip()}{year}", today)
+    first_text = line[start.end() : middle.start()]
+    year = "" if _YEAR_NUMBER.search(first_text) else f" {last.span.first.year}"
+    first = find_date(f"on {first_text.strip()}{year}", today)
     if first is None or first.span.first > last.span.last:
         return None
     words = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
     return DateMention(DateRange(first.span.first, last.span.last), words.strip())
 
 
-def _bounded(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
+def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
     """Apply the word before a date: "until" and "before" discard it, "since" extends it."""
     before = match.string[: match.start()]
-    if _BOUND.search(before):
+    if _UNTIL.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
     days = _narrowed(match.string, match[0], days)
@@ -315,11 +318,12 @@ def _is_verb(match: re.Match[str]) -> bool:
     if (month.lower() if first else month) not in _VERBS or parts.get("year"):
         return False
     return not (
-        _LED.search(match.string[: match.start("month")]) or _END.match(match.string, match.end())
+        _MONTH_PREPOSITION.search(match.string[: match.start("month")])
+        or _END.match(match.string, match.end())
     )
 
 
-def _absolute(parts: dict[str, str | None], today: date) -> DateRange | None:
+def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | None:
     numbers = {name: int(part) for name, part in parts.items() if part and part.isdigit()}
     name, day = parts.get("month"), numbers.get("day")
     month = numbers.get("number", _MONTHS_SHORT.index(name[:3].lower()) + 1 if name else None)
@@ -361,7 +365,7 @@ def _month_end(year: int, month: int) -> date:
     return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
 
 
-def _relative(parts: dict[str, str | None], today: date) -> DateRange:
+def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
     if parts["named"]:
         words = " ".join(parts["named"].lower().split())
         if words == "last weekend":
@@ -381,10 +385,10 @@ def _relative(parts: dict[str, str | None], today: date) -> DateRange:
     unit, which = str(parts["unit"]).lower(), str(parts["which"]).lower()
     if parts["count"] or which == "past":
         return DateRange(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
-    return _calendar(unit, which == "this", today)
+    return _calendar_span(unit, which == "this", today)
 
 
-def _calendar(unit: str, this: bool, today: date) -> DateRange:
+def _calendar_span(unit: str, this: bool, today: date) -> DateRange:
     """Return the current (``this``) or the previous calendar week, month or year."""
     if unit == "day":
         return DateRange(today - timedelta(days=not this), today)
@@ -426,22 +430,22 @@ def date_constraint(
     """
     if not ranking.date:
         return None
-    found = find_date(text, now.date()) or _elsewhere(text, now.date())
-    if found is None:
+    mention = find_date(text, now.date()) or _find_foreign(text, now.date())
+    if mention is None:
         return None
-    rest = text.replace(found.words, " ")
-    telling = set(analyser.content_stems(rest)) - _EVENTS
-    naming = len(analyser.sequence(found.words))
-    share = naming / (naming + len(telling))
-    mostly = share >= 0.5
+    rest = text.replace(mention.words, " ")
+    other_stems = set(analyser.content_stems(rest)) - _GENERIC_STEMS
+    date_word_count = len(analyser.sequence(mention.words))
+    share = date_word_count / (date_word_count + len(other_stems))
+    dominates = share >= 0.5
     # Divided by the default weight, dates count as much as their share of the query's words.
-    stress = share / RankingSettings().date if mostly else 1.0
-    return DateConstraint(found.span, stress, mostly)
+    weight = share / RankingSettings().date if dominates else 1.0
+    return DateConstraint(mention.span, weight, dominates)
 
 
-def _elsewhere(text: str, today: date) -> DateMention | None:
-    found = foreign_dates.find_foreign_date(text, today)
-    return DateMention(_narrowed(text, found[1], found[0]), found[1]) if found else None
+def _find_foreign(text: str, today: date) -> DateMention | None:
+    mention = foreign_dates.find_foreign_date(text, today)
+    return DateMention(_narrowed(text, mention[1], mention[0]), mention[1]) if mention else None
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:
@@ -449,18 +453,21 @@ def parse_moment(text: str, end: bool) -> datetime | None:
 
     For a day, a week or a longer span it is the first moment, or with ``end`` the last.
     """
-    told = text.strip()
-    days = parse_date_range(told) or _phrase(told, clock.now().date())
+    phrase = text.strip()
+    days = parse_date_range(phrase) or _parse_date_phrase(phrase, clock.now().date())
     if days is None:
-        return clock.parse_age(told)
+        return clock.parse_age(phrase)
     return datetime.combine(days.last if end else days.first, time.max if end else time.min, UTC)
 
 
-def _phrase(text: str, today: date) -> DateRange | None:
+def _parse_date_phrase(text: str, today: date) -> DateRange | None:
     """Return the days that a text means if it consists of nothing but a date in words."""
     if clock.parse_age(text) is not None:
         return None
-    found = None if text.lower().endswith("ago") else find_date(text, today)  # they are vague
-    if found is not None and set(text.replace(found.words, " ").lower().split()) <= _LEADING:
-        return found.span
+    mention = None if text.lower().endswith("ago") else find_date(text, today)  # they are vague
+    if (
+        mention is not None
+        and set(text.replace(mention.words, " ").lower().split()) <= _PREPOSITIONS
+    ):
+        return mention.span
     return foreign_dates.parse_phrase(text, today)

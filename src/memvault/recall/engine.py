@@ -59,7 +59,7 @@ class Reader:
             StaleView: the file has changed since the refresh, and another attempt is left.
         """
         if key not in self._read:
-            self._read[key] = self._fitting(key)
+            self._read[key] = self._read_matching(key)
         return self._read[key]
 
     def analyser(self, key: int) -> Analyser:
@@ -72,7 +72,7 @@ class Reader:
         read = ((key, self.read(key)) for key in keys)
         return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
 
-    def _fitting(self, key: int) -> Memory | None:
+    def _read_matching(self, key: int) -> Memory | None:
         try:
             memory = self.view.text(key)
         except StaleView:
@@ -86,10 +86,10 @@ class Reader:
 
 Result = TypeVar("Result")
 
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
-_COMPARED_BY_AGE = 10
+_CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
 
 
@@ -105,9 +105,9 @@ class RecallEngine:
         self._store = store
         self._index = index
         self._patience = patience
-        self._seen: View | None = None
-        self._missed = False
-        self._unjudged = ""
+        self._view: View | None = None
+        self._has_rescanned = False
+        self._validity_note = ""
 
     def search(self, request: RecallRequest) -> RecallAnswer:
         """Find memories.
@@ -116,13 +116,13 @@ class RecallEngine:
             EmbedderError: the mode is vector and there are no vectors, or reranking was requested
                 and the cross-encoder cannot be loaded.
         """
-        answered = self._hybrid if request.mode == "hybrid" else self._single
-        return self._retry_stale(lambda last: answered(request, last))
+        answer_mode = self._hybrid if request.mode == "hybrid" else self._single
+        return self._retry_stale(lambda last: answer_mode(request, last))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
         test = filters.predicate()
-        records = self._retry_stale(lambda _: list(self._look(False).records()))
+        records = self._retry_stale(lambda _: list(self._current_view(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
@@ -136,17 +136,19 @@ class RecallEngine:
             return []
         now = clock.now()
 
-        def judged(_: bool) -> list[Validity]:
-            view = self._look(False, PARTIAL_NOW)
-            judge = ValidityChecker(view, now)
+        def check(_: bool) -> list[Validity]:
+            view = self._current_view(False, PARTIAL_NOW)
+            checker = ValidityChecker(view, now)
             if isinstance(entries[0], MemoryRecord) and view.part(entries[0].key).name:
-                return [judge.at(entry.key) for entry in entries if isinstance(entry, MemoryRecord)]
-            return judge.standings(entries)
+                return [
+                    checker.at(entry.key) for entry in entries if isinstance(entry, MemoryRecord)
+                ]
+            return checker.standings(entries)
 
         try:
-            return self._retry_stale(judged)
+            return self._retry_stale(check)
         except TimedOut as error:
-            self._unjudged = f"what was replaced or has ended is not marked: {error.message}"
+            self._validity_note = f"what was replaced or has ended is not marked: {error.message}"
             return [CURRENT for _ in entries]
 
     def origin(self, record: MemoryRecord) -> tuple[str, str]:
@@ -154,17 +156,17 @@ class RecallEngine:
 
         The vault's name is empty unless several vaults are searched.
         """
-        part = self._retry_stale(lambda _: self._look(False).part(record.key))
+        part = self._retry_stale(lambda _: self._current_view(False).part(record.key))
         return part.name, part.sent
 
     @property
     def sent(self) -> str:
         """When another machine sent the vault's content; empty if the files are on this machine."""
-        return self._look(False).sent
+        return self._current_view(False).sent
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed, most frequent first."""
-        return self._retry_stale(lambda _: self._look(False).languages())
+        return self._retry_stale(lambda _: self._current_view(False).languages())
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory with a given memId, path or title. A path needs no index.
@@ -178,7 +180,7 @@ class RecallEngine:
         return (
             memory
             if memory is not None
-            else self._retry_stale(lambda last: self._named(name, last))
+            else self._retry_stale(lambda last: self._read_named(name, last))
         )
 
     def try_resolve(self, name: str) -> Memory | None:
@@ -186,8 +188,8 @@ class RecallEngine:
         try:
             memory = self.resolve(name)
         except Ambiguous:
-            found = self._retry_stale(lambda _: self._records_named(name))
-            if any(resolve.is_name_of(name, record) for record in found):
+            records = self._retry_stale(lambda _: self._records_named(name))
+            if any(resolve.is_name_of(name, record) for record in records):
                 raise
             return None
         except NotFound:
@@ -196,26 +198,26 @@ class RecallEngine:
 
     def invalidate(self) -> None:
         """Discard the view, so that changes made before a lock was acquired become visible."""
-        self._seen = None
+        self._view = None
 
     def notes(self) -> list[str]:
         """Return what the last refresh left out of the view, and whether validity is unknown."""
-        missing = self._seen.missing if self._seen is not None else 0
-        left = f"{missing} memories are not indexed yet; another process is indexing them"
-        return [left] * bool(missing) + [self._unjudged] * bool(self._unjudged)
+        missing = self._view.missing if self._view is not None else 0
+        note = f"{missing} memories are not indexed yet; another process is indexing them"
+        return [note] * bool(missing) + [self._validity_note] * bool(self._validity_note)
 
-    def _look(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
-        wanted = patience or self._patience
-        if self._seen is None or (self._seen.missing and not wanted.allow_partial):
+    def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
+        policy = patience or self._patience
+        if self._view is None or (self._view.missing and not policy.allow_partial):
             self._store.complete_interrupted_move()
-            self._seen = self._index.refresh(vectors, wanted)
+            self._view = self._index.refresh(vectors, policy)
         elif vectors:
-            self._seen = self._seen.with_vectors()
-        return self._seen
+            self._view = self._view.with_vectors()
+        return self._view
 
-    def _asked_of(self, request: RecallRequest) -> View:
+    def _view_for(self, request: RecallRequest) -> View:
         """Return the view to search for a request: the current one, or that of a moment."""
-        view = self._look(request.uses_vectors, request.patience)
+        view = self._current_view(request.uses_vectors, request.patience)
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
     def _retry_stale(self, action: Callable[[bool], Result]) -> Result:
@@ -223,12 +225,12 @@ class RecallEngine:
 
         ``action`` receives whether this is the last attempt.
         """
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 return action(left == 0)
             except (StaleView, IndexCorrupted) as error:
                 if isinstance(error, IndexCorrupted):
-                    self._index.discard(error, self._seen)
+                    self._index.discard(error, self._view)
                 self.invalidate()
                 if left == 0:
                     if isinstance(error, LostIndex):
@@ -237,46 +239,48 @@ class RecallEngine:
         raise AssertionError("the last attempt returns or raises")
 
     def _records_named(self, name: str) -> list[MemoryRecord]:
-        wanted = resolve.cleaned(name)
-        view = self._look(False, BEST_EFFORT)
-        found = resolve.match_name(name, view.find_by_name(wanted))
-        whole = [record.mem_id for record in found] == [wanted]
-        if view.missing and not (whole and self._patience.allow_partial):
-            found = resolve.match_name(name, self._look(False, COMPLETE).find_by_name(wanted))
-        return found
+        cleaned = resolve.cleaned(name)
+        view = self._current_view(False, BEST_EFFORT)
+        records = resolve.match_name(name, view.find_by_name(cleaned))
+        is_full_id = [record.mem_id for record in records] == [cleaned]
+        if view.missing and not (is_full_id and self._patience.allow_partial):
+            records = resolve.match_name(
+                name, self._current_view(False, COMPLETE).find_by_name(cleaned)
+            )
+        return records
 
-    def _named(self, name: str, last: bool) -> Memory:
-        found = self._records_named(name)
-        if not found:
-            if not self._missed and not last and resolve.is_made_id(resolve.cleaned(name)):
-                self._missed = True  # a scan may miss a file that is moved at the same time
+    def _read_named(self, name: str, last: bool) -> Memory:
+        records = self._records_named(name)
+        if not records:
+            if not self._has_rescanned and not last and resolve.is_made_id(resolve.cleaned(name)):
+                self._has_rescanned = True  # a scan may miss a file that is moved at the same time
                 raise StaleView
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
-        if len(found) > 1:
-            shared = len({record.mem_id for record in found}) == 1
+        if len(records) > 1:
+            shared = len({record.mem_id for record in records}) == 1
             raise Ambiguous(
-                f"{name!r} names {len(found)} memories" + " of the same memId" * shared,
+                f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
                 "use one of their paths" if shared else "use one of their memIds or paths",
-                {"candidates": [memory_reference(record) for record in found[:20]]},
+                {"candidates": [memory_reference(record) for record in records[:20]]},
             )
         try:
-            memory = self._store.read(found[0].path)
+            memory = self._store.read(records[0].path)
         except NotFound as error:
             if last:
                 raise
             raise StaleView from error
-        if memory.etag != found[0].etag and not last:  # another memory may have this path now
+        if memory.etag != records[0].etag and not last:  # another memory may have this path now
             raise StaleView
         return memory
 
     def _single(self, request: RecallRequest, last: bool) -> RecallAnswer:
         """Answer by a single signal, in the order in which it was retrieved."""
-        view = self._asked_of(request)
+        view = self._view_for(request)
         query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
         compared = Compared(view, query, retrieved, None)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
-        return self._presented(request, compared, scored, {}, Reader(view, query, last))
+        return self._present(request, compared, scored, {}, Reader(view, query, last))
 
     def _hybrid(self, request: RecallRequest, last: bool) -> RecallAnswer:
         """Answer by keywords and vectors, ranked with the features of the best candidates."""
@@ -287,35 +291,35 @@ class RecallEngine:
         if not request.diverse:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
-        view = self._asked_of(request)
-        asked = query_analyser(view.languages())
-        days = date_constraint(text, asked.analyser_for(text), weights, now)
-        query = parse(text, asked)
+        view = self._view_for(request)
+        analysers = query_analyser(view.languages())
+        days = date_constraint(text, analysers.analyser_for(text), weights, now)
+        query = parse(text, analysers)
         retrieved = retrieve(view, query, request, days.span if days and days.dominates else None)
         compared = Compared(view, query, retrieved, days)
         reader = Reader(view, query, last)
-        few = retrieved  # the best results do not depend on the limit
+        top = retrieved  # the best results do not depend on the limit
         if request.limit > CANDIDATES:
-            few = retrieved.candidates(bool(query.phrases))
-        pool = few.pool()
+            top = retrieved.candidates(bool(query.phrases))
+        pool = top.pool()
         if query.phrases:
-            pool = list(reader.first((key for key, _ in few.fused), len(pool)))
+            pool = list(reader.first((key for key, _ in top.fused), len(pool)))
         candidates = compared.candidates([*pool, *retrieved.dated])
         ranked = ranking.rank(candidates, compared.fit, weights, now, days)
         newer: Mapping[int, int] = {}
         if request.diverse and not days:
             first = {
                 entry.candidate.key: retrieved.passages.get(entry.candidate.key, 0)
-                for entry in ranked[:_COMPARED_BY_AGE]
+                for entry in ranked[:_CHECKED_FOR_NEWER]
             }
             ranked, newer = ranking.prefer_newer(ranked, view.similarity_matrix(first))
         scored = ranking.append_unscored(ranked, retrieved.fused, frozenset(pool))
         if days and days.dominates:
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
-        return self._presented(request, compared, scored, newer, reader)
+        return self._present(request, compared, scored, newer, reader)
 
-    def _presented(
+    def _present(
         self,
         request: RecallRequest,
         compared: Compared,
@@ -325,54 +329,58 @@ class RecallEngine:
     ) -> RecallAnswer:
         """Read as many of the best memories as requested, and cut a snippet from each."""
         if request.rerank:
-            scored = self._reranked(request, compared, scored, reader)
+            scored = self._rerank(request, compared, scored, reader)
         compared.order(scored, newer)
-        found: list[RecallResult] = []
-        judge = ValidityChecker(compared.view, request.as_of or clock.now())
+        results: list[RecallResult] = []
+        checker = ValidityChecker(compared.view, request.as_of or clock.now())
         order = (
-            judge.reorder(
+            checker.reorder(
                 scored,
                 request.filters.predicate(),
                 request.only_current,
                 lambda key: compared.chance(key) >= FAIR,
             )
             if request.diverse
-            else judge.annotate(scored)
+            else checker.annotate(scored)
         )
-        for placed in order:
-            if len(found) >= request.limit:
+        for validated in order:
+            if len(results) >= request.limit:
                 break
-            chance = compared.chance(placed.scored.key)
-            if placed.stands_for is not None:
+            probability = compared.chance(validated.scored.key)
+            if validated.stands_for is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
-                chance = max(chance, compared.chance(placed.stands_for))
-            if chance < request.threshold or (request.strict and chance < FAIR):
+                probability = max(probability, compared.chance(validated.stands_for))
+            if probability < request.threshold or (request.strict and probability < FAIR):
                 continue
-            memory = reader.read(placed.scored.key)
+            memory = reader.read(validated.scored.key)
             if memory is None:
                 continue
-            shown = self._found(
-                memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
+            result = self._result(
+                memory,
+                validated.scored,
+                compared,
+                probability,
+                reader.analyser(validated.scored.key),
             )
             if request.lines:
                 from memvault.recall.lines import best_sentence
 
                 best = best_sentence(
-                    shown.snippet, compared.query, reader.analyser(placed.scored.key)
+                    result.snippet, compared.query, reader.analyser(validated.scored.key)
                 )
-                shown = shown._replace(line=best)
-            earlier = compared.view.is_earlier(placed.scored.key)
-            standing = placed.standing._replace(newer=compared.newer(placed.scored.key))
-            part = compared.view.part(placed.scored.key)
-            found.append(
-                shown._replace(
+                result = result._replace(line=best)
+            earlier = compared.view.is_earlier(validated.scored.key)
+            standing = validated.standing._replace(newer=compared.newer(validated.scored.key))
+            part = compared.view.part(validated.scored.key)
+            results.append(
+                result._replace(
                     standing=standing, is_earlier=earlier, vault=part.name, sent=part.sent
                 )
             )
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
-        return RecallAnswer(found, notes)
+        return RecallAnswer(results, notes)
 
-    def _reranked(
+    def _rerank(
         self, request: RecallRequest, compared: Compared, scored: list[ScoredMemory], reader: Reader
     ) -> list[ScoredMemory]:
         """Rescore the best memories with a cross-encoder, by title and shown passage."""
@@ -384,37 +392,37 @@ class RecallEngine:
                 memory.body, compared.passages(key), compared.query, reader.analyser(key), near
             )
             texts.append(f"{memory.title}\n{passage.text}")
-        judged = self._index.rerank_scores(compared.query.text, texts)
-        return rerank(scored, dict(zip(best, judged, strict=True)))
+        scores = self._index.rerank_scores(compared.query.text, texts)
+        return rerank(scored, dict(zip(best, scores, strict=True)))
 
-    def _found(
+    def _result(
         self,
         memory: Memory,
         entry: ScoredMemory,
         compared: Compared,
-        chance: float,
+        probability: float,
         analyser: Analyser,
     ) -> RecallResult:
         query, retrieved = compared.query, compared.retrieved
-        near = retrieved.passages.get(entry.key)
-        shown = snippets.make_snippet(
-            memory.body, compared.passages(entry.key), query, analyser, near
+        nearest = retrieved.passages.get(entry.key)
+        snippet = snippets.make_snippet(
+            memory.body, compared.passages(entry.key), query, analyser, nearest
         )
-        closeness = compared.closeness(entry.key)
-        covered = closeness.coverage if closeness is not None else 0.0
+        features = compared.closeness(entry.key)
+        coverage = features.coverage if features is not None else 0.0
         return RecallResult(
             memory,
             entry.score,
-            chance,
+            probability,
             retrieved.similarity(entry.key),
-            covered,
+            coverage,
             snippets.coverage(memory.title, query, analyser),
-            shown.text,
-            shown.heading,
+            snippet.text,
+            snippet.heading,
             {
                 "parts": {name: round(part, 4) for name, part in entry.parts.items()},
                 **retrieved.evidence(entry.key),
-                "coverage": round(covered, 4),
-                "chance": round(chance, 4),
+                "coverage": round(coverage, 4),
+                "chance": round(probability, 4),
             },
         )

@@ -12,11 +12,11 @@ from memvault.model import Passage
 from memvault.recall.query import parse
 from memvault.vault.markdown import headings, lines
 
-_SIDE = 2
+_CONTEXT_LINES = 2
 """Lines shown on each side of a passage, unless they are long."""
 _LONG_LINE = 200
-_MOST = 3
-_MOST_NAMED = 20
+_MAX_PASSAGES = 3
+_MAX_LISTED = 20
 
 
 def section(body: str, wanted: str) -> Passage:
@@ -29,20 +29,20 @@ def section(body: str, wanted: str) -> Passage:
         UsageError: no heading is given.
         NotFound: no section has this heading.
     """
-    names = [_plain(name) for name in wanted.split("/")]
+    names = [_normalize(name) for name in wanted.split("/")]
     if not all(names):
         raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
-    every = list(headings(body))
+    marks = list(headings(body))
     above: list[tuple[int, str]] = []
-    known = []
-    for place, (start, _, level, text) in enumerate(every):
+    paths = []
+    for place, (start, _, level, text) in enumerate(marks):
         above = [*(entry for entry in above if entry[0] < level), (level, text)]
-        path = [_plain(name) for _, name in above]
-        if _plain(text) == _plain(wanted) or _is_below(path, names):
-            after = (begin for begin, _, other, _ in every[place + 1 :] if other <= level)
+        path = [_normalize(name) for _, name in above]
+        if _normalize(text) == _normalize(wanted) or _is_below(path, names):
+            after = (begin for begin, _, other, _ in marks[place + 1 :] if other <= level)
             return Passage(start, next(after, len(body)), "/".join(name for _, name in above))
-        known.append("/".join(name for _, name in above))
-    raise NotFound(f"There is no section {wanted.strip()!r}", _instead(wanted, known))
+        paths.append("/".join(name for _, name in above))
+    raise NotFound(f"There is no section {wanted.strip()!r}", _section_hint(wanted, paths))
 
 
 def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
@@ -56,68 +56,72 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
     query = parse(words, analyser)
     if query.is_empty:
         raise UsageError("There are no words to look for", "name some that stand in the memory")
-    own = analyser.analyser_for(body)
+    body_analyser = analyser.analyser_for(body)
     names = query.term_names()
-    every = split_passages(body)
-    found = []
-    for passage in every:
-        terms = own.terms(body[passage.start : passage.end])
-        held = {names[stem] for stem in names.keys() & terms.stems.keys()}
-        found.append(len(held | (set(query.wholes) & terms.wholes.keys())))
-    most = max(found, default=0)
-    if not most:
+    passages = split_passages(body)
+    counts = []
+    for passage in passages:
+        terms = body_analyser.terms(body[passage.start : passage.end])
+        matched = {names[stem] for stem in names.keys() & terms.stems.keys()}
+        counts.append(len(matched | (set(query.wholes) & terms.wholes.keys())))
+    max_count = max(counts, default=0)
+    if not max_count:
         raise NotFound(
             f"None of these words stands in the memory: {words.strip()!r}",
             "memvault recall finds it by meaning; without around the whole is shown",
         )
-    chosen = [passage for passage, held in zip(every, found, strict=True) if held == most][:_MOST]
-    return _joined([_wider(body, passage) for passage in chosen])
+    chosen = [
+        passage for passage, matched in zip(passages, counts, strict=True) if matched == max_count
+    ][:_MAX_PASSAGES]
+    return _merge([_widen(body, passage) for passage in chosen])
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return " ".join(name.strip().lstrip("#").split()).casefold()
 
 
 def _is_below(path: Sequence[str], names: Sequence[str]) -> bool:
     """Return whether a path ends with the last name and contains the others before it, in order."""
-    passed = iter(path[:-1])
-    return path[-1] == names[-1] and all(name in passed for name in names[:-1])
+    ancestors = iter(path[:-1])
+    return path[-1] == names[-1] and all(name in ancestors for name in names[:-1])
 
 
-def _instead(wanted: str, known: Sequence[str]) -> str:
+def _section_hint(wanted: str, known: Sequence[str]) -> str:
     if not known:
         return "the memory has no headings; without section it is shown whole"
-    near = get_close_matches(_plain(wanted), [_plain(name) for name in known], n=1)
-    meant = next((name for name in known if near and _plain(name) == near[0]), "")
-    named = ", ".join(known[:_MOST_NAMED]) + " …" * (len(known) > _MOST_NAMED)
-    return f"did you mean {meant}? " * bool(meant) + f"its sections are {named}"
+    near = get_close_matches(_normalize(wanted), [_normalize(name) for name in known], n=1)
+    suggestion = next((name for name in known if near and _normalize(name) == near[0]), "")
+    listed = ", ".join(known[:_MAX_LISTED]) + " …" * (len(known) > _MAX_LISTED)
+    return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"
 
 
-def _wider(body: str, passage: Passage) -> Passage:
+def _widen(body: str, passage: Passage) -> Passage:
     """Return a passage extended by the lines next to it, within its section."""
     start, end = passage.start, passage.end
     within = {begin for begin, *_ in headings(body)}
     rows = [(row.start(), row.end()) for row in lines(body) if row[0].strip()]
     if start not in within:
-        for first, last in [row for row in rows if row[1] <= start][: -_SIDE - 1 : -1]:
+        for first, last in [row for row in rows if row[1] <= start][: -_CONTEXT_LINES - 1 : -1]:
             if last - first > _LONG_LINE:
                 break
             start = first
             if first in within:
                 break
-    for first, last in [row for row in rows if row[0] >= end][:_SIDE]:
+    for first, last in [row for row in rows if row[0] >= end][:_CONTEXT_LINES]:
         if first in within or last - first > _LONG_LINE:
             break
         end = last
     return Passage(start, end, passage.heading)
 
 
-def _joined(passages: Sequence[Passage]) -> list[Passage]:
+def _merge(passages: Sequence[Passage]) -> list[Passage]:
     """Merge passages that touch or overlap."""
-    out: list[Passage] = []
+    merged: list[Passage] = []
     for passage in passages:
-        if out and passage.start <= out[-1].end:
-            out[-1] = Passage(out[-1].start, max(out[-1].end, passage.end), out[-1].heading)
+        if merged and passage.start <= merged[-1].end:
+            merged[-1] = Passage(
+                merged[-1].start, max(merged[-1].end, passage.end), merged[-1].heading
+            )
         else:
-            out.append(passage)
-    return out
+            merged.append(passage)
+    return merged

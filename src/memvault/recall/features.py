@@ -25,13 +25,13 @@ from memvault.recall.retrieve import CandidateSet
 if TYPE_CHECKING:
     from memvault.recall.dates import DateConstraint
 
-_AHEAD = 50
+_PREFETCHED = 50
 """How many of the next results are compared in one batch with the requested one."""
-_OF_THESE_DAYS = 0.4
+_MIN_ON_DATE = 0.4
 """The minimum match probability of a memory of exactly the days that a query asks for."""
-_OTHER_NUMBER = 0.5
+_MAX_OTHER_NUMBER = 0.5
 """The maximum match probability of a memory that lacks a number in the query."""
-_SATURATED = 2.2
+_MAX_TERM_GAIN = 2.2
 """The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
 
 
@@ -48,11 +48,11 @@ class Compared:
         self.query = query
         self.retrieved = retrieved
         rarity = [retrieved.rarity.get(word[0], 1.0) for word in query.search_groups]
-        self._asked = SentenceQuery(query.text, query.words, rarity[: len(query.words)])
-        self._most = _SATURATED * sum(rarity) or 1.0
+        self._sentence_query = SentenceQuery(query.text, query.words, rarity[: len(query.words)])
+        self._max_bm25 = _MAX_TERM_GAIN * sum(rarity) or 1.0
         self._shares = retrieved.shares
-        self._closeness: dict[int, SentenceFeatures] = {}
-        self._to_come: Iterator[int] = iter(())
+        self._features: dict[int, SentenceFeatures] = {}
+        self._upcoming: Iterator[int] = iter(())
         self._scores: dict[int, float] = {}
         self._best = 0.0
         self._days = days
@@ -68,32 +68,32 @@ class Compared:
 
     def candidates(self, keys: Iterable[int]) -> list[FeatureRow]:
         """Compute the ranking features of the given memories, one row each; skip missing ones."""
-        wanted = list(dict.fromkeys(keys))
-        self._compare(wanted)
-        found = (self._candidate(key) for key in wanted)
-        return [entry for entry in found if entry is not None]
+        distinct = list(dict.fromkeys(keys))
+        self._compare(distinct)
+        rows = (self._feature_row(key) for key in distinct)
+        return [entry for entry in rows if entry is not None]
 
     def closeness(self, key: int) -> SentenceFeatures | None:
         """Return a memory's sentence features for the query, or None if it is missing."""
         self._compare([key])
-        return self._closeness.get(key)
+        return self._features.get(key)
 
     def chance(self, key: int) -> float:
         """Return the probability that a memory answers the query; 0 if the memory is missing."""
         self._compare([key])
-        entry = self._candidate(key)
+        entry = self._feature_row(key)
         if entry is None:
             return 0.0
-        own = evidence(entry, len(self.query.words))
-        found = answer_probability(own, self.fit, self._best - self._scores.get(key, 0.0))
+        values = evidence(entry, len(self.query.words))
+        probability = answer_probability(values, self.fit, self._best - self._scores.get(key, 0.0))
         numbers = entry.closeness.number_coverage
         if self._days is None and numbers is not None and numbers < 1.0:
-            found = min(found, _OTHER_NUMBER)
+            probability = min(probability, _MAX_OTHER_NUMBER)
         days = self._days
         is_of = (
             days is not None and days.dominates and date_proximity(entry.record, days.span) == 1.0
         )
-        return max(found, _OF_THESE_DAYS) if is_of else found
+        return max(probability, _MIN_ON_DATE) if is_of else probability
 
     def newer(self, key: int) -> str:
         """Return the memId of a newer memory about the same subject, or an empty string."""
@@ -112,28 +112,31 @@ class Compared:
         self._newer = newer
         self._scores = {entry.key: entry.score for entry in scored}
         self._best = max(self._scores.values(), default=0.0)
-        self._to_come = iter(self._scores)
+        self._upcoming = iter(self._scores)
 
     def _compare(self, keys: Sequence[int]) -> None:
-        new = [key for key in keys if key not in self._closeness]
-        if new:
-            more = (key for key in self._to_come if key not in self._closeness)
-            places = {key: self.retrieved.places(key) for key in [*new, *islice(more, _AHEAD)]}
-            self._closeness |= self.view.sentence_features(self._asked, places)
+        missing = [key for key in keys if key not in self._features]
+        if missing:
+            upcoming = (key for key in self._upcoming if key not in self._features)
+            places = {
+                key: self.retrieved.places(key)
+                for key in [*missing, *islice(upcoming, _PREFETCHED)]
+            }
+            self._features |= self.view.sentence_features(self._sentence_query, places)
 
-    def _candidate(self, key: int) -> FeatureRow | None:
+    def _feature_row(self, key: int) -> FeatureRow | None:
         if key not in self._records:
             self._records[key] = self.view.record(key)
-        record, closeness = self._records[key], self._closeness.get(key)
-        if record is None or closeness is None:
+        record, features = self._records[key], self._features.get(key)
+        if record is None or features is None:
             return None
-        word, near = self.retrieved.keyword.get(key), self.retrieved.vector.get(key)
+        keyword, vector = self.retrieved.keyword.get(key), self.retrieved.vector.get(key)
         return FeatureRow(
             key,
             record,
             self._shares.get(key, 0.0),
-            word.score / self._most if word is not None else 0.0,
-            near.static_cosine if near is not None else None,
-            near.transformer_cosine if near is not None else None,
-            closeness,
+            keyword.score / self._max_bm25 if keyword is not None else 0.0,
+            vector.static_cosine if vector is not None else None,
+            vector.transformer_cosine if vector is not None else None,
+            features,
         )

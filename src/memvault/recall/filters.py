@@ -25,7 +25,7 @@ from memvault.model import MemoryType
 from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import normal_type
 
-_FOREIGN = {
+_TYPE_SYNONYMS = {
     "architectural-decision": "adr architecture",
     "context": "background general misc note other",
     "conventions-pattern": "convention rule style",
@@ -36,8 +36,8 @@ _FOREIGN = {
 }
 """Names that other programs use for the memory types, in the singular."""
 _MODES = ("hybrid", "keyword", "vector", "tag")
-_MOST = 2
-_MOST_TAGS = 10
+_MAX_SUGGESTIONS = 2
+_MAX_UNKNOWN_TAGS = 10
 """The maximum number of unknown tags to suggest alternatives for: each is compared with every tag
 of the vault."""
 
@@ -54,23 +54,23 @@ def unknown_value_notes(
         notes.append(f"there is no memory type {kind!r}; --mode {word}, in JSON type, searches so")
     elif kind and not _has(records, Filters(memory_type=kind)) and not _is_among(kind, known):
         notes.append(
-            f"there is no memory type {kind!r}; {_hint(_near_types(kind, known), 'types')}"
+            f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
         )
-    missing = _without(records, filters.tags)
+    missing = _unknown_tags(records, filters.tags)
     tags = sorted({entry for record in records for entry in record.tags}) if missing else []
     notes += [
-        f"there is no tag {tag!r}; {_hint(_near(tag.lstrip('#'), tags), 'tags')}"
-        for tag in missing[:_MOST_TAGS]
+        f"there is no tag {tag!r}; {_hint(_similar_names(tag.lstrip('#'), tags), 'tags')}"
+        for tag in missing[:_MAX_UNKNOWN_TAGS]
     ]
-    if len(missing) > _MOST_TAGS:
-        notes.append(f"{len(missing) - _MOST_TAGS:,} more of the tags are on no memory")
+    if len(missing) > _MAX_UNKNOWN_TAGS:
+        notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
     return notes
 
 
-def _without(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
+def _unknown_tags(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
     """Return the tags that no memory has."""
-    had = {tag for record in records for tag in tagged(record)}
-    return [tag for tag in tags if normal_tag(tag) not in had]
+    known = {tag for record in records for tag in tagged(record)}
+    return [tag for tag in tags if normal_tag(tag) not in known]
 
 
 def _has(records: Iterable[MemoryRecord], filters: Filters) -> bool:
@@ -86,25 +86,25 @@ def _hint(near: list[str], command: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"memvault {command} shows what is"
 
 
-def _near_types(kind: str, known: list[str]) -> list[str]:
+def _similar_types(kind: str, known: list[str]) -> list[str]:
     word = normalize_title(kind)
     forms = (word, word.removesuffix("s"))
-    meant = [name for name, words in _FOREIGN.items() if {*forms} & {*words.split()}]
-    return [name for name in meant if name in known] or _near(kind, known)
+    synonyms = [name for name, words in _TYPE_SYNONYMS.items() if {*forms} & {*words.split()}]
+    return [name for name in synonyms if name in known] or _similar_names(kind, known)
 
 
-def _near(name: str, known: list[str]) -> list[str]:
+def _similar_names(name: str, known: list[str]) -> list[str]:
     """Return the nearest names.
 
     These are similar ones, else those that have the name, without a plural "s", as one of their
     words, else the single most similar one.
     """
     word = normalize_title(name)
-    plain = {normalize_title(entry): entry for entry in known}
-    found = get_close_matches(word, list(plain), n=_MOST, cutoff=0.7)
-    parted = [entry for entry in plain if word.removesuffix("s") in entry.split("-")]
-    chosen = found or parted or get_close_matches(word, list(plain), n=1)
-    return [plain[entry] for entry in chosen[:_MOST]]
+    by_form = {normalize_title(entry): entry for entry in known}
+    similar = get_close_matches(word, list(by_form), n=_MAX_SUGGESTIONS, cutoff=0.7)
+    containing = [entry for entry in by_form if word.removesuffix("s") in entry.split("-")]
+    chosen = similar or containing or get_close_matches(word, list(by_form), n=1)
+    return [by_form[entry] for entry in chosen[:_MAX_SUGGESTIONS]]
 
 
 Values = Mapping[str, Any]
@@ -181,13 +181,13 @@ def normal_tag(tag: str) -> str:
 
 def tagged(record: MemoryRecord) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its own and their parents."""
-    found = set()
+    names = set()
     for tag in record.tags:
         name = tag.casefold()
         while name:
-            found.add(name)
+            names.add(name)
             name = name.rpartition("/")[0]
-    return found
+    return names
 
 
 @lru_cache(1_024)
@@ -275,12 +275,12 @@ def _safe(test: Test) -> Test:
 
 
 def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]) -> Test:
-    for kind in operators:
-        if type(kind) not in _COMPARISONS:
+    for operator_type in operators:
+        if type(operator_type) not in _COMPARISONS:
             raise UsageError("The filter may not hold 'is'; write ==", _ALLOWED)
     pairs = [
-        (_COMPARISONS[type(kind)], *_sides(left, right))
-        for kind, left, right in zip(operators, (first, *others), others, strict=False)
+        (_COMPARISONS[type(operator_type)], *_sides(left, right))
+        for operator_type, left, right in zip(operators, (first, *others), others, strict=False)
     ]
     asks_for_none = any(
         isinstance(side, ast.Constant) and side.value is None for side in (first, *others)
@@ -310,9 +310,9 @@ def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
 
 
 def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
-    wanted, length = _moment(text)
-    told = _compile(name)
-    return lambda values: told(values)[:length], lambda _: wanted
+    moment, length = _moment(text)
+    read = _compile(name)
+    return lambda values: read(values)[:length], lambda _: moment
 
 
 def _moment(text: str) -> tuple[str, int | None]:
@@ -334,8 +334,8 @@ def _moment(text: str) -> tuple[str, int | None]:
 
 
 def _call(subject: ast.expr, name: str, arguments: list[ast.expr]) -> Test:
-    wanted = 0 if name == "lower" else 1
-    if name not in _METHODS or len(arguments) != wanted:
+    arity = 0 if name == "lower" else 1
+    if name not in _METHODS or len(arguments) != arity:
         raise UsageError(
             f"The filter may not hold .{name}() with {len(arguments)} values", _ALLOWED
         )

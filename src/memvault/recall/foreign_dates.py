@@ -40,8 +40,8 @@ _MONTHS = _words(
     pt="janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro",
     nl="januari februari maart april mei juni juli augustus september oktober november december",
 )
-"""Month names, which count only next to a number or after a word such as those of ``_LED``."""
-_LED = _words(
+"""Month names, which count only next to a number or after one of ``_MONTH_PREPOSITIONS``."""
+_MONTH_PREPOSITIONS = _words(
     de="im seit anfang ende mitte",
     fr="en depuis au debut fin mi",
     es="en desde",
@@ -67,22 +67,22 @@ _UNITS = _words(
 )
 """Words that form a date together with one of ``_MODIFIERS`` near them."""
 _SINCE = frozenset("seit depuis desde sinds dal".split())
-_NO_FRENCH = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
+_GERMANIC = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
 """Words that indicate that "hier" is the German "here" and not the French "yesterday"."""
-_JOINED = re.compile(
+_UNSPACED = re.compile(
     r"昨天|前天|今天|上周|上星期|上个月|上個月|本周|这周|這週|本月|昨日|一昨日|今日|先週|今週|先月|今月|去年|今年"
     r"|(?:(?:19|20)\d\d年)?\d{1,2}月(?:\d{1,2}日)?|(?:19|20)\d\d年"
 )
-_BETWEEN_TWO = re.compile(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
+_RANGE = re.compile(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 """Words that introduce a start and an end, which dateparser cannot return as one span."""
 _WORD = re.compile(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
-_BETWEEN = re.compile(r"[ .,]{1,2}|['’]")
-_AROUND = 4
+_SEPARATOR = re.compile(r"[ .,]{1,2}|['’]")
+_MAX_DISTANCE = 4
 """How many words on each side of a date word may belong to the date."""
 _SHORT_YEAR = re.compile(r"\b\d\d\b", re.ASCII)
 _LETTERS = re.compile(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
 """What a date in words contains; numbers alone are read only in ISO format."""
-_LONGEST_PHRASE = 60
+_MAX_PHRASE_LENGTH = 60
 _LANGUAGES = tuple(
     "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()
 )
@@ -91,13 +91,17 @@ _LANGUAGES = tuple(
 def parse_phrase(text: str, today: date) -> DateRange | None:
     """Return the days that a text means if it is nothing but a date, in one of many languages."""
     has_word = _LETTERS.search(text) is not None
-    return _read(text, _LANGUAGES, today) if has_word and len(text) <= _LONGEST_PHRASE else None
+    return (
+        _parse_date(text, _LANGUAGES, today)
+        if has_word and len(text) <= _MAX_PHRASE_LENGTH
+        else None
+    )
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
     """Return the days that a question mentions in another language, and the words for them."""
     for phrase, languages, since in _phrases(text):
-        days = _read(phrase, languages, today)
+        days = _parse_date(phrase, languages, today)
         if days is not None:
             last = max(days.first, today) if since else days.last
             return (DateRange(days.first, last), phrase) if days.first <= today else None
@@ -106,26 +110,26 @@ def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
 
 def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
     """Yield possible dates: the phrase, its languages, and whether it extends until today."""
-    if _BETWEEN_TWO.search(text):
+    if _RANGE.search(text):
         return
     if not text.isascii():
-        yield from ((match[0], ("zh", "ja"), False) for match in _JOINED.finditer(text))
+        yield from ((match[0], ("zh", "ja"), False) for match in _UNSPACED.finditer(text))
     words = list(_WORD.finditer(text))
     folded = [fold(word[0]).replace("’", "'") for word in words]
-    hints = [(place, word) for place, word in enumerate(folded) if word in _spoken()]
-    for place, word in hints:
-        for language in _spoken()[word]:
+    dated = [(place, word) for place, word in enumerate(folded) if word in _languages_by_word()]
+    for place, word in dated:
+        for language in _languages_by_word()[word]:
             for first, last in _windows(place, len(words), word in _DAYS[language]):
                 whole = _is_whole(text, words[first : last + 1])
-                if whole and _may_be(folded, first, last, place, language):
-                    led = folded[max(0, first - 1) : first + 1]
+                if whole and _may_be_date(folded, first, last, place, language):
+                    before = folded[max(0, first - 1) : first + 1]
                     phrase = text[words[first].start() : words[last].end()]
-                    yield phrase, (language,), not _SINCE.isdisjoint(led)
+                    yield phrase, (language,), not _SINCE.isdisjoint(before)
 
 
 def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
     """Yield ranges of word positions around a position, the longest first."""
-    around = 0 if alone else _AROUND
+    around = 0 if alone else _MAX_DISTANCE
     first, last = max(0, place - around), min(count - 1, place + around)
     spans = [(a, b) for a in range(first, place + 1) for b in range(place, last + 1)]
     yield from sorted(spans, key=lambda span: span[0] - span[1])
@@ -134,51 +138,55 @@ def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
 def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
     """Return whether words are separated by nothing but spaces, periods, commas and apostrophes."""
     return all(
-        _BETWEEN.fullmatch(text[one.end() : other.start()]) for one, other in pairwise(words)
+        _SEPARATOR.fullmatch(text[one.end() : other.start()]) for one, other in pairwise(words)
     )
 
 
-def _may_be(words: list[str], first: int, last: int, place: int, language: str) -> bool:
+def _may_be_date(words: list[str], first: int, last: int, place: int, language: str) -> bool:
     """Return whether the words around a date word may be a date."""
     word, inside = words[place], words[first : last + 1]
-    ends = words[last]  # a trailing "and" belongs to the next clause
-    if not (ends in _spoken() or ends in _MODIFIERS[language] or ends.isdigit()):
+    last_word = words[last]  # a trailing "and" belongs to the next clause
+    if not (
+        last_word in _languages_by_word()
+        or last_word in _MODIFIERS[language]
+        or last_word.isdigit()
+    ):
         return False
     if word in _DAYS[language]:
-        return word != "hier" or not _NO_FRENCH.intersection(words)
+        return word != "hier" or not _GERMANIC.intersection(words)
     if word in _MONTHS[language]:
         before = words[max(0, first - 1) : last + 1]
-        return any(one.isdigit() or one in _LED[language] for one in before)
+        return any(one.isdigit() or one in _MONTH_PREPOSITIONS[language] for one in before)
     return not _MODIFIERS[language].isdisjoint(inside)
 
 
 @cache
-def _spoken() -> dict[str, list[str]]:
+def _languages_by_word() -> dict[str, list[str]]:
     """Return the languages of each date word."""
-    found: dict[str, list[str]] = {}
+    languages: dict[str, list[str]] = {}
     for table in (_DAYS, _MONTHS, _UNITS):
         for language, words in table.items():
             for word in words:
-                found.setdefault(word, []).append(language)
-    return found
+                languages.setdefault(word, []).append(language)
+    return languages
 
 
-def _read(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
+def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
     """Return the day, week, month or year as which dateparser reads a phrase."""
     try:
-        found = _parser(languages, today).get_date_data(phrase)
+        data = _parser(languages, today).get_date_data(phrase)
     except (ValueError, OverflowError, TypeError, AttributeError):  # odd numbers
         return None
-    if found.date_obj is None:
+    if data.date_obj is None:
         return None
-    day: date = found.date_obj.date()
+    day: date = data.date_obj.date()
     if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
         return None  # such as "32 May", read as May of the year 32
-    if found.period == "week":
+    if data.period == "week":
         monday = day - timedelta(days=day.weekday())
         return DateRange(monday, monday + timedelta(days=6))
-    if found.period in ("month", "year"):
-        return parse_date_range(f"{day:%Y-%m}") if found.period == "month" else _year(day.year)
+    if data.period in ("month", "year"):
+        return parse_date_range(f"{day:%Y-%m}") if data.period == "month" else _year(day.year)
     return DateRange(day, day)
 
 

@@ -12,12 +12,12 @@ from memvault.model import Memory
 from memvault.recall.query import Query
 from memvault.secrets import detector
 
-_LINE = 22
+_LINE_TOKENS = 22
 """Tokens per line as the built-in tokenizer counts them; quotes and a comma add to that."""
-_OF_A_NAME = 3.5
+_CHARACTERS_PER_TOKEN = 3.5
 """Characters of a memId that count as one token: the built-in tokenizer splits random ones, and
 hyphens, into more tokens than those of language models do."""
-_TITLE, _LEAST = 10, 4
+_MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
 """The maximum number of tokens of a title, and the minimum of the text after it, if both are
 long."""
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]")
@@ -25,14 +25,14 @@ _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]")
 
 def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
     """Return a snippet from the sentence that contains most of the query's words to the end."""
-    wanted = frozenset(query.term_names()) | frozenset(query.wholes)
+    query_terms = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
-    best, most = 0, 0
+    best, max_count = 0, 0
     for start, end in pairwise(ends):
         terms = analyser.terms(text[start:end])
-        found = len(wanted & terms.stems.keys()) + len(wanted & terms.wholes.keys())
-        if found > most:
-            best, most = start, found
+        count = len(query_terms & terms.stems.keys()) + len(query_terms & terms.wholes.keys())
+        if count > max_count:
+            best, max_count = start, count
     return text[best:].strip("… ")
 
 
@@ -42,16 +42,20 @@ def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = 
     Secrets are masked unless the memory allows them, because a list of lines shows memories that
     were not requested individually. Errors as for ``static.count_tokens``.
     """
-    named = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
-    title, reference = memory.title, "; ".join([named, *marks])
-    said = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
+    name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
+    title, reference = memory.title, "; ".join([name, *marks])
+    text = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
     if not detector.allows(memory.metadata):
-        known = detector.secret_values(f"{memory.title}\n{memory.body}")
-        title, said = detector.masked_part(title, known), detector.masked_part(said, known)
-    title = _cut(title, _TITLE)
-    left = _LINE - static.count_tokens(f"{title}: ") - round(len(f"({reference})") / _OF_A_NAME)
-    said = _cut(said, max(_LEAST, left))
-    return f"{title}: {said} ({reference})" if said else f"{title} ({reference})"
+        secrets = detector.secret_values(f"{memory.title}\n{memory.body}")
+        title, text = detector.masked_part(title, secrets), detector.masked_part(text, secrets)
+    title = _truncate(title, _MAX_TITLE_TOKENS)
+    remaining = (
+        _LINE_TOKENS
+        - static.count_tokens(f"{title}: ")
+        - round(len(f"({reference})") / _CHARACTERS_PER_TOKEN)
+    )
+    text = _truncate(text, max(_MIN_TEXT_TOKENS, remaining))
+    return f"{title}: {text} ({reference})" if text else f"{title} ({reference})"
 
 
 def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
@@ -60,26 +64,26 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
     Returns how many of the first results are shown whole, and how many are shown at all: as many as
     fit as lines, and at least one.
     """
-    shown, used = 0, 0
+    shown_count, used = 0, 0
     for cost in brief:
-        if shown and used + cost > budget:
+        if shown_count and used + cost > budget:
             break
-        shown, used = shown + 1, used + cost
-    told = 0
-    for cost, saved in zip(whole, brief[:shown], strict=False):
+        shown_count, used = shown_count + 1, used + cost
+    whole_count = 0
+    for cost, saved in zip(whole, brief[:shown_count], strict=False):
         used += cost - saved
         if used > budget:
             break
-        told += 1
-    return told, shown
+        whole_count += 1
+    return whole_count, shown_count
 
 
-def _cut(text: str, most: int) -> str:
-    """Return the first ``most`` tokens of a text, cut between words if possible."""
+def _truncate(text: str, max_tokens: int) -> str:
+    """Return the first ``max_tokens`` tokens of a text, cut between words if possible."""
     text = text.strip()
-    if static.count_tokens(text) <= most:
+    if static.count_tokens(text) <= max_tokens:
         return text
-    cut = text[: static.prefix_within(text, most)]
+    cut = text[: static.prefix_within(text, max_tokens)]
     if not text[len(cut)].isspace():
         cut = cut.rpartition(" ")[0] or cut
     return f"{cut.rstrip(' ,;:–-')}…"

@@ -15,10 +15,10 @@ from memvault.index.text.analysis import QueryAnalyser, fold, ideographs
 
 _PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")
-_LONGEST = 4_000
-_MOST_PHRASES = 20
-_MOST_HINTS = 100
-_PASSING = 3
+_MAX_LENGTH = 4_000
+_MAX_PHRASES = 20
+_MAX_HINTS = 100
+_INCIDENTAL_RATIO = 3
 """How many times as long as its phrases a query must be for the phrases to count as plain words."""
 
 
@@ -46,7 +46,7 @@ class Query(NamedTuple):
         """Return a pattern that matches beginnings of the query's words, and some others."""
         terms = (*chain.from_iterable(self.words), *self.wholes)
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
-        distinct = islice(dict.fromkeys(stems), _MOST_HINTS)
+        distinct = islice(dict.fromkeys(stems), _MAX_HINTS)
         return re.compile("|".join(distinct) or r"(?!)", re.IGNORECASE)
 
     @property
@@ -68,20 +68,20 @@ class Query(NamedTuple):
 
 def parse(text: str, analyser: QueryAnalyser) -> Query:
     """Parse a query."""
-    shown = plain(text)
-    words, wholes = analyser.query(shown)
-    quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(shown)]
+    cleaned = plain(text)
+    words, wholes = analyser.query(cleaned)
+    quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(cleaned)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
-    if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
+    if len(cleaned.split()) > _INCIDENTAL_RATIO * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
-    phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
-    language = analyser.analyser_for(shown).language
-    return Query(shown, language, words, wholes, phrases, tuple(ideographs(shown)))
+    phrases = tuple(islice(dict.fromkeys(phrases), _MAX_PHRASES))
+    language = analyser.analyser_for(cleaned).language
+    return Query(cleaned, language, words, wholes, phrases, tuple(ideographs(cleaned)))
 
 
 def plain(text: str) -> str:
     """Return a query without surrounding white space, cut to the maximum length."""
-    return text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
+    return text.encode("utf-8", "replace").decode().strip()[:_MAX_LENGTH]
 
 
 def normal(text: str) -> str:

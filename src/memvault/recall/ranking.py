@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
-_LEAST_COVERED, _MOST_COVERED = 0.2, 0.9
-_NOTHING = (0.0,) * 4
-_SHORT, _LONG = 150, 3_000
+_MIN_COVERED, _MAX_COVERED = 0.2, 0.9
+_NO_WEIGHTS = (0.0,) * 4
+_SHORT_BYTES, _LONG_BYTES = 150, 3_000
 """File sizes in bytes at which memories count as short, and as long."""
 
 
@@ -70,9 +70,11 @@ def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> Ra
     return RankingWeights(
         {
             part: tuple(
-                (1 - share) * own + share * other
-                for own, other in zip(
-                    quick.parts.get(part, _NOTHING), deep.parts.get(part, _NOTHING), strict=True
+                (1 - share) * first + share * second
+                for first, second in zip(
+                    quick.parts.get(part, _NO_WEIGHTS),
+                    deep.parts.get(part, _NO_WEIGHTS),
+                    strict=True,
                 )
             )
             for part in quick.parts.keys() | deep.parts.keys()
@@ -91,14 +93,14 @@ def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
     ``covered`` is the share of the query's words that the best candidate contains, ``sizes`` are
     the file sizes of the candidates in bytes.
     """
-    known = _within((covered - _LEAST_COVERED) / (_MOST_COVERED - _LEAST_COVERED))
+    coverage = _clamp((covered - _MIN_COVERED) / (_MAX_COVERED - _MIN_COVERED))
     mean = sum(math.log(max(size, 1)) for size in sizes) / max(len(sizes), 1)
-    long = _within((mean - math.log(_SHORT)) / math.log(_LONG / _SHORT))
+    length = _clamp((mean - math.log(_SHORT_BYTES)) / math.log(_LONG_BYTES / _SHORT_BYTES))
     return (
-        (1 - known) * (1 - long),
-        (1 - known) * long,
-        known * (1 - long),
-        known * long,
+        (1 - coverage) * (1 - length),
+        (1 - coverage) * length,
+        coverage * (1 - length),
+        coverage * length,
     )
 
 
@@ -110,11 +112,11 @@ def weights_for(fit: RankingWeights, place: Sequence[float]) -> dict[str, float]
     }
 
 
-def _within(value: float) -> float:
+def _clamp(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-_BEHIND = 4.0
+_DEFICIT_WEIGHT = 4.0
 """How much a score of 0, compared with a best score of 1, subtracts from the logit."""
 
 
@@ -131,17 +133,17 @@ def answer_probability(found: dict[str, float], fit: RankingWeights, behind: flo
     ``behind`` is the difference between the best score and the memory's score.
     """
     logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
-    return 0.5 + 0.5 * math.tanh((logit - _BEHIND * behind) / 2)
+    return 0.5 + 0.5 * math.tanh((logit - _DEFICIT_WEIGHT * behind) / 2)
 
 
-_WEIGHT = 0.8
+_RERANK_WEIGHT = 0.8
 """The weight of the cross-encoder's score; the previous score has the rest."""
-_LEAST, _MOST = 20, 50
+_MIN_JUDGED, _MAX_JUDGED = 20, 50
 
 
 def judged_count(limit: int) -> int:
     """Return how many memories the cross-encoder scores: as many as requested, within bounds."""
-    return min(max(limit, _LEAST), _MOST)
+    return min(max(limit, _MIN_JUDGED), _MAX_JUDGED)
 
 
 def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[ScoredMemory]:
@@ -150,55 +152,55 @@ def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[
     ``judged`` maps keys to how well a memory fits the query, in 0..1. No other memory gets a higher
     score than one of these.
     """
-    best = [_judged(entry, judged[entry.key]) for entry in scored if entry.key in judged]
+    best = [_rescored(entry, judged[entry.key]) for entry in scored if entry.key in judged]
     best.sort(key=lambda entry: -entry.score)
     last = best[-1].score if best else 1.0
-    return best + [_below(entry, last) for entry in scored if entry.key not in judged]
+    return best + [_score_unjudged(entry, last) for entry in scored if entry.key not in judged]
 
 
-def _judged(entry: ScoredMemory, score: float) -> ScoredMemory:
-    parts = {name: (1 - _WEIGHT) * part for name, part in entry.parts.items()}
+def _rescored(entry: ScoredMemory, score: float) -> ScoredMemory:
+    parts = {name: (1 - _RERANK_WEIGHT) * part for name, part in entry.parts.items()}
     return entry._replace(
-        score=(1 - _WEIGHT) * entry.score + _WEIGHT * score,
-        parts={**parts, "rerank": _WEIGHT * score},
+        score=(1 - _RERANK_WEIGHT) * entry.score + _RERANK_WEIGHT * score,
+        parts={**parts, "rerank": _RERANK_WEIGHT * score},
     )
 
 
-def _below(entry: ScoredMemory, last: float) -> ScoredMemory:
+def _score_unjudged(entry: ScoredMemory, last: float) -> ScoredMemory:
     """Score a memory that was not judged as if it did not fit, at most as high as ``last``."""
-    score = min((1 - _WEIGHT) * entry.score, last)
-    share = score / entry.score if entry.score else 0.0
-    parts = {name: share * part for name, part in entry.parts.items()}
+    score = min((1 - _RERANK_WEIGHT) * entry.score, last)
+    ratio = score / entry.score if entry.score else 0.0
+    parts = {name: ratio * part for name, part in entry.parts.items()}
     return entry._replace(score=score, parts=parts)
 
 
-_RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
+_FULL_SPREADS = {"vector": 0.2, "deep": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and the range of values that yields the full scale."""
-_HALF_LIFE = 90.0
+_HALF_LIFE_DAYS = 90.0
 """Days after which the recency of a memory is halved."""
-_SAME = 0.9
+_DUPLICATE_OVERLAP = 0.9
 """The share of common terms from which one of two memories counts as a duplicate."""
-_MANY, _SOME = 256, 16
+_SAMPLE_FROM, _SAMPLE_SIZE = 256, 16
 """The number of terms from which memories are first compared by a sample, and the sample's size."""
-_EQUAL = 0.9
+_EQUAL_SCORE = 0.9
 """The minimum score, as a share of the best, from which the newest duplicate represents all of
 them."""
-_ALIKE, _COMPARABLE = 0.27, 0.55
+_MIN_SIMILARITY, _MIN_NEWER_SCORE = 0.27, 0.55
 """The minimum similarity of two memories about the same subject, and the minimum score of the newer
 one as a share of the older one's.
 
 With smaller values the newer one came first even where two memories only share a field."""
-_HELD, _AS_MUCH = 0.55, 0.9
+_IDENTIFYING_COVERAGE, _MIN_COVERED_SHARE = 0.55, 0.9
 """The share of a query's words that identifies a memory, and the fraction of it that another memory
 must contain as well to replace it.
 
 For example, "the budget for 2025" is not answered by the budget for 2026, however much newer."""
-_ABOVE = 1e-6
-_LACKS_NUMBER = 0.4
+_EPSILON = 1e-6
+_MISSING_NUMBER_LOSS = 0.4
 """The share of a score lost without a number of the query that another candidate contains.
 
 Vectors confuse "kiwi88" with "kiwi8", and one ticket number with the next."""
-_REPEATED = 0.5
+_DUPLICATE_FACTOR = 0.5
 """The factor on the score of a memory that repeats a better one."""
 
 
@@ -238,12 +240,12 @@ def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
     ``vector``, ``deep`` and ``words`` are scaled between the minimum and maximum of the candidates;
     parts whose names end in ``_own`` are not scaled.
     """
-    near: dict[str, list[float | None]] = {
+    relative: dict[str, list[float | None]] = {
         "vector": [entry.cosine for entry in candidates],
         "deep": [entry.deep for entry in candidates],
         "words": [entry.closeness.soft_match for entry in candidates],
     }
-    own: dict[str, list[float | None]] = {
+    absolute: dict[str, list[float | None]] = {
         "keyword": [entry.keyword for entry in candidates],
         "keyword_own": [entry.bm25 for entry in candidates],
         "covered": [entry.closeness.coverage for entry in candidates],
@@ -251,16 +253,18 @@ def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
         "order": [entry.closeness.adjacency for entry in candidates],
         "title": [entry.closeness.title_coverage for entry in candidates],
         "title_words": [entry.closeness.title_soft_match for entry in candidates],
-        **{f"{name}_own": values for name, values in near.items()},
+        **{f"{name}_own": values for name, values in relative.items()},
     }
-    scaled_near = {
-        name: scaled(values, _RELATIVE[name]) for name, values in near.items() if _known(values)
+    scaled_relative = {
+        name: scaled(values, _FULL_SPREADS[name])
+        for name, values in relative.items()
+        if _known(values)
     }
     return {
-        **{name: [max(0.0, value) for value in values] for name, values in scaled_near.items()},
+        **{name: [max(0.0, value) for value in values] for name, values in scaled_relative.items()},
         **{
             name: [min(max(value or 0.0, 0.0), 1.0) for value in values]
-            for name, values in own.items()
+            for name, values in absolute.items()
             if _known(values)
         },
     }
@@ -282,12 +286,12 @@ def rank(
     if not candidates:
         return []
     values = columns(candidates)
-    covered = max(entry.closeness.coverage for entry in candidates)
-    place = regime_shares(covered, [entry.record.size for entry in candidates])
-    weights = {name: weight for name, weight in weights_for(fit, place).items() if name in values}
+    max_coverage = max(entry.closeness.coverage for entry in candidates)
+    shares = regime_shares(max_coverage, [entry.record.size for entry in candidates])
+    weights = {name: weight for name, weight in weights_for(fit, shares).items() if name in values}
     total = sum(weights.values()) or 1.0
     weights = {name: weight / total for name, weight in weights.items()}
-    for name, weight, more in (
+    for name, weight, column in (
         ("recency", ranking.recency, [_recency(entry.record, now) for entry in candidates]),
         ("importance", ranking.importance, [_importance(entry.record) for entry in candidates]),
         (
@@ -297,16 +301,16 @@ def rank(
         ),
     ):
         if weight:
-            weights[name], values[name] = weight, more
-    named = max((entry.closeness.number_coverage or 0.0 for entry in candidates), default=0.0)
+            weights[name], values[name] = weight, column
+    max_numbers = max((entry.closeness.number_coverage or 0.0 for entry in candidates), default=0.0)
     total = sum(weights.values())
     ranked = []
-    for number, entry in enumerate(candidates):
-        parts = {name: weights[name] * values[name][number] / total for name in weights}
-        if days is None and (lacks := named - (entry.closeness.number_coverage or 0.0)) > 0:
-            parts["number"] = -_LACKS_NUMBER * lacks * sum(parts.values())
+    for row, entry in enumerate(candidates):
+        parts = {name: weights[name] * values[name][row] / total for name in weights}
+        if days is None and (missing := max_numbers - (entry.closeness.number_coverage or 0.0)) > 0:
+            parts["number"] = -_MISSING_NUMBER_LOSS * missing * sum(parts.values())
         ranked.append(Ranked(entry, sum(parts.values()), parts))
-    ranked.sort(key=_order)
+    ranked.sort(key=_sort_key)
     return demote_duplicates(ranked) if ranking.diversity else ranked
 
 
@@ -320,43 +324,46 @@ def prefer_newer(
     """
     days = [effective_date(entry.candidate.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
-    found: dict[int, int] = {}
+    newest_by_key: dict[int, int] = {}
     for old in sorted(range(len(likeness)), key=days.__getitem__):
         newer = [
             new
             for new, like in enumerate(likeness[old])
             if days[new] > days[old]
-            and like >= _ALIKE
-            and ranked[new].score >= _COMPARABLE * ranked[old].score
-            and not _is_meant(ranked[old], ranked[new])
-            and _nearest(likeness, old, new)
+            and like >= _MIN_SIMILARITY
+            and ranked[new].score >= _MIN_NEWER_SCORE * ranked[old].score
+            and not _identifies_older(ranked[old], ranked[new])
+            and _are_mutually_nearest(likeness, old, new)
         ]
         for new in newer:
-            scores[new] = max(scores[new], scores[old] + _ABOVE)
+            scores[new] = max(scores[new], scores[old] + _EPSILON)
         if newer:
             newest = max(newer, key=lambda place: days[place])
-            found[ranked[old].candidate.key] = ranked[newest].candidate.key
+            newest_by_key[ranked[old].candidate.key] = ranked[newest].candidate.key
     raised = [
         entry._replace(score=score, parts={**entry.parts, "newer": score - entry.score})
         if score > entry.score
         else entry
         for entry, score in zip(ranked, scores, strict=True)
     ]
-    return sorted(raised, key=_order), found
+    return sorted(raised, key=_sort_key), newest_by_key
 
 
-def _is_meant(old: Ranked, new: Ranked) -> bool:
+def _identifies_older(old: Ranked, new: Ranked) -> bool:
     """Return whether the query's words identify the older of two memories and not the newer one."""
-    held = old.candidate.closeness.coverage
-    return held >= _HELD and new.candidate.closeness.coverage < _AS_MUCH * held
+    coverage = old.candidate.closeness.coverage
+    return (
+        coverage >= _IDENTIFYING_COVERAGE
+        and new.candidate.closeness.coverage < _MIN_COVERED_SHARE * coverage
+    )
 
 
-def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
+def _are_mutually_nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
     """Return whether two memories are each other's most similar ones."""
-    like = likeness[one][other]
+    similarity = likeness[one][other]
     return all(
-        like >= max(value for place, value in enumerate(likeness[own]) if place != own)
-        for own in (one, other)
+        similarity >= max(value for place, value in enumerate(likeness[row]) if place != row)
+        for row in (one, other)
     )
 
 
@@ -368,17 +375,19 @@ def append_unscored(
     None of them gets a higher score than any of the ``regular`` candidates, which were compared
     because their fused score was higher.
     """
-    whole = [entry.whole for entry in ranked if entry.candidate.key in regular]
-    most = min(whole, default=1.0)
+    undemoted = [entry.whole for entry in ranked if entry.candidate.key in regular]
+    max_score = min(undemoted, default=1.0)
     known = {entry.candidate.key for entry in ranked}
     scored = [ScoredMemory(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
     for key, score in fused:
         if key not in known:
-            scored.append(ScoredMemory(key, min(score, most), {"fused": min(score, most)}))
+            scored.append(
+                ScoredMemory(key, min(score, max_score), {"fused": min(score, max_score)})
+            )
     return sorted(scored, key=lambda entry: -entry.score)
 
 
-def _order(entry: Ranked) -> tuple[float, int]:
+def _sort_key(entry: Ranked) -> tuple[float, int]:
     return -entry.score, entry.candidate.key
 
 
@@ -386,7 +395,7 @@ def _recency(memory: MemoryRecord, now: datetime) -> float:
     modified = clock.parse(memory.modified)
     if modified is None:
         return 0.0
-    return float(0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / _HALF_LIFE))
+    return float(0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / _HALF_LIFE_DAYS))
 
 
 def _importance(memory: MemoryRecord) -> float:
@@ -405,49 +414,50 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     """
     groups: list[list[Ranked]] = []
     for entry in ranked:
-        own = next((group for group in groups if _alike(entry, group[0])), [])
-        if not own:
-            groups.append(own)
-        own.append(entry)
-    found = []
+        duplicates = next((group for group in groups if _are_duplicates(entry, group[0])), [])
+        if not duplicates:
+            groups.append(duplicates)
+        duplicates.append(entry)
+    demoted = []
     for group in groups:
         best = group[0]
-        equals = [
+        near_equals = [
             entry
             for entry in group
-            if entry.score >= _EQUAL * best.score and _held(entry) >= _held(best)
+            if entry.score >= _EQUAL_SCORE * best.score
+            and _match_quality(entry) >= _match_quality(best)
         ]
-        first = max(equals, key=_newest)
-        found += [entry if entry is first else _repeating(entry) for entry in group]
-    return sorted(found, key=_order)
+        first = max(near_equals, key=_recency_key)
+        demoted += [entry if entry is first else _demoted(entry) for entry in group]
+    return sorted(demoted, key=_sort_key)
 
 
-def _repeating(entry: Ranked) -> Ranked:
-    loss = entry.score * (1.0 - _REPEATED)
+def _demoted(entry: Ranked) -> Ranked:
+    loss = entry.score * (1.0 - _DUPLICATE_FACTOR)
     return entry._replace(score=entry.score - loss, parts={**entry.parts, "repeats": -loss})
 
 
-def _newest(entry: Ranked) -> tuple[str, float, int]:
+def _recency_key(entry: Ranked) -> tuple[str, float, int]:
     return entry.candidate.record.modified, entry.score, -entry.candidate.key
 
 
-def _held(entry: Ranked) -> float:
+def _match_quality(entry: Ranked) -> float:
     """Return how much of the query's words, and of their order, a memory contains."""
     closeness = entry.candidate.closeness
     return closeness.proximity + (closeness.adjacency or 0.0)
 
 
-def _alike(one: Ranked, other: Ranked) -> bool:
+def _are_duplicates(one: Ranked, other: Ranked) -> bool:
     """Return whether two memories share nearly all terms and all numbers and negations."""
     first, second = one.candidate.closeness.term_ids, other.candidate.closeness.term_ids
-    small, large = sorted((len(first), len(second)))
-    if small < _SAME * large or not small:
+    smaller, larger = sorted((len(first), len(second)))
+    if smaller < _DUPLICATE_OVERLAP * larger or not smaller:
         return False
-    if small > _MANY:  # a sample of terms rules out most pairs
-        some = [term for term in islice(first, _SOME) if term in second]
-        if 2 * len(some) < _SOME:
+    if smaller > _SAMPLE_FROM:  # a sample of terms rules out most pairs
+        sample = [term for term in islice(first, _SAMPLE_SIZE) if term in second]
+        if 2 * len(sample) < _SAMPLE_SIZE:
             return False
-    common = len(first & second)
-    if common < _SAME * (len(first) + len(second) - common):
+    shared = len(first & second)
+    if shared < _DUPLICATE_OVERLAP * (len(first) + len(second) - shared):
         return False
     return not any(term & DISTINCTIVE_BIT for term in first ^ second)

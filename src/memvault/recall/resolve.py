@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from memvault.vault.file_names import name_key, normalize_title
 
-_MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
+_GENERATED_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
 
 class Nameable(Protocol):
@@ -46,21 +46,21 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
     A name is a path, a memId, an exact title, a title that ignores case and Unicode form, an alias
     compared the same way, or the beginning of a memId; the first of these that matches decides.
     """
-    wanted = cleaned(name)
-    if not wanted:
+    cleaned_name = cleaned(name)
+    if not cleaned_name:
         return []
-    title = normalize_title(wanted)
+    title = normalize_title(cleaned_name)
     kinds: tuple[Callable[[Entry], bool], ...] = (
-        lambda entry: entry.path == wanted,
-        lambda entry: entry.mem_id == wanted,
-        lambda entry: entry.title == wanted,
+        lambda entry: entry.path == cleaned_name,
+        lambda entry: entry.mem_id == cleaned_name,
+        lambda entry: entry.title == cleaned_name,
         lambda entry: normalize_title(entry.title) == title,
         lambda entry: title in map(normalize_title, entry.aliases),
-        lambda entry: entry.mem_id.startswith(wanted),
+        lambda entry: entry.mem_id.startswith(cleaned_name),
     )
-    every = list(entries)
-    found = ([entry for entry in every if fits(entry)] for fits in kinds)
-    return next((fitting for fitting in found if fitting), [])
+    all_entries = list(entries)
+    matches = ([entry for entry in all_entries if fits(entry)] for fits in kinds)
+    return next((matching for matching in matches if matching), [])
 
 
 def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
@@ -77,14 +77,17 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: [PurePosixPath(entry.path).name],
         lambda entry: entry.aliases,
     )
-    every = list(entries)
-    found = ([entry for entry in every if key in map(name_key, told(entry))] for told in kinds)
-    return next((fitting for fitting in found if fitting), [])
+    all_entries = list(entries)
+    matches = (
+        [entry for entry in all_entries if key in map(name_key, names_of(entry))]
+        for names_of in kinds
+    )
+    return next((matching for matching in matches if matching), [])
 
 
 def is_made_id(name: str) -> bool:
     """Return whether a name looks like a complete memId that memvault generated."""
-    return _MADE_ID.fullmatch(name) is not None
+    return _GENERATED_ID.fullmatch(name) is not None
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
@@ -93,8 +96,12 @@ def is_name_of(name: str, entry: Nameable) -> bool:
     The beginning of a memId counts only if it contains the whole slug, so that a short word is not
     taken for a name.
     """
-    wanted = cleaned(name)
+    cleaned_name = cleaned(name)
     slug = entry.mem_id.rpartition("-")[0]
-    called = map(normalize_title, (entry.title, *entry.aliases))
-    whole = wanted in (entry.mem_id, entry.path) or normalize_title(wanted) in called
-    return whole or bool(slug and entry.mem_id.startswith(wanted) and wanted.startswith(slug))
+    titles = map(normalize_title, (entry.title, *entry.aliases))
+    is_full_name = (
+        cleaned_name in (entry.mem_id, entry.path) or normalize_title(cleaned_name) in titles
+    )
+    return is_full_name or bool(
+        slug and entry.mem_id.startswith(cleaned_name) and cleaned_name.startswith(slug)
+    )

@@ -25,7 +25,7 @@ from memvault.recall.query import Query
 from memvault.vault.file_names import DateRange
 
 KEYWORD_WEIGHT = 0.6
-_LEAST_SPREAD = 0.2
+_MIN_SPREAD = 0.2
 """The minimum range for scaling cosines: smaller differences mean little, so that a difference of
 0.01 must not become the full scale."""
 
@@ -37,37 +37,37 @@ def fuse(
 
     ``shares`` are keyword scores in 0..1; ``weight`` is their weight in the sum.
     """
-    near = dict(zip(cosines, scaled(cosines.values()), strict=True))
+    scaled_cosines = dict(zip(cosines, scaled(cosines.values()), strict=True))
     fused = [
-        (key, weight * shares.get(key, 0.0) + (1.0 - weight) * near.get(key, 0.0))
+        (key, weight * shares.get(key, 0.0) + (1.0 - weight) * scaled_cosines.get(key, 0.0))
         for key in shares.keys() | cosines.keys()
     ]
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
 
 
-def scaled(values: Iterable[float | None], least_spread: float = _LEAST_SPREAD) -> list[float]:
+def scaled(values: Iterable[float | None], least_spread: float = _MIN_SPREAD) -> list[float]:
     """Scale values to 0..1, relative to their maximum; None becomes 0.
 
     The best is always 1. If all values lie within ``least_spread``, they are scaled by that instead
     of their range, so that none falls far behind.
     """
-    every = list(values)
-    known = [value for value in every if value is not None]
+    all_values = list(values)
+    known = [value for value in all_values if value is not None]
     high = max(known, default=0.0)
     spread = max(high - min(known, default=0.0), least_spread)
-    return [0.0 if value is None else 1.0 - (high - value) / spread for value in every]
+    return [0.0 if value is None else 1.0 - (high - value) / spread for value in all_values]
 
 
 CANDIDATES = 200
 """The minimum number of keyword hits, and of vector hits, that are retrieved for any limit."""
-_FUSED, _OWN = 40, 20
+_POOL_FUSED, _POOL_EACH = 40, 20
 """How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
-_LEAST_ANSWER = 3
+_MIN_RESULTS = 3
 """How many memories are returned even if they are hardly similar to the query."""
-_LEAST_SIMILARITY = 0.1
-_DATED = 20
+_MIN_SIMILARITY = 0.1
+_MAX_DATED = 20
 """How many memories of the requested days become candidates."""
-_NEAR = 0.25
+_MIN_DATE_PROXIMITY = 0.25
 
 
 class CandidateSet(NamedTuple):
@@ -126,44 +126,41 @@ class CandidateSet(NamedTuple):
     def pool(self) -> list[int]:
         """Return the keys of the hits to compare with the query sentence by sentence."""
         near = self.near
-        fused = islice((key for key, _ in self.fused), _FUSED)
-        words, quick = islice(self.keyword, _OWN), islice(self.cosines, _OWN)
-        return list(
-            dict.fromkeys(
-                [*fused, *sorted(near, key=lambda key: -near[key])[:_OWN], *quick, *words]
-            )
-        )
+        fused = islice((key for key, _ in self.fused), _POOL_FUSED)
+        by_keyword, by_static = islice(self.keyword, _POOL_EACH), islice(self.cosines, _POOL_EACH)
+        nearest = sorted(near, key=lambda key: -near[key])[:_POOL_EACH]
+        return list(dict.fromkeys([*fused, *nearest, *by_static, *by_keyword]))
 
     def places(self, key: int) -> MatchLocation:
         """Return the best keyword blocks of a memory, and its nearest passage."""
-        word, near = self.keyword.get(key), self.vector.get(key)
-        return MatchLocation(word.blocks if word else (), near.passage if near else None)
+        keyword, vector = self.keyword.get(key), self.vector.get(key)
+        return MatchLocation(keyword.blocks if keyword else (), vector.passage if vector else None)
 
     def candidates(self, phrases: bool) -> CandidateSet:
         """Return what a smaller limit would have retrieved.
 
         With ``phrases`` all keyword hits are kept, because any of them may contain the phrase.
         """
-        most = None if phrases else CANDIDATES
-        keyword = dict(islice(self.keyword.items(), most))
+        max_keyword = None if phrases else CANDIDATES
+        keyword = dict(islice(self.keyword.items(), max_keyword))
         nearest = set(islice(self.vector, CANDIDATES))
         vector = {key: hit for key, hit in self.vector.items() if key in nearest or key in keyword}
         return self._replace(keyword=keyword, vector=vector)
 
     def evidence(self, key: int) -> dict[str, object]:
         """Return the raw keyword and vector scores of a memory, before weighting."""
-        word, near = self.keyword.get(key), self.vector.get(key)
+        keyword, vector = self.keyword.get(key), self.vector.get(key)
         raw: dict[str, object] = {}
-        if word is not None:
-            raw["bm25"] = round(word.score, 4)
-            ranked = sorted(word.terms.items(), key=lambda item: -item[1])
+        if keyword is not None:
+            raw["bm25"] = round(keyword.score, 4)
+            ranked = sorted(keyword.terms.items(), key=lambda item: -item[1])
             raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
-        if near is not None:
-            raw["cosine"] = round(near.static_cosine, 4)
-            if near.transformer_cosine is not None:
-                raw["deep"] = round(near.transformer_cosine, 4)
-            raw["similarity"] = round(near.similarity, 4)
-            raw["passage"] = near.passage
+        if vector is not None:
+            raw["cosine"] = round(vector.static_cosine, 4)
+            if vector.transformer_cosine is not None:
+                raw["deep"] = round(vector.transformer_cosine, 4)
+            raw["similarity"] = round(vector.similarity, 4)
+            raw["passage"] = vector.passage
         return raw
 
 
@@ -175,31 +172,31 @@ def retrieve(
     Raises:
         EmbedderError: the mode is vector, and there are no vectors.
     """
-    among = _allowed(view, request.filters)
+    allowed = _allowed_keys(view, request.filters)
     limit = max(CANDIDATES, request.limit)
     if request.mode == "tag":
-        return CandidateSet(order=tuple(_by_tag(view, request.query, among)))
+        return CandidateSet(order=tuple(_by_tag(view, request.query, allowed)))
     if request.mode == "vector":
-        return _by_vector(view, query, among, limit, None)
-    words = KeywordAnswer()
+        return _by_vector(view, query, allowed, limit, None)
+    answer = KeywordAnswer()
     if not query.is_empty:
-        most = sys.maxsize if query.phrases else limit  # any hit may contain the phrase
-        words = view.keyword(
-            KeywordQuery(query.search_groups, query.wholes, among, most, request.explain)
+        max_hits = sys.maxsize if query.phrases else limit  # any hit may contain the phrase
+        answer = view.keyword(
+            KeywordQuery(query.search_groups, query.wholes, allowed, max_hits, request.explain)
         )
-    keyword = {hit.key: hit for hit in words.hits}
+    keyword = {hit.key: hit for hit in answer.hits}
     if request.mode == "keyword":
-        found = CandidateSet(keyword, words.idf)
+        candidates = CandidateSet(keyword, answer.idf)
         order = (
-            ScoredMemory(key, share, {"keyword": share}) for key, share in found.shares.items()
+            ScoredMemory(key, share, {"keyword": share}) for key, share in candidates.shares.items()
         )
-        return found._replace(order=tuple(order))
-    dated = tuple(_by_date(view, days, among)) if days else ()
-    found = _by_vector(view, query, among, limit, frozenset(keyword))
-    return found._replace(keyword=keyword, rarity=words.idf, dated=dated)
+        return candidates._replace(order=tuple(order))
+    dated = tuple(_by_date(view, days, allowed)) if days else ()
+    candidates = _by_vector(view, query, allowed, limit, frozenset(keyword))
+    return candidates._replace(keyword=keyword, rarity=answer.idf, dated=dated)
 
 
-def _allowed(view: View, filters: Filters) -> Set[int] | None:
+def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
     """Return the keys of the memories that pass the filters, or None if all of them do."""
     test = filters.predicate()
     if test is None:
@@ -208,7 +205,7 @@ def _allowed(view: View, filters: Filters) -> Set[int] | None:
 
 
 def _by_vector(
-    view: View, query: Query, among: Set[int] | None, limit: int, also: frozenset[int] | None
+    view: View, query: Query, allowed: Set[int] | None, limit: int, also: frozenset[int] | None
 ) -> CandidateSet:
     """Search by vectors, as the only signal if ``also`` is None.
 
@@ -219,7 +216,7 @@ def _by_vector(
         return CandidateSet()
     try:
         answer = view.nearest(
-            VectorQuery(query.text, query.language, among, limit, also or frozenset())
+            VectorQuery(query.text, query.language, allowed, limit, also or frozenset())
         )
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
@@ -232,18 +229,18 @@ def _by_vector(
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
     if also is not None:
-        real = (hit.key for hit in hits if not _is_example(view, hit.key))
-        least = also.union(islice(real, _LEAST_ANSWER))
-        hits = [hit for hit in hits if hit.key in least or hit.similarity >= _LEAST_SIMILARITY]
+        non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
+        required = also.union(islice(non_examples, _MIN_RESULTS))
+        hits = [hit for hit in hits if hit.key in required or hit.similarity >= _MIN_SIMILARITY]
     vector = {hit.key: hit for hit in hits}
     order = (ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
-    waiting = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
+    note = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
     return CandidateSet(
         vector=vector,
         has_vectors=answer.has_vectors,
         deep_share=answer.transformer_weight,
         order=tuple(order) if also is None else (),
-        notes=(waiting,) if answer.waiting else (),
+        notes=(note,) if answer.waiting else (),
     )
 
 
@@ -252,28 +249,28 @@ def _is_example(view: View, key: int) -> bool:
     return record is not None and is_example(record.metadata)
 
 
-def _by_date(view: View, span: DateRange, among: Set[int] | None) -> list[int]:
+def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]:
     """Return the keys of memories of a span of days or close to it.
 
     The note of exactly these days comes first, then the nearest; ties are ordered newest first.
     """
-    found = []
+    dated = []
     for record in view.records():
-        if among is None or record.key in among:
-            near = date_proximity(record, span)
-            if near >= _NEAR:
-                found.append((is_note_of(record, span), near, record.modified, record.key))
-    return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
+        if allowed is None or record.key in allowed:
+            proximity = date_proximity(record, span)
+            if proximity >= _MIN_DATE_PROXIMITY:
+                dated.append((is_note_of(record, span), proximity, record.modified, record.key))
+    return [key for *_, key in sorted(dated, reverse=True)[:_MAX_DATED]]
 
 
-def _by_tag(view: View, query: str, among: Set[int] | None) -> list[ScoredMemory]:
+def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemory]:
     """Rank memories by the share of the requested tags that they have; ties newest first."""
-    wanted = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
-    wanted.discard("")
-    found = []
+    tags = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
+    tags.discard("")
+    matches = []
     for record in view.records():
-        shared = wanted & tagged(record)
-        if shared and (among is None or record.key in among):
-            found.append((len(shared) / len(wanted), record.modified, record.key))
-    found.sort(reverse=True)
-    return [ScoredMemory(key, share, {"tag": share}) for share, _, key in found]
+        shared = tags & tagged(record)
+        if shared and (allowed is None or record.key in allowed):
+            matches.append((len(shared) / len(tags), record.modified, record.key))
+    matches.sort(reverse=True)
+    return [ScoredMemory(key, share, {"tag": share}) for share, _, key in matches]

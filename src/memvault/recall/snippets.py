@@ -14,7 +14,7 @@ from memvault.recall.query import Query
 from memvault.vault.markdown import mask_comments
 
 _FENCE = re.compile(r"[ \t>]*(?:```|~~~)")
-_DRAWN = re.compile(r"[\s|:+=*_-]*")
+_RULE = re.compile(r"[\s|:+=*_-]*")
 """A blank line, a delimiter row of a table, or a horizontal rule."""
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
@@ -36,18 +36,18 @@ class TextUnit(NamedTuple):
 
 def units(text: str) -> list[TextUnit]:
     """Return the units of a text in document order."""
-    found: list[TextUnit] = []
+    result: list[TextUnit] = []
     block: list[str] = []
     last = ""
     for kind, line in (*_lines(mask_comments(text)), ("", "")):
-        goes_on = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
-        if block and not (kind == "text" and goes_on):
-            found += (unit for unit in _unit_text(last, block) if unit.text)
+        continues = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
+        if block and not (kind == "text" and continues):
+            result += (unit for unit in _unit_text(last, block) if unit.text)
             block = []
         if kind:
             last = last if block else kind
             block.append(line)
-    return found
+    return result
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield "", ""
         elif fenced:
             yield "code", line
-        elif _DRAWN.fullmatch(bare):
+        elif _RULE.fullmatch(bare):
             yield "", ""
         else:
             yield _kind(bare), bare
@@ -91,15 +91,15 @@ def _line(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-_LENGTH = 240
-_APART = " / "
+_MAX_LENGTH = 240
+_SEPARATOR = " / "
 """The separator between two units that are not sentences of one paragraph."""
-_Place = tuple[int, int, frozenset[str]]
+_TermSpan = tuple[int, int, frozenset[str]]
 """Start and end of a word, and the query's terms that it contains."""
 _WORDS = re.compile(r"\S+")
 _HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
-_MOST_PASSAGES = 8
-_MOST_PLACES = 400
+_MAX_PASSAGES = 8
+_MAX_PLACES = 400
 
 
 class Snippet(NamedTuple):
@@ -122,7 +122,7 @@ def make_snippet(
     ``Analyser.terms``.
     """
     passage = best_passage(body, passages, query, analyser, nearest)
-    return Snippet(_around(units(passage.text), _wanted(query), analyser), passage.heading)
+    return Snippet(_best_units(units(passage.text), _query_terms(query), analyser), passage.heading)
 
 
 def best_passage(
@@ -137,140 +137,142 @@ def best_passage(
     This is the one of the numbered ``passages`` with the most of the query's terms; if none has
     any, the one with the number ``near``, which is the nearest by vector, else the first.
     """
-    every = [passage for _, passage in passages] or split_passages(body)[:1]
+    candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
-    told = [entry for entry in every if _told(body, entry)] or every  # not only headings
-    wanted = _wanted(query)
-    best, most = told[0], 0.0
-    for passage in _likely(body, told, query, nearest):
+    with_text = [
+        entry for entry in candidates if _without_headings(body, entry)
+    ] or candidates  # not only headings
+    query_terms = _query_terms(query)
+    best, max_weight = with_text[0], 0.0
+    for passage in _preselect(body, with_text, query, nearest):
         terms = analyser.terms(body[passage.start : passage.end])
-        found = len(wanted & terms.stems.keys()) + len(wanted & terms.wholes.keys())
-        weight = found + (0.5 if passage == nearest else 0.0)
-        if weight > most:
-            best, most = passage, weight
-    return Snippet(_told(body, best) or body[best.start : best.end], best.heading)
+        count = len(query_terms & terms.stems.keys()) + len(query_terms & terms.wholes.keys())
+        weight = count + (0.5 if passage == nearest else 0.0)
+        if weight > max_weight:
+            best, max_weight = passage, weight
+    return Snippet(_without_headings(body, best) or body[best.start : best.end], best.heading)
 
 
-def _wanted(query: Query) -> frozenset[str]:
+def _query_terms(query: Query) -> frozenset[str]:
     return frozenset(query.term_names()) | frozenset(query.wholes)
 
 
-def _likely(
+def _preselect(
     body: str, passages: list[Passage], query: Query, nearest: Passage | None
 ) -> list[Passage]:
     """Preselect passages to analyse: of many, those with the most beginnings of words."""
-    if len(passages) <= _MOST_PASSAGES:
+    if len(passages) <= _MAX_PASSAGES:
         return passages
     hint = query.hint()
 
-    def found(passage: Passage) -> int:
+    def count_hints(passage: Passage) -> int:
         return len(set(hint.findall(fold(body[passage.start : passage.end]))))
 
-    ranked = sorted(passages, key=found, reverse=True)[:_MOST_PASSAGES]
+    ranked = sorted(passages, key=count_hints, reverse=True)[:_MAX_PASSAGES]
     return [entry for entry in passages if entry in ranked or entry == nearest]
 
 
-def _told(body: str, passage: Passage) -> str:
+def _without_headings(body: str, passage: Passage) -> str:
     """Return a passage's text without its headings, which are returned separately."""
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _around(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Analyser) -> str:
+def _best_units(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Analyser) -> str:
     """Return the text of the adjacent units that contain the most distinct terms."""
-    held = [_held(unit.text, wanted, analyser) for unit in units]
-    first, last, most = 0, len(units), frozenset[str]()
-    for start, _ in filter(itemgetter(1), enumerate(held)):
-        inside: frozenset[str] = frozenset()
+    matched = [_matched_terms(unit.text, wanted, analyser) for unit in units]
+    first, last, best = 0, len(units), frozenset[str]()
+    for start, _ in filter(itemgetter(1), enumerate(matched)):
+        covered: frozenset[str] = frozenset()
         length = 0
         for place in range(start, len(units)):
             length += len(units[place].text) + 1
-            if length > _LENGTH and place > start:
+            if length > _MAX_LENGTH and place > start:
                 break
-            inside |= held[place]
-            if len(inside) > len(most):
-                first, last, most = start, place, inside
-    while most and frozenset().union(*held[first + 1 : last + 1]) == most:
+            covered |= matched[place]
+            if len(covered) > len(best):
+                first, last, best = start, place, covered
+    while best and frozenset().union(*matched[first + 1 : last + 1]) == best:
         first += 1
-    if most and len(units[first].text) > _LENGTH:
+    if best and len(units[first].text) > _MAX_LENGTH:
         return _window(units[first].text, wanted, analyser)
-    return _joined(units[first:], last - first)
+    return _join(units[first:], last - first)
 
 
-def _held(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[str]:
+def _matched_terms(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[str]:
     terms = analyser.terms(text)
     return wanted & (terms.stems.keys() | terms.wholes.keys())
 
 
-def _joined(units: Sequence[TextUnit], last: int) -> str:
+def _join(units: Sequence[TextUnit], last: int) -> str:
     """Join units on one line; after the required ones, only sentences are appended."""
     text = ""
-    goes_on = False
-    before: TextUnit | None = None
+    continues = False
+    previous: TextUnit | None = None
     for place, unit in enumerate(units):
-        alone = before is not None and (unit.is_alone or before.is_alone)
-        if place > last and alone:
-            goes_on = before is not None and not before.is_alone
+        apart = previous is not None and (unit.is_alone or previous.is_alone)
+        if place > last and apart:
+            continues = previous is not None and not previous.is_alone
             break
-        text += f"{(_APART if alone else ' ') if before else ''}{unit.text}"
-        if len(text) > _LENGTH:
-            return _cut(text)
-        before = unit
-    return f"{text} …" if goes_on else text
+        text += f"{(_SEPARATOR if apart else ' ') if previous else ''}{unit.text}"
+        if len(text) > _MAX_LENGTH:
+            return _truncate(text)
+        previous = unit
+    return f"{text} …" if continues else text
 
 
-def _cut(text: str) -> str:
-    end = text.rfind(" ", _LENGTH // 2, _LENGTH)
-    return f"{text[: end if end > 0 else _LENGTH]} …"
+def _truncate(text: str) -> str:
+    end = text.rfind(" ", _MAX_LENGTH // 2, _MAX_LENGTH)
+    return f"{text[: end if end > 0 else _MAX_LENGTH]} …"
 
 
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
     """Cut the range with the most distinct terms out of a long sentence."""
     words = list(_WORDS.finditer(text))
-    hits = [(*word.span(), _held(word[0], wanted, analyser)) for word in words]
-    if any(word.end() - word.start() > _LENGTH for word in words):
-        hits = _inside(text, wanted) or hits
+    hits = [(*word.span(), _matched_terms(word[0], wanted, analyser)) for word in words]
+    if any(word.end() - word.start() > _MAX_LENGTH for word in words):
+        hits = _find_unspaced(text, wanted) or hits
     start, stop = _densest([hit for hit in hits if hit[2]])
-    if stop <= _LENGTH:
+    if stop <= _MAX_LENGTH:
         start = 0
-    elif start + _LENGTH >= len(text):
-        start = max(0, len(text) - _LENGTH)
+    elif start + _MAX_LENGTH >= len(text):
+        start = max(0, len(text) - _MAX_LENGTH)
     else:
-        start = max(0, start - _LENGTH // 6)
+        start = max(0, start - _MAX_LENGTH // 6)
     near = next((word.start() for word in words if word.start() >= start), start)
-    start = near if near - start < _LENGTH // 6 else start
-    end = max((word.end() for word in words if word.end() <= start + _LENGTH), default=0)
+    start = near if near - start < _MAX_LENGTH // 6 else start
+    end = max((word.end() for word in words if word.end() <= start + _MAX_LENGTH), default=0)
     if end <= start:
-        end = min(len(text), start + _LENGTH)
+        end = min(len(text), start + _MAX_LENGTH)
     cut = text[start:end].strip()
     return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
 
 
-def _densest(hits: Sequence[_Place]) -> tuple[int, int]:
+def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
     """Return the start and end of the range that contains the most distinct terms."""
-    best, most = (0, 0), 0
+    best, max_count = (0, 0), 0
     for first, (place, _, _) in enumerate(hits):
-        inside: set[str] = set()
+        covered: set[str] = set()
         for _, end, found in hits[first:]:
-            if end - place > _LENGTH:
+            if end - place > _MAX_LENGTH:
                 break
-            inside |= found
-            if len(inside) > most:
-                best, most = (place, end), len(inside)
+            covered |= found
+            if len(covered) > max_count:
+                best, max_count = (place, end), len(covered)
     return best
 
 
-def _inside(text: str, wanted: frozenset[str]) -> list[_Place]:
+def _find_unspaced(text: str, wanted: frozenset[str]) -> list[_TermSpan]:
     """Return the places of terms in a text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
-    found: list[_Place] = []
+    spans: list[_TermSpan] = []
     for term in wanted:
         place = lowered.find(term)
-        while place >= 0 and len(found) < _MOST_PLACES:
-            found.append((place, place + len(term), frozenset((term,))))
+        while place >= 0 and len(spans) < _MAX_PLACES:
+            spans.append((place, place + len(term), frozenset((term,))))
             place = lowered.find(term, place + len(term))
-    return sorted(found)
+    return sorted(spans)
 
 
 def coverage(text: str, query: Query, analyser: Analyser) -> float:
@@ -283,6 +285,6 @@ def coverage(text: str, query: Query, analyser: Analyser) -> float:
 
 def beginning(body: str) -> str:
     """Return the first words of a body on one line."""
-    told = _HEADINGS.sub("", body[: _LENGTH * 4])
-    found = units(told) or units(body[: _LENGTH * 4])
-    return _joined(found, len(found))
+    text = _HEADINGS.sub("", body[: _MAX_LENGTH * 4])
+    parts = units(text) or units(body[: _MAX_LENGTH * 4])
+    return _join(parts, len(parts))

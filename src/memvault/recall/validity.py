@@ -26,17 +26,17 @@ from memvault.vault.file_names import (
     referenced_names,
 )
 
-_LOSS = 0.5
+_OUTDATED_FACTOR = 0.5
 """The factor on the score of a memory that is not current."""
-_SAYING = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
+_VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that can by themselves make a memory not current."""
-_FEW = 20
+_MAX_NAME_LOOKUPS = 20
 """The maximum number of memories whose names are queried; for more, every superseding memory is
 read."""
-_LONGEST_CHAIN = 50
-_MOST_CLAIMS = 50
+_MAX_CHAIN = 50
+_MAX_CLAIMS = 50
 """How many memories that claim to supersede the same one are checked, newest first."""
-_PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
 
 class ValidatedMemory(NamedTuple):
@@ -56,9 +56,9 @@ class ValidityChecker:
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
-        self._named: dict[str, list[MemoryRecord]] = {}
-        self._following: dict[str, MemoryRecord | None] = {}
-        self._others: dict[str, ValidityChecker] = {}
+        self._records_by_name: dict[str, list[MemoryRecord]] = {}
+        self._replacements: dict[str, MemoryRecord | None] = {}
+        self._checkers: dict[str, ValidityChecker] = {}
 
     def at(self, key: int) -> Validity:
         """Return the validity of a result within its own vault; a missing memory is current."""
@@ -68,9 +68,9 @@ class ValidityChecker:
         part = self._view.part(key)
         if not part.name:  # not cached: the reference cycle would keep the view's files open
             return self.standing(record)
-        if part.name not in self._others:
-            self._others[part.name] = ValidityChecker(part, self._moment)
-        return self._others[part.name].standing(record)
+        if part.name not in self._checkers:
+            self._checkers[part.name] = ValidityChecker(part, self._moment)
+        return self._checkers[part.name].standing(record)
 
     def standing(self, entry: MemoryRecord | Memory) -> Validity:
         """Return the validity of a memory."""
@@ -79,66 +79,70 @@ class ValidityChecker:
     def standings(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
         """Return the validity of each memory, with a single query to the index for all of them."""
         names = None
-        if len(entries) <= _FEW:
+        if len(entries) <= _MAX_NAME_LOOKUPS:
             names = list({name for entry in entries for name in _names(entry)})
         claims: dict[str, list[MemoryRecord]] = {}
         for record in self._view.superseding(names):
             for name in referenced_names(record.metadata, SUPERSEDES):
                 claims.setdefault(name_key(name), []).append(record)
-        found = []
+        validities = []
         for entry in entries:
-            if _SAYING.isdisjoint(entry.metadata) and claims.keys().isdisjoint(_names(entry)):
-                found.append(CURRENT)
+            if _VALIDITY_KEYS.isdisjoint(entry.metadata) and claims.keys().isdisjoint(
+                _names(entry)
+            ):
+                validities.append(CURRENT)
                 continue
             ended, begins = self.ended(entry.metadata), self.begins(entry.metadata)
-            last = self._last(entry, claims)
-            found.append(Validity(last, ended, begins) if last or ended or begins else CURRENT)
-        return found
+            last = self._final_replacement(entry, claims)
+            validities.append(Validity(last, ended, begins) if last or ended or begins else CURRENT)
+        return validities
 
     def ended(self, metadata: Mapping[str, Any]) -> str:
         """Return the value of ``valid_to`` if it is past, else an empty string."""
-        said = _said(metadata, "valid_to")
-        end = _moment(said, True)
-        return said if end is not None and end < self._moment else ""
+        text = _header_text(metadata, "valid_to")
+        end = _moment(text, True)
+        return text if end is not None and end < self._moment else ""
 
     def begins(self, metadata: Mapping[str, Any]) -> str:
         """Return the value of ``valid_from`` if it is in the future, else an empty string."""
-        said = _said(metadata, "valid_from")
-        start = _moment(said, False)
-        return said if start is not None and start > self._moment else ""
+        text = _header_text(metadata, "valid_from")
+        start = _moment(text, False)
+        return text if start is not None and start > self._moment else ""
 
-    def _last(
+    def _final_replacement(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
         """Return what replaces a memory now: the last one in the chain of replacements."""
-        following = self._replacing(entry, claims)
+        replacement = self._newest_replacement(entry, claims)
         seen = {entry.path}
         last = None
-        while following is not None and following.path not in seen and len(seen) < _LONGEST_CHAIN:
-            seen.add(following.path)
-            last, following = following, self._next(following)
+        while replacement is not None and replacement.path not in seen and len(seen) < _MAX_CHAIN:
+            seen.add(replacement.path)
+            last, replacement = replacement, self._direct_replacement(replacement)
         return last
 
-    def _next(self, entry: MemoryRecord) -> MemoryRecord | None:
-        if entry.path not in self._following:
+    def _direct_replacement(self, entry: MemoryRecord) -> MemoryRecord | None:
+        if entry.path not in self._replacements:
             names = _names(entry)
             claiming = tuple(self._view.superseding(names))
             claims = dict.fromkeys(names, claiming)
-            self._following[entry.path] = self._replacing(entry, claims)
-        return self._following[entry.path]
+            self._replacements[entry.path] = self._newest_replacement(entry, claims)
+        return self._replacements[entry.path]
 
-    def _replacing(
+    def _newest_replacement(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
         """Return the newest memory that directly replaces the given one."""
-        said = {record.path: record for name in _names(entry) for record in claims.get(name, ())}
-        newest = nlargest(_MOST_CLAIMS, said.values(), key=_age)
-        found = [record for record in newest if self._replaces(record, entry)]
+        claimants = {
+            record.path: record for name in _names(entry) for record in claims.get(name, ())
+        }
+        newest = nlargest(_MAX_CLAIMS, claimants.values(), key=_age)
+        replacements = [record for record in newest if self._replaces(record, entry)]
         for name in referenced_names(entry.metadata, SUPERSEDED_BY):
-            found += match_link(name, self._called(name))[:1]
+            replacements += match_link(name, self._find_named(name))[:1]
         begun = [
             record
-            for record in found
+            for record in replacements
             if record.path != entry.path and not self.begins(record.metadata)
         ]
         return max(begun, key=_age, default=None)
@@ -151,24 +155,26 @@ class ValidityChecker:
         """
         if record.path == entry.path:
             return False
-        own = set(_names(entry))
+        entry_names = set(_names(entry))
         for name in referenced_names(record.metadata, SUPERSEDES):
-            if name_key(name) not in own:
+            if name_key(name) not in entry_names:
                 continue
-            meant = match_link(name, [one for one in self._called(name) if one.path != record.path])
-            paths = {one.path for one in meant} or {entry.path}
+            referenced = match_link(
+                name, [one for one in self._find_named(name) if one.path != record.path]
+            )
+            paths = {one.path for one in referenced} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
-            back = {name_key(other) for other in referenced_names(entry.metadata, SUPERSEDES)}
-            if not back.intersection(_names(record)) or _age(record) > _age(entry):
+            superseded = {name_key(other) for other in referenced_names(entry.metadata, SUPERSEDES)}
+            if not superseded.intersection(_names(record)) or _age(record) > _age(entry):
                 return True
         return False
 
-    def _called(self, name: str) -> list[MemoryRecord]:
-        if name not in self._named:
-            found = [*self._view.find_by_name(name), *self._view.find_by_name(f"{name}.md")]
-            self._named[name] = list({record.path: record for record in found}.values())
-        return self._named[name]
+    def _find_named(self, name: str) -> list[MemoryRecord]:
+        if name not in self._records_by_name:
+            records = [*self._view.find_by_name(name), *self._view.find_by_name(f"{name}.md")]
+            self._records_by_name[name] = list({record.path: record for record in records}.values())
+        return self._records_by_name[name]
 
     def annotate(self, scored: Iterable[ScoredMemory]) -> Iterator[ValidatedMemory]:
         """Add the validity to each result, in unchanged order."""
@@ -201,21 +207,21 @@ class _Order:
         allowed: Callable[[MemoryRecord], bool] | None,
         only_current: bool,
     ) -> None:
-        self._judge = judge
+        self._checker = judge
         self._allowed = allowed
         self._only_current = only_current
-        self._own = {entry.key: entry for entry in scored}
-        self._known: dict[int, Validity] = {}
+        self._entries = {entry.key: entry for entry in scored}
+        self._validities: dict[int, Validity] = {}
         self._done: set[int] = set()
         self._heap: list[tuple[float, int, ScoredMemory, int | None]] = []
         self._count = 0
-        self._behind: dict[int, list[ScoredMemory]] = {}
-        for entry in self._own.values():
+        self._held_back: dict[int, list[ScoredMemory]] = {}
+        for entry in self._entries.values():
             self._push(entry)
 
     def _push(self, entry: ScoredMemory, stands_for: int | None = None) -> None:
         """Queue a result; an earlier entry of the same memory becomes invalid."""
-        self._own[entry.key] = entry
+        self._entries[entry.key] = entry
         self._count += 1
         heappush(self._heap, (-entry.score, self._count, entry, stands_for))
 
@@ -223,7 +229,7 @@ class _Order:
         """Yield every result once; outdated ones follow the first current one that ``fits``."""
         waiting: list[ValidatedMemory] = []
         first: ScoredMemory | None = None
-        for ready in self._settled():
+        for ready in self._by_replacement():
             if first is None and not ready.standing.is_current:
                 waiting.append(ready)
                 continue
@@ -236,61 +242,62 @@ class _Order:
             if first is None:
                 first = ready.scored
                 yield from (
-                    held._replace(scored=_at_most(held.scored, first.score)) for held in waiting
+                    delayed._replace(scored=_capped(delayed.scored, first.score))
+                    for delayed in waiting
                 )
         if first is None:
             yield from waiting
 
-    def _settled(self) -> Iterator[ValidatedMemory]:
+    def _by_replacement(self) -> Iterator[ValidatedMemory]:
         """Yield every result once, each after what replaces it."""
         while self._heap:
             _, _, entry, stands_for = heappop(self._heap)
-            if entry.key in self._done or entry is not self._own[entry.key]:
+            if entry.key in self._done or entry is not self._entries[entry.key]:
                 continue
-            if entry.key not in self._known and self._moved(entry):
+            if entry.key not in self._validities and self._requeue(entry):
                 continue
             self._done.add(entry.key)
-            standing = self._known[entry.key]
+            standing = self._validities[entry.key]
             if standing.is_current or not self._only_current:
                 yield ValidatedMemory(entry, standing, stands_for)
-            for held in self._behind.pop(entry.key, ()):
-                self._push(_at_most(held, entry.score))
+            for waiting in self._held_back.pop(entry.key, ()):
+                self._push(_capped(waiting, entry.score))
 
-    def _moved(self, entry: ScoredMemory) -> bool:
+    def _requeue(self, entry: ScoredMemory) -> bool:
         """Check a result's validity, and requeue it if it belongs further down."""
-        standing = self._judge.at(entry.key)
-        self._known[entry.key] = standing
+        standing = self._checker.at(entry.key)
+        self._validities[entry.key] = standing
         if standing.is_current:
             return False
-        lost = entry.score * (1.0 - _LOSS)
-        word = next(iter(standing.marks()))
-        less = ScoredMemory(entry.key, entry.score - lost, {**entry.parts, word: -lost})
-        new = standing.replaced_by
+        loss = entry.score * (1.0 - _OUTDATED_FACTOR)
+        part_name = next(iter(standing.marks()))
+        reduced = ScoredMemory(entry.key, entry.score - loss, {**entry.parts, part_name: -loss})
+        replacement = standing.replaced_by
         if (
-            new is None
-            or new.key in self._done
-            or not (self._allowed is None or self._allowed(new))
+            replacement is None
+            or replacement.key in self._done
+            or not (self._allowed is None or self._allowed(replacement))
         ):
-            self._push(less)
+            self._push(reduced)
             return True
-        self._own[entry.key] = less
-        self._behind.setdefault(new.key, []).append(less)
-        before = self._own.get(new.key, ScoredMemory(new.key, 0.0, {}))
+        self._entries[entry.key] = reduced
+        self._held_back.setdefault(replacement.key, []).append(reduced)
+        before = self._entries.get(replacement.key, ScoredMemory(replacement.key, 0.0, {}))
         # a checked memory that is still queued has lost its share already: compare reduced scores
-        most = less.score if new.key in self._known else entry.score
-        gain = max(0.0, most - before.score)
+        max_score = reduced.score if replacement.key in self._validities else entry.score
+        gain = max(0.0, max_score - before.score)
         parts = {**before.parts, "replaces": gain}
-        self._push(ScoredMemory(new.key, before.score + gain, parts), entry.key)
+        self._push(ScoredMemory(replacement.key, before.score + gain, parts), entry.key)
         return True
 
 
-def _at_most(entry: ScoredMemory, most: float) -> ScoredMemory:
-    """Return a result whose score is limited to ``most``."""
-    if entry.score <= most:
+def _capped(entry: ScoredMemory, max_score: float) -> ScoredMemory:
+    """Return a result whose score is limited to ``max_score``."""
+    if entry.score <= max_score:
         return entry
-    cut = most - entry.score
+    cut = max_score - entry.score
     return ScoredMemory(
-        entry.key, most, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut}
+        entry.key, max_score, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut}
     )
 
 
@@ -302,21 +309,21 @@ def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
     return entry.created, entry.modified, entry.path
 
 
-def _said(metadata: Mapping[str, Any], key: str) -> str:
+def _header_text(metadata: Mapping[str, Any], key: str) -> str:
     value = metadata.get(key)
     return str(value).strip() if isinstance(value, str | int) else ""
 
 
-def _moment(said: str, end: bool) -> datetime | None:
+def _moment(text: str, end: bool) -> datetime | None:
     """Return the first or last moment of a day, month, year or time."""
-    part = _PART.fullmatch(said)
+    part = _YEAR_OR_MONTH.fullmatch(text)
     try:
         if part is not None:
             year, month = int(part[1]), int(part[2] or (12 if end else 1))
             later = date(year + month // 12, month % 12 + 1, 1)
             day = later - timedelta(days=1) if end else date(year, month, 1)
         else:
-            day = date.fromisoformat(said)
+            day = date.fromisoformat(text)
     except (ValueError, OverflowError):
-        return clock.parse(said)
+        return clock.parse(text)
     return datetime.combine(day, time.max if end else time.min, UTC)

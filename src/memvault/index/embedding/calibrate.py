@@ -33,7 +33,7 @@ VERSION = 2
 """Stored with the constants; constants of another version are recomputed."""
 ANCHORS = Path(__file__).resolve().parents[2] / "data" / "anchors.jsonl"
 _SAME, _OTHER = 0.6854, 0.0605
-_LEAST, _GREATEST = 1.0, 200.0
+_MIN_SLOPE, _MAX_SLOPE = 1.0, 200.0
 _STEPS = 30
 
 
@@ -72,15 +72,15 @@ def calibrate(embedder: Embedder) -> Calibration:
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])
     values = cosines(embedder, pairs)
-    found = fit_logistic(values, np.where(same, _SAME, _OTHER))
-    return found._replace(separation=separation(values, same))
+    fitted = fit_logistic(values, np.where(same, _SAME, _OTHER))
+    return fitted._replace(separation=separation(values, same))
 
 
 def separation(values: Numbers, same: npt.NDArray[np.bool_]) -> float:
     """Return the difference of the mean cosines of both kinds of pairs, in standard deviations."""
-    alike, other = values[same], values[~same]
-    spread = math.sqrt(float(alike.var() + other.var()) / 2)
-    return float(alike.mean() - other.mean()) / max(spread, 1e-6)
+    same_values, other_values = values[same], values[~same]
+    spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
+    return float(same_values.mean() - other_values.mean()) / max(spread, 1e-6)
 
 
 def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
@@ -89,8 +89,8 @@ def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
 
     queries = np.stack([embedder.embed_query(pair.a) for pair in pairs])
     products = queries * embedder.embed([pair.b for pair in pairs])
-    found: Numbers = products.sum(axis=1).astype(np.float64)
-    return found
+    values: Numbers = products.sum(axis=1).astype(np.float64)
+    return values
 
 
 def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = None) -> Calibration:
@@ -114,7 +114,7 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
         curve = (design * (shares * chance * (1 - chance))[:, None]).T @ design
         beta += np.linalg.solve(curve + 1e-9 * np.eye(2), design.T @ (shares * (targets - chance)))
     slope = float(beta[0]) / max(spread, 1e-6)
-    if _LEAST <= slope <= _GREATEST:
+    if _MIN_SLOPE <= slope <= _MAX_SLOPE:
         return Calibration(slope, centre - float(beta[1]) / slope)
-    slope = _GREATEST if slope > _GREATEST else _LEAST
+    slope = _MAX_SLOPE if slope > _MAX_SLOPE else _MIN_SLOPE
     return Calibration(slope, centre - math.log(base / (1 - base)) / slope)

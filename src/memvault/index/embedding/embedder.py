@@ -97,8 +97,8 @@ MODELS = ModelCache()
 
 def fingerprint_of(folder: Path) -> Hashable:
     """Return a value that changes with the state of any file of a folder; no file is read."""
-    found = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return tuple((path, state_of(path)) for path in sorted(found))
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return tuple((path, state_of(path)) for path in sorted(paths))
 
 
 def normalize(rows: Matrix) -> Matrix:

@@ -27,10 +27,10 @@ from memvault.index.embedding.model_choice import folder_of, identity
 _MAX_TOKENS = 512
 """The maximum number of tokens of a text, even if the model accepts more: attention is
 quadratic."""
-_NEEDED = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_MODEL = "model.onnx"
+_REQUIRED_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_MODEL_FILE = "model.onnx"
 _BUILTIN_MODEL = "../deep/model.onnx"
-_LOCAL = "local/"
+_LOCAL_PREFIX = "local/"
 """The prefix of the names given to model folders in fastembed's list, which are not shown to
 users."""
 
@@ -75,12 +75,12 @@ def load(
         if folder is None:
             loaded = _by_name(kind, name, download)
         else:
-            model = _BUILTIN_MODEL if name == BUILTIN else _MODEL
+            model = _BUILTIN_MODEL if name == BUILTIN else _MODEL_FILE
             loaded = _from_folder(kind, folder, model, threads)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
-            most = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
-            tokenizer.enable_truncation(max_length=min(most, _MAX_TOKENS))
+            limit = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
+            tokenizer.enable_truncation(max_length=min(limit, _MAX_TOKENS))
     return loaded
 
 
@@ -94,8 +94,8 @@ def known_models(kind: ModelKind) -> list[dict[str, Any]]:
             "licence": str(model["license"]),
             "description": str(model["description"]),
         }
-        for model in _class(kind).list_supported_models()
-        if not str(model["model"]).startswith(_LOCAL)
+        for model in _model_class(kind).list_supported_models()
+        if not str(model["model"]).startswith(_LOCAL_PREFIX)
     ]
 
 
@@ -107,11 +107,11 @@ def map_model_errors(kind: ModelKind, name: str) -> Iterator[None]:
     except EmbedderError:
         raise
     except Exception as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
-        raise EmbedderError(f"The model {name} cannot be used: {first}", kind.instead) from error
+        summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+        raise EmbedderError(f"The model {name} cannot be used: {summary}", kind.instead) from error
 
 
-def _class(kind: ModelKind) -> Any:
+def _model_class(kind: ModelKind) -> Any:
     if kind == CROSS_ENCODER:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -129,7 +129,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         )
     cache = models_folder()
     try:
-        model = _quietly(kind, name, None, cache_dir=str(cache), local_files_only=True)
+        model = _create(kind, name, None, cache_dir=str(cache), local_files_only=True)
     except Exception as error:
         if not download:
             raise EmbedderError(
@@ -138,7 +138,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
                 "; every other command works offline",
             ) from error
         try:
-            model = _quietly(kind, name, None, cache_dir=str(cache))
+            model = _create(kind, name, None, cache_dir=str(cache))
         except Exception as unreachable:
             raise EmbedderError(
                 f"The model {name} is not on this machine and could not be fetched",
@@ -149,20 +149,20 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
 
 
 def _from_folder(kind: ModelKind, folder: Path, model: str, threads: int | None) -> LoadedModel:
-    missing = [name for name in (model, *_NEEDED) if not (folder / name).is_file()]
+    missing = [name for name in (model, *_REQUIRED_FILES) if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
             f"{folder} is not a model's folder: it has no {', '.join(missing)}",
             "export the model with optimum-cli or copy its files from the model's page",
         )
     version = _fingerprint(folder, model)
-    alias = f"{_LOCAL}{version}"
-    if alias not in {str(model["model"]) for model in _class(kind).list_supported_models()}:
-        _enter(kind, alias, folder, model)
-    return LoadedModel(_quietly(kind, alias, threads, specific_model_path=str(folder)), version)
+    alias = f"{_LOCAL_PREFIX}{version}"
+    if alias not in {str(model["model"]) for model in _model_class(kind).list_supported_models()}:
+        _register(kind, alias, folder, model)
+    return LoadedModel(_create(kind, alias, threads, specific_model_path=str(folder)), version)
 
 
-def _enter(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
+def _register(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
     """Register a folder's model in fastembed's list, from which models are loaded."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -170,7 +170,7 @@ def _enter(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
     if kind == EMBEDDING:
         pooling = PoolingType.CLS if _pools_first_token(folder) else PoolingType.MEAN
         options = {"pooling": pooling, "normalization": True, "dim": 0}
-    _class(kind).add_custom_model(
+    _model_class(kind).add_custom_model(
         model=alias, sources=ModelSource(hf=alias), model_file=model, **options
     )
 
@@ -196,9 +196,9 @@ def _fingerprint(folder: Path, model: str) -> str:
     return digest.hexdigest()
 
 
-def _quietly(kind: ModelKind, name: str, threads: int | None, **options: Any) -> Any:
+def _create(kind: ModelKind, name: str, threads: int | None, **options: Any) -> Any:
     """Load a model without fastembed's log messages; its errors contain the same information."""
-    make = _class(kind)
+    make = _model_class(kind)
     with contextlib.suppress(ImportError):  # the logging library that fastembed uses at present
         from loguru import logger
 
@@ -236,12 +236,12 @@ class CrossEncoder:
             try:
                 logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
             except (TypeError, IndexError) as error:  # fastembed expects one number
-                raise self._unfit() from error
+                raise self._not_cross_encoder() from error
         if not all(isinstance(logit, float) and not math.isnan(logit) for logit in logits):
-            raise self._unfit()
+            raise self._not_cross_encoder()
         return [0.5 + 0.5 * math.tanh(logit / 2) for logit in logits]
 
-    def _unfit(self) -> EmbedderError:
+    def _not_cross_encoder(self) -> EmbedderError:
         return EmbedderError(
             f"The model {self.name} is not a cross-encoder: it does not give one number for a text",
             "memvault model list names fastembed's cross-encoders",

@@ -89,8 +89,8 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
     if "rerank.model" not in settings.explicit:
         return ModelChoice(user_settings.load().reranker or settings.reranker, None)
     if not is_allowed(settings.reranker, root):
-        said, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
-        raise EmbedderError(said, hint)
+        message, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
+        raise EmbedderError(message, hint)
     return ModelChoice(settings.reranker, root)
 
 
@@ -176,7 +176,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     """
     from memvault.files.walk import walk
 
-    found = {}
+    sizes = {}
     for parent, folders, names in walk(folder):
         folders.sort()
         if any(Path(parent, name).is_symlink() for name in folders):
@@ -184,8 +184,8 @@ def _sizes(folder: Path) -> dict[str, int]:
         for name in sorted(names):
             path = Path(parent, name)
             if path.is_file():
-                found[path.relative_to(folder).as_posix()] = path.stat().st_size
-    return found
+                sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return sizes
 
 
 def _digest(folder: Path, sizes: Mapping[str, int]) -> str:

@@ -37,9 +37,9 @@ _UNKNOWN_BYTES = 2
 def count_tokens(text: str) -> int:
     """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
     tokenizer, unknown = open_tokenizer()
-    found = tokenizer.encode(text, add_special_tokens=False)
-    total = len(found.ids)
-    for token, (start, end) in zip(found.ids, found.offsets, strict=True):
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    total = len(encoding.ids)
+    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
         if token == unknown:
             total += max(0, len(text[start:end].encode("utf-8", "replace")) // _UNKNOWN_BYTES - 1)
     return total
@@ -61,9 +61,9 @@ def prefix_within(text: str, most: int) -> int:
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 _BATCH = 64
-_MANY = 16
-_BLANKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
-_MOST_WORDS, _LONGEST_WORD = 50_000, 40
+_MIN_CACHED_BATCH = 16
+_SPACES = dict.fromkeys(map(ord, "\t\n\r"), " ")
+_MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 50_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of such a word."""
 
 
@@ -129,7 +129,7 @@ class StaticEmbedder:
                 f"The built-in embedder cannot be loaded: {error}",
                 "pip install --force-reinstall memvault",
             ) from error
-        self._known: dict[str, list[int]] = {}
+        self._cache: dict[str, list[int]] = {}
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
         self.calibration = Calibration.of(card)
@@ -155,8 +155,8 @@ class StaticEmbedder:
         """Return each text's subwords; for a text without any, the one to which none is similar."""
         import numpy as np
 
-        none = [max(self._unknown, 0)]
-        return [np.asarray(ids if len(ids) else none, np.uint16) for ids in self._ids(texts)]
+        unknown = [max(self._unknown, 0)]
+        return [np.asarray(ids if len(ids) else unknown, np.uint16) for ids in self._ids(texts)]
 
     @property
     def vocabulary(self) -> int:
@@ -189,10 +189,10 @@ class StaticEmbedder:
         ids = np.flatnonzero(occurs)
         place = np.zeros(self.vocabulary, dtype=np.intp)
         place[ids] = np.arange(len(ids))
-        near = np.maximum(normalize(self._rows(wanted)) @ normalize(self._rows(ids)).T, 0.0)
-        near[:, ids == self._unknown] = 0.0
-        found: Matrix = near[:, place[held]]
-        return found
+        cosines = np.maximum(normalize(self._rows(wanted)) @ normalize(self._rows(ids)).T, 0.0)
+        cosines[:, ids == self._unknown] = 0.0
+        result: Matrix = cosines[:, place[held]]
+        return result
 
     def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         """Return each text's subword ids.
@@ -202,19 +202,19 @@ class StaticEmbedder:
         """
         import numpy as np
 
-        if len(texts) < _MANY:
+        if len(texts) < _MIN_CACHED_BATCH:
             encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
             return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
-        split = [text.translate(_BLANKS).split(" ") for text in texts]
-        if len(self._known) > _MOST_WORDS:
-            self._known = {}  # not cleared: another thread may be reading the old one
-        known = self._known
-        fresh = list({word for words in split for word in words if word not in known})
-        encoded = self._tokenizer.encode_batch_fast(fresh, add_special_tokens=False)
-        made = dict(zip(fresh, (entry.ids for entry in encoded), strict=True))
-        long = {word: ids for word, ids in made.items() if len(word) > _LONGEST_WORD}
-        known.update((word, made[word]) for word in made.keys() - long.keys())
-        ids = {**known, **long} if long else known
+        split = [text.translate(_SPACES).split(" ") for text in texts]
+        if len(self._cache) > _MAX_CACHED_WORDS:
+            self._cache = {}  # not cleared: another thread may be reading the old one
+        cached = self._cache
+        new_words = list({word for words in split for word in words if word not in cached})
+        encoded = self._tokenizer.encode_batch_fast(new_words, add_special_tokens=False)
+        new_ids = dict(zip(new_words, (entry.ids for entry in encoded), strict=True))
+        uncached = {word: ids for word, ids in new_ids.items() if len(word) > _MAX_CACHED_LENGTH}
+        cached.update((word, new_ids[word]) for word in new_ids.keys() - uncached.keys())
+        ids = {**cached, **uncached} if uncached else cached
         return [
             np.array([*chain.from_iterable(map(ids.__getitem__, words))], np.int64)
             for words in split

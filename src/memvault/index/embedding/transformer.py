@@ -69,7 +69,7 @@ class OnnxEmbedder:
         return vector
 
 
-_FATAL = 4
+_LOG_LEVEL = 4
 """The minimum level of messages that ONNX Runtime writes to standard error; errors are raised."""
 
 
@@ -91,44 +91,44 @@ class QuerySession:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
             options.enable_cpu_mem_arena = False
             options.intra_op_num_threads = options.inter_op_num_threads = 1
-            options.log_severity_level = _FATAL
+            options.log_severity_level = _LOG_LEVEL
             self._session = onnxruntime.InferenceSession(
                 str(model), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # of ONNX Runtime's own kinds
-            raise _explained(error) from error
+            raise _model_error(error) from error
 
     def embed(self, text: str) -> Matrix:
         """Return a text's unit vector: the normalized mean of its tokens' vectors."""
         import numpy as np
 
-        whole = self._tokenizer.encode(text).ids
-        if len(whole) > self._tokens:  # the last token marks the end
-            whole = [*whole[: self._tokens - 1], whole[-1]]
-        ids = np.array([whole], dtype=np.int64)
-        given = {
+        token_ids = self._tokenizer.encode(text).ids
+        if len(token_ids) > self._tokens:  # the last token marks the end
+            token_ids = [*token_ids[: self._tokens - 1], token_ids[-1]]
+        ids = np.array([token_ids], dtype=np.int64)
+        inputs = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
         try:
-            (tokens, *_) = self._session.run(None, given)
+            (tokens, *_) = self._session.run(None, inputs)
         except Exception as error:  # of ONNX Runtime's own kinds
-            raise _explained(error) from error
+            raise _model_error(error) from error
         vector: Matrix = normalize(tokens[0].mean(axis=0))
         return vector
 
 
-def _explained(error: Exception) -> EmbedderError:
-    first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+def _model_error(error: Exception) -> EmbedderError:
+    summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
     return EmbedderError(
-        f"The built-in model cannot be used: {first}", "pip install --force-reinstall memvault"
+        f"The built-in model cannot be used: {summary}", "pip install --force-reinstall memvault"
     )
 
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
-_MOST_WORKERS = 4
-_AGAIN = "pip install --force-reinstall memvault"
+_MAX_WORKERS = 4
+_REINSTALL = "pip install --force-reinstall memvault"
 
 
 def read_card() -> dict[str, Any]:
@@ -140,7 +140,7 @@ def read_card() -> dict[str, Any]:
     try:
         card: dict[str, Any] = json.loads((DATA / "card.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise EmbedderError(f"The built-in model cannot be read: {error}", _AGAIN) from error
+        raise EmbedderError(f"The built-in model cannot be read: {error}", _REINSTALL) from error
     return card
 
 
@@ -157,7 +157,7 @@ class BuiltinTransformer:
     def __init__(self) -> None:
         card = read_card()
         if not (DATA / "model.onnx").is_file():
-            raise EmbedderError("The built-in model is not in the package", _AGAIN)
+            raise EmbedderError("The built-in model is not in the package", _REINSTALL)
         self._tokens = int(card["tokens"])
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
@@ -171,18 +171,18 @@ class BuiltinTransformer:
         """
         import numpy as np
 
-        workers = min(_MOST_WORKERS, os.cpu_count() or 1, len(texts))
+        workers = min(_MAX_WORKERS, os.cpu_count() or 1, len(texts))
         if workers < 2:
             return self._passages.embed(texts)
         from concurrent.futures import ThreadPoolExecutor
 
         model = self._passages
-        found = np.empty((len(texts), self.dimension), np.float32)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
         with ThreadPoolExecutor(workers) as pool:
             parts = [texts[start::workers] for start in range(workers)]
             for start, rows in enumerate(pool.map(model.embed, parts)):
-                found[start::workers] = rows
-        return found
+                vectors[start::workers] = rows
+        return vectors
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, shape (dimension,)."""

@@ -43,10 +43,10 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
 _MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
-_LONGEST_WORD = 3
+_MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
-_MAX_TERM = 80
+_MAX_TERM_LENGTH = 80
 MAX_CACHED = 300_000
 LONGEST_CACHED = 100
 """The maximum length of cached strings: text without spaces is one chunk of any length."""
@@ -62,14 +62,14 @@ AUTO = "auto"
 """The setting for detecting the language of each memory."""
 DEFAULT_LANGUAGE = "english"
 """The language of a memory if neither its text nor other memories of the vault indicate one."""
-_MOST = 4
+_MAX_QUERY_LANGUAGES = 4
 """The maximum number of languages in which a query is analysed."""
 _ELISION = re.compile(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
     r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
     re.IGNORECASE,
 )
-_ELIDING = frozenset(("french", "italian"))
+_ELIDING_LANGUAGES = frozenset(("french", "italian"))
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
@@ -110,17 +110,19 @@ class Analyser:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._known: dict[str, AnalysedToken] = {}
+        self._cache: dict[str, AnalysedToken] = {}
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
         """A Snowball stemmer for words of limited length: for some words its time is quadratic."""
         if self.language == "none":
-            return lambda word: word[:_MAX_TERM]
+            return lambda word: word[:_MAX_TERM_LENGTH]
         from py_rust_stemmers import SnowballStemmer
 
         stem = SnowballStemmer(self.language).stem_word
-        return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
+        return lambda word: (
+            word[:_MAX_TERM_LENGTH] if len(word) > _MAX_TERM_LENGTH else stem(word) or word
+        )
 
     def terms(self, text: str) -> TermCounts:
         """Count the terms of a text."""
@@ -145,13 +147,13 @@ class Analyser:
 
     def parts(self, chunk: str) -> AnalysedToken:
         """Analyse a chunk of a text, or return the cached result."""
-        parts = self._known.get(chunk)
+        parts = self._cache.get(chunk)
         if parts is None:
             parts = self._analyse(chunk)
             if len(chunk) <= LONGEST_CACHED:
-                if len(self._known) > MAX_CACHED:
-                    self._known.clear()
-                self._known[chunk] = parts
+                if len(self._cache) > MAX_CACHED:
+                    self._cache.clear()
+                self._cache[chunk] = parts
         return parts
 
     def content_stems(self, text: str) -> list[str]:
@@ -169,7 +171,7 @@ class Analyser:
         A plain word of a query may be an identifier written without separators.
         """
         parts = self._analyse(chunk, querying=True)
-        return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM],))
+        return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM_LENGTH],))
 
     def is_stop_word(self, chunk: str) -> bool:
         """Return whether a chunk of a query is a stop word."""
@@ -179,7 +181,7 @@ class Analyser:
 
     def strip_elision(self, chunk: str) -> str:
         """Return a chunk without an elided article, in languages that attach it to the word."""
-        return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING else chunk
+        return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING_LANGUAGES else chunk
 
     def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
         """Return a word's stems, the regular one first.
@@ -190,36 +192,38 @@ class Analyser:
         folded = fold(word)
         if self.language in ("english", "none") or (word.isascii() and not querying):
             return (self._stem(folded),)
-        spelt = [word.casefold()]
+        spellings = [word.casefold()]
         if querying and self.language == "german":
-            spelt += spelt[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
-        found = (self._stem(way) for one in spelt for way in (one, fold(one)))
-        return tuple(dict.fromkeys(fold(form)[:_MAX_TERM] for form in found))
+            spellings += spellings[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
+        stems = (self._stem(way) for one in spellings for way in (one, fold(one)))
+        return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
 
     def _analyse(self, chunk: str, querying: bool = False) -> AnalysedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
             forms = self._forms(chunk, querying)
             return AnalysedToken((forms,), forms, ())
         chunk = _CONTRACTION.sub("", chunk)
-        found: list[tuple[str, ...]] = []
+        groups: list[tuple[str, ...]] = []
         wholes: list[str] = []
         for segment in re.split(r"[/\\]+", chunk):
             words = [word for word in _BETWEEN.split(segment) if word]
             for word in words:
-                found += self._word(word, wholes, querying)
+                groups += self._word_groups(word, wholes, querying)
             if len(words) > 1:
                 wholes.append(_whole(segment))
-        if len(found) > 1 or not chunk.isalnum():
+        if len(groups) > 1 or not chunk.isalnum():
             wholes.append(_whole(chunk))
         spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
-        stems = tuple(chain.from_iterable(found))
-        return AnalysedToken(tuple(found), stems, tuple(dict.fromkeys(spaced)))
+        stems = tuple(chain.from_iterable(groups))
+        return AnalysedToken(tuple(groups), stems, tuple(dict.fromkeys(spaced)))
 
-    def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[tuple[str, ...]]:
+    def _word_groups(
+        self, word: str, wholes: list[str], querying: bool
+    ) -> Iterable[tuple[str, ...]]:
         position = 0
         for run in _UNSPACED_RUN.finditer(word):
             if run.start() > position:
-                yield from self._word(word[position : run.start()], wholes, querying)
+                yield from self._word_groups(word[position : run.start()], wholes, querying)
             yield from ((pair,) for pair in _pairs(fold(run[0]), querying))
             position = run.end()
         rest = word[position:]
@@ -246,16 +250,14 @@ class QueryAnalyser:
         language first. If a query consists of stop words only, they are kept.
         """
         chunks = tokenize(text)
-        asking = self.analyser_for(text)
-        telling = [
-            asking.strip_elision(chunk) for chunk in chunks if not asking.is_stop_word(chunk)
-        ]
+        main = self.analyser_for(text)
+        content = [main.strip_elision(chunk) for chunk in chunks if not main.is_stop_word(chunk)]
         words: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
-        for chunk in telling or chunks:
-            read = [one.analyse_query_token(chunk) for one in self._analysers]
-            wholes += read[0].wholes
-            for forms in zip(*(parts.words for parts in read), strict=True):
+        for chunk in content or chunks:
+            analysed = [one.analyse_query_token(chunk) for one in self._analysers]
+            wholes += analysed[0].wholes
+            for forms in zip(*(parts.words for parts in analysed), strict=True):
                 group = tuple(dict.fromkeys(chain.from_iterable(forms)))
                 words.setdefault(group[0], group)
         return list(words.values()), list(dict.fromkeys(wholes))
@@ -276,7 +278,7 @@ class QueryAnalyser:
 
 
 def _whole(text: str) -> str:
-    return fold(text)[:_MAX_TERM].replace("’", "'")
+    return fold(text)[:_MAX_TERM_LENGTH].replace("’", "'")
 
 
 def _pairs(run: str, querying: bool) -> Iterable[str]:
@@ -291,7 +293,7 @@ def ideographs(text: str) -> list[str]:
 
     A query phrased differently from the memory often has no pair of characters in common with it.
     """
-    runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _LONGEST_WORD)
+    runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _MAX_UNSPACED_WORD)
     return list(dict.fromkeys(one for run in runs for one in _IDEOGRAPH.findall(run)))
 
 
@@ -324,7 +326,7 @@ def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
     ranked: Sequence[str] = sorted(
         known, key=lambda name: (-known[name], name != DEFAULT_LANGUAGE, name)
     )
-    return tuple(ranked[:_MOST]) or (DEFAULT_LANGUAGE,)
+    return tuple(ranked[:_MAX_QUERY_LANGUAGES]) or (DEFAULT_LANGUAGE,)
 
 
 def detect_languages(
@@ -339,7 +341,7 @@ def detect_languages(
         return [setting for _ in memories]
     from memvault.index.text.languages import detect_language
 
-    found = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
-    votes = Counter(language for language in found if language) + Counter(known)
+    detected = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
+    votes = Counter(language for language in detected if language) + Counter(known)
     main = query_languages(setting, votes)[0]
-    return [language or main for language in found]
+    return [language or main for language in detected]

@@ -22,7 +22,7 @@ FIELDS: Mapping[str, float] = {
 """Fields of stemmed terms with their weights in BM25F."""
 EXACT_FIELD = "identifier"
 WHOLE_WEIGHT = 1.0
-_MOST_BLOCKS = 3
+_MAX_BLOCKS = 3
 """The maximum number of blocks of a memory in a hit: the best ones found."""
 _K1 = 1.2
 _B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, EXACT_FIELD: 0.5}
@@ -38,11 +38,11 @@ class KeywordDocument(NamedTuple):
 
 def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
     """Return the total number of terms in each field of the documents."""
-    counted = dict.fromkeys(_B, 0)
+    lengths = dict.fromkeys(_B, 0)
     for document in documents:
         for name, terms in document.fields.items():
-            counted[name] += sum(terms.values())
-    return counted
+            lengths[name] += sum(terms.values())
+    return lengths
 
 
 class Segment(NamedTuple):
@@ -92,8 +92,8 @@ class QueryTerm(NamedTuple):
 
 def wanted(query: KeywordQuery) -> list[QueryTerm]:
     """Return the search terms of a query's words and whole terms."""
-    found = [QueryTerm(group, FIELDS) for group in query.term_groups]
-    return found + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
+    terms = [QueryTerm(group, FIELDS) for group in query.term_groups]
+    return terms + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
 
 
 class CollectionStats(NamedTuple):
@@ -123,7 +123,7 @@ def score(
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
     scores: Scores = defaultdict(float)
     rarities: dict[str, float] = {}
-    told: list[tuple[str, Scores]] = []
+    explained: list[tuple[str, Scores]] = []
     for row, (group, fields) in enumerate(wanted if total else ()):
         gains: Scores = defaultdict(float)
         for number, segment in enumerate(segments):
@@ -139,8 +139,8 @@ def score(
             gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
             scores[place] += gain
         if explain:
-            told.append((group[0], gains))
-    return scores, rarities, told
+            explained.append((group[0], gains))
+    return scores, rarities, explained
 
 
 def rank_documents(
@@ -150,34 +150,34 @@ def rank_documents(
     counts: CollectionStats | None = None,
 ) -> KeywordAnswer:
     """Return the best memories for a query's words, each by its best block."""
-    scores, rarity, told = score(segments, wanted(query), lengths, query.explain, counts)
-    found: dict[int, KeywordHit] = {}
-    for place in sorted(scores, key=scores.__getitem__, reverse=True):
-        uid, block = segments[place[0]].owner(place[1])
+    scores, rarity, explained = score(segments, wanted(query), lengths, query.explain, counts)
+    hits: dict[int, KeywordHit] = {}
+    for document in sorted(scores, key=scores.__getitem__, reverse=True):
+        uid, block = segments[document[0]].owner(document[1])
         if query.allowed_keys is not None and uid not in query.allowed_keys:
             continue
-        if uid in found:
-            best = found[uid].blocks
-            if len(best) < _MOST_BLOCKS:
-                found[uid] = found[uid]._replace(blocks=(*best, block))
+        if uid in hits:
+            best = hits[uid].blocks
+            if len(best) < _MAX_BLOCKS:
+                hits[uid] = hits[uid]._replace(blocks=(*best, block))
             continue
         terms: dict[str, float] = defaultdict(float)
-        for term, gains in told:
-            if place in gains:
-                terms[term] += gains[place]
-        found[uid] = KeywordHit(uid, scores[place], terms, (block,))
-        if len(found) >= query.limit:
+        for term, gains in explained:
+            if document in gains:
+                terms[term] += gains[document]
+        hits[uid] = KeywordHit(uid, scores[document], terms, (block,))
+        if len(hits) >= query.limit:
             break
     total = counts.total if counts else sum(segment.documents for segment in segments)
-    return KeywordAnswer(list(found.values()), rarity, total)
+    return KeywordAnswer(list(hits.values()), rarity, total)
 
 
 def _counts(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[tuple[int, float]]:
     """Return for each document how often its field contains the most frequent stem of a group."""
     if len(group) == 1:
         return segment.postings(name, group[0])
-    most: dict[int, float] = {}
+    max_counts: dict[int, float] = {}
     for term in group:
         for document, count in segment.postings(name, term):
-            most[document] = max(count, most.get(document, 0.0))
-    return most.items()
+            max_counts[document] = max(count, max_counts.get(document, 0.0))
+    return max_counts.items()

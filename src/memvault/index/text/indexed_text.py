@@ -31,8 +31,8 @@ SKIP_BIT = 2
 
 These are stop words, which are removed from queries, the single characters that are indexed between
 pairs in scripts without spaces, and further stems of one word."""
-_LENGTH = 150
-_LONGEST = 400
+_STRETCH_LENGTH = 150
+_MAX_PIECE = 400
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _HAS_DIGIT = re.compile(r"\d").search
@@ -75,56 +75,60 @@ def split_memory(memory: Memory) -> list[TextBlock]:
 
     A stretch consists of whole sentences.
     """
-    tags = ", ".join(header_tags(memory.metadata))[:_LENGTH]
-    names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_LENGTH]
+    tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
+    names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
     head = f"{names}\n{tags}"
     passages = split_passages(memory.body)
-    found = []
+    blocks = []
     first = 0
     for start, end in split_blocks(passages):
         last = first
         while last < len(passages) and passages[last].end <= end:
             last += 1
         lines = memory.body[start:end].splitlines()
-        found.append(TextBlock(first, passages[first:last], [head, *_stretches(lines)]))
+        blocks.append(TextBlock(first, passages[first:last], [head, *_stretches(lines)]))
         first = last
-    return found
+    return blocks
 
 
 def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
     """Encode blocks as they are stored in the index, without subwords."""
     known = _known_codes[analyser.language]
-    found = []
+    encoded = []
     for block in blocks:
         codes: array[int] = array("I")
         counts: array[int] = array("H")
         for text in block.texts:
             before = len(codes)
             for chunk in tokenize(text):
-                own = known.get(chunk)
-                codes.extend(_learnt(known, chunk, analyser) if own is None else own)
+                cached = known.get(chunk)
+                codes.extend(_encode_chunk(known, chunk, analyser) if cached is None else cached)
             counts.append(len(codes) - before)
-        found.append(EncodedBlock(block.first, block.passages, counts, codes))
-    return found
+        encoded.append(EncodedBlock(block.first, block.passages, counts, codes))
+    return encoded
 
 
-def _learnt(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
+def _encode_chunk(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
     """Return the codes of a chunk's words, and cache them."""
     stops = analyser.stop_stems
     words = analyser.parts(chunk).words
-    own = array("I", (code for forms in words for code in _codes(forms, stops)))
+    codes = array("I", (code for forms in words for code in _codes(forms, stops)))
     if len(chunk) <= LONGEST_CACHED:
         if len(known) > MAX_CACHED:
             known.clear()
-        known[chunk] = own
-    return own
+        known[chunk] = codes
+    return codes
 
 
 def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
     """Yield the codes of a word's stems."""
     for place, stem in enumerate(forms):
-        passed = place or len(stem) == 1 or stem in stops
-        yield number_of(stem) | DISTINCTIVE_BIT * _tells(stem) | (SKIP_BIT if passed else 0)
+        is_skipped = place or len(stem) == 1 or stem in stops
+        yield (
+            number_of(stem)
+            | DISTINCTIVE_BIT * _is_distinctive(stem)
+            | (SKIP_BIT if is_skipped else 0)
+        )
 
 
 def number_of(stem: str) -> int:
@@ -135,7 +139,7 @@ def number_of(stem: str) -> int:
     return zlib.crc32(stem.encode("utf-8", "replace")) & TERM_ID_MASK
 
 
-def _tells(stem: str) -> bool:
+def _is_distinctive(stem: str) -> bool:
     return stem in _NEGATIONS or _HAS_DIGIT(stem) is not None
 
 
@@ -145,14 +149,14 @@ def _stretches(lines: Sequence[str]) -> list[str]:
     If a line begins with a speaker's name, a stretch that begins within the line is prefixed with
     it.
     """
-    found: list[str] = []
-    last = ""
+    stretches: list[str] = []
+    current = ""
     for speaker, sentence in _sentences(lines):
-        if last and len(last) + len(sentence) > _LENGTH:
-            found.append(last)
-            last = ""
-        last = f"{last} {sentence}" if last else f"{speaker}{sentence}"
-    return [*found, last]
+        if current and len(current) + len(sentence) > _STRETCH_LENGTH:
+            stretches.append(current)
+            current = ""
+        current = f"{current} {sentence}" if current else f"{speaker}{sentence}"
+    return [*stretches, current]
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -168,21 +172,21 @@ def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _pieces(text: str) -> Iterator[str]:
     start = 0
-    while len(text) - start > _LONGEST:
-        space = text.rfind(" ", start + 1, start + _LONGEST)
-        end = space + 1 if space > 0 else start + _LONGEST
+    while len(text) - start > _MAX_PIECE:
+        space = text.rfind(" ", start + 1, start + _MAX_PIECE)
+        end = space + 1 if space > 0 else start + _MAX_PIECE
         yield text[start:end].strip()
         start = end
     if text[start:]:
         yield text[start:]
 
 
-_NAMED_ELSEWHERE = frozenset(
+_RESERVED_KEYS = frozenset(
     "id memory_type tags tag title aliases alias created modified date updated importance "
     "confidence valid_from valid_to".split()
 )
-_LONGEST_VALUE = 500
-_LONGEST_REPEATED = 500
+_MAX_VALUE = 500
+_MAX_REPEATED = 500
 """The maximum length of tags, aliases, path and other values that are repeated in every block."""
 
 
@@ -195,11 +199,11 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     """
     marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
     places = [place for place, _ in marks]
-    common = _common(memory, analyser, None)
-    found: list[KeywordDocument] = []
+    common = _shared_fields(memory, analyser, None)
+    documents: list[KeywordDocument] = []
     for start, end in passages.split_blocks(passages.split_passages(memory.body)):
-        if len(found) == 1:
-            common = _common(memory, analyser, _LONGEST_REPEATED)
+        if len(documents) == 1:
+            common = _shared_fields(memory, analyser, _MAX_REPEATED)
         body = analyser.terms(memory.body[start:end])
         inside = marks[bisect_left(places, start) : bisect_left(places, end)]
         above = " \n".join(text for _, text in inside)
@@ -209,35 +213,37 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
             "body": body.stems + common["body"],
             "identifier": common["identifier"] + body.wholes,
         }
-        found.append(KeywordDocument(uid, fields, len(found)))
-    return found
+        documents.append(KeywordDocument(uid, fields, len(documents)))
+    return documents
 
 
-def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, Counter[str]]:
-    """Return the fields that a memory's blocks share, cut to ``most`` characters per part.
+def _shared_fields(
+    memory: Memory, analyser: Analyser, max_length: int | None
+) -> dict[str, Counter[str]]:
+    """Return the fields that a memory's blocks share, cut to ``max_length`` characters per part.
 
-    Without ``most``, as for the first block, the body includes the file name and other header
+    Without ``max_length``, as for the first block, the body includes the file name and other header
     values.
     """
 
     def terms(text: str) -> TermCounts:
-        return analyser.terms(_beginning(text, most))
+        return analyser.terms(_prefix(text, max_length))
 
-    title = _beginning(display_title(memory), LONGEST_TITLE if most else None)
-    aliases = _beginning("\n".join(other_names(memory)), most)
-    named = analyser.terms(f"{title}\n{aliases}")
+    title = _prefix(display_title(memory), LONGEST_TITLE if max_length else None)
+    aliases = _prefix("\n".join(other_names(memory)), max_length)
+    names = analyser.terms(f"{title}\n{aliases}")
     tags = terms("\n".join(header_tags(memory.metadata)))
-    pure = PurePosixPath(memory.path)
+    file = PurePosixPath(memory.path)
     path = terms(replace_surrogates(memory.path)).wholes
-    if pure.parts[0] == memory.memory_type:
-        path = path - terms(pure.parts[0]).wholes
-    extra = terms("\n".join(_values(memory.metadata)))
-    name = analyser.terms("" if note_days(memory.path) else replace_surrogates(pure.stem))
+    if file.parts[0] == memory.memory_type:
+        path = path - terms(file.parts[0]).wholes
+    values = terms("\n".join(_values(memory.metadata)))
+    name = analyser.terms("" if note_days(memory.path) else replace_surrogates(file.stem))
     return {
-        "title": named.stems,
+        "title": names.stems,
         "tags": tags.stems,
-        "body": Counter() if most else extra.stems + name.stems,
-        "identifier": named.wholes + tags.wholes + path + extra.wholes,
+        "body": Counter() if max_length else values.stems + name.stems,
+        "identifier": names.wholes + tags.wholes + path + values.wholes,
     }
 
 
@@ -253,21 +259,21 @@ def other_names(memory: Memory) -> list[str]:
     return [name for name in memory.aliases if normalize_title(name) != title]
 
 
-def _beginning(text: str, most: int | None) -> str:
-    """Return the words at the start of a text, of at most ``most`` characters."""
-    if most is None or len(text) <= most:
+def _prefix(text: str, max_length: int | None) -> str:
+    """Return the words at the start of a text, of at most ``max_length`` characters."""
+    if max_length is None or len(text) <= max_length:
         return text
-    cut = text[:most]
-    blank = max(cut.rfind(" "), cut.rfind("\n"))
-    return cut[:blank] if blank > 0 else cut
+    cut = text[:max_length]
+    space = max(cut.rfind(" "), cut.rfind("\n"))
+    return cut[:space] if space > 0 else cut
 
 
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text, preceded by title, aliases, headings and tags."""
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]
-    aliases = _beginning(", ".join(other_names(memory)), _LONGEST_REPEATED)
-    tags = _beginning(", ".join(header_tags(memory.metadata)), _LONGEST_REPEATED)
+    aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
+    tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
     for start, end, heading in passages.split_passages(memory.body):
         above = (title, aliases, "" if heading == title else heading, tags)
         context = "\n".join(text for text in above if text)
@@ -278,7 +284,7 @@ def passage_texts(memory: Memory) -> list[str]:
 def _values(metadata: dict[str, Any]) -> Iterator[str]:
     """Yield the short texts in header keys that have no special meaning."""
     for key, value in metadata.items():
-        if key not in _NAMED_ELSEWHERE:
+        if key not in _RESERVED_KEYS:
             for entry in value if isinstance(value, list) else [value]:
-                if isinstance(entry, str) and len(entry) <= _LONGEST_VALUE:
+                if isinstance(entry, str) and len(entry) <= _MAX_VALUE:
                     yield entry

@@ -36,7 +36,7 @@ _ROMANIAN = (
     "fiind fost în într la mai nici nu pe pentru poate prin sau să se sunt și trebuie unei unui va "
     "vor"
 ).split()
-_ASKING = {
+_INTERROGATIVES = {
     "danish": "hvem hvornår hvorfor hvordan hvilken hvilke hvilket uden ud igen blive "
     "gøre gør lige gennem mellem indtil måske ingen kunne",
     "dutch": "waar wanneer waarom welke welk hoeveel",
@@ -72,12 +72,12 @@ _LETTERS = {
 }
 """Letters that English does not have; in scripts of several languages, those specific to one."""
 _WORD = re.compile(r"[\u0b80-\u0bff]+|[^\W\d_]+")
-_BLANKS = {number: " " for number in range(128) if not chr(number).isalpha()}
+_SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
 """A table that replaces non-letters by spaces: for ASCII text five times as fast as the pattern."""
-_SAMPLE = 2_000
+_SAMPLE_LENGTH = 2_000
 """The number of characters of a memory that are examined."""
-_LEAST = 2
-_SHARE = 0.1
+_MIN_VOTES = 2
+_MIN_SHARE = 0.1
 """The minimum share of distinct words that indicate a language: code contains a few by chance."""
 
 
@@ -90,12 +90,12 @@ def common_words(language: str) -> frozenset[str]:
         return frozenset()
     from whoosh.lang.stopwords import stoplists
 
-    listed = (*stoplists[_CODES[language]], *_ASKING.get(language, "").split())
+    listed = (*stoplists[_CODES[language]], *_INTERROGATIVES.get(language, "").split())
     return frozenset(word.lower() for word in listed)
 
 
 @cache
-def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return the languages that each common word and each letter indicates."""
     words: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
@@ -111,14 +111,14 @@ def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 def detect_language(text: str) -> str:
     """Return the language of a text, or an empty string if it cannot be determined."""
-    common, letters = _speaking()
-    sample = normalize("NFC", text[:_SAMPLE].lower())
+    common, letters = _languages_by_clue()
+    sample = normalize("NFC", text[:_SAMPLE_LENGTH].lower())
     is_plain = sample.isascii()
-    words = set(sample.translate(_BLANKS).split() if is_plain else _WORD.findall(sample))
+    words = set(sample.translate(_SPACES).split() if is_plain else _WORD.findall(sample))
     votes = Counter(chain.from_iterable(map(common.__getitem__, words & common.keys())))
     for word in () if is_plain else words:
         votes.update(set().union(*(letters.get(letter, ()) for letter in word)))
     ranked = votes.most_common(2)
-    if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
+    if not ranked or ranked[0][1] < max(_MIN_VOTES, _MIN_SHARE * len(words)):
         return ""
     return "" if len(ranked) > 1 and ranked[0][1] == ranked[1][1] else ranked[0][0]

@@ -14,10 +14,10 @@ VERSION = 5
 
 LONGEST_TITLE = 200
 """The maximum length of a title, a heading or a path of headings that is added to each passage."""
-_LIMIT = 1_200
-_DENSE_LIMIT = 400
-_BLOCK = 6_000
-_MANY = 1_000
+_MAX_PASSAGE = 1_200
+_MAX_DENSE_PASSAGE = 400
+_MAX_BLOCK = 6_000
+_MERGE_AFTER = 1_000
 """The number of passages of one body after which short ones are merged across headings."""
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -30,29 +30,29 @@ def split_passages(body: str) -> list[Passage]:
     Every character that is not white space belongs to exactly one passage. An empty body has one
     empty passage, so that a memory with only a title is indexed as well.
     """
-    limit = _DENSE_LIMIT if len(_DENSE.findall(body, 0, 2000)) > 400 else _LIMIT
-    found: list[Passage] = []
+    limit = _MAX_DENSE_PASSAGE if len(_DENSE.findall(body, 0, 2000)) > 400 else _MAX_PASSAGE
+    passages: list[Passage] = []
     for start, end, heading in _paragraphs(body):
-        last = found[-1] if found else None
-        joined = last and (last.heading == heading or len(found) > _MANY)
+        last = passages[-1] if passages else None
+        joined = last and (last.heading == heading or len(passages) > _MERGE_AFTER)
         if last and joined and end - last.start <= limit:
-            found[-1] = Passage(last.start, end, last.heading)
+            passages[-1] = Passage(last.start, end, last.heading)
         elif end - start <= limit:
-            found.append(Passage(start, end, heading))
+            passages.append(Passage(start, end, heading))
         else:
-            found += (Passage(*piece, heading) for piece in _pieces(body, start, end, limit))
-    return found or [Passage(0, 0, "")]
+            passages += (Passage(*piece, heading) for piece in _pieces(body, start, end, limit))
+    return passages or [Passage(0, 0, "")]
 
 
 def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
     """Group adjacent passages into blocks of up to about 1,000 words."""
-    grouped: list[tuple[int, int]] = []
+    blocks: list[tuple[int, int]] = []
     for passage in found:
-        if grouped and passage.end - grouped[-1][0] <= _BLOCK:
-            grouped[-1] = (grouped[-1][0], passage.end)
+        if blocks and passage.end - blocks[-1][0] <= _MAX_BLOCK:
+            blocks[-1] = (blocks[-1][0], passage.end)
         else:
-            grouped.append((passage.start, passage.end))
-    return grouped
+            blocks.append((passage.start, passage.end))
+    return blocks
 
 
 def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
