@@ -288,10 +288,10 @@ def _has_same_content(
     one, other = _parse_memory(inspection, copy), _parse_memory(inspection, first)
     if one is None or other is None or one.problem or other.problem:
         return False
-    return one.body == other.body and _unmodified_metadata(one) == _unmodified_metadata(other)
+    return one.body == other.body and _stable_metadata(one) == _stable_metadata(other)
 
 
-def _unmodified_metadata(memory: Memory) -> dict[str, object]:
+def _stable_metadata(memory: Memory) -> dict[str, object]:
     return {key: value for key, value in memory.metadata.items() if key != "modified"}
 
 
