@@ -165,10 +165,10 @@ def is_hook(event: Event, client: str) -> Callable[[Any], bool]:
     def is_own(item: Any) -> bool:
         if not isinstance(item, dict):
             return False
-        inner = item.get("hooks", [item])
+        hooks = item.get("hooks", [item])
         commands = [
             entry.get("command") if isinstance(entry, dict) else None
-            for entry in (inner if isinstance(inner, list) else [])
+            for entry in (hooks if isinstance(hooks, list) else [])
         ]
         return bool(commands) and all(
             isinstance(command, str) and f" {marker} " in f" {command} " for command in commands
@@ -190,8 +190,8 @@ def _is_server(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     command, arguments = value.get("command"), value.get("args")
-    words = arguments if isinstance(arguments, list) else command
-    return isinstance(words, list) and words[-3:-1] == _SERVER_ARGUMENTS
+    command_line = arguments if isinstance(arguments, list) else command
+    return isinstance(command_line, list) and command_line[-3:-1] == _SERVER_ARGUMENTS
 
 
 def instructions(context: SetupContext, path: Path) -> ClientFile:

@@ -67,8 +67,8 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
         JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
     """
     if text is None or not text.strip():
-        whole = {**_nest(entry.keys, _entry_value(entry)), **base}
-        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+        content = {**_nest(entry.keys, _entry_value(entry)), **base}
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     node, depth = _deepest_value(text, entry.keys)
     if depth < len(entry.keys):
         _check_type(text, node, entry.keys[:depth], dict)
@@ -78,8 +78,8 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
         _check_type(text, node, entry.keys, list)
     for item in [item for _, item in node.entries] if entry.listed else [node]:
         if entry.is_ours(item.value):
-            whole = {**item.value, **entry.value}
-            return text if item.value == whole else _replace(text, item, whole)
+            content = {**item.value, **entry.value}
+            return text if item.value == content else _replace(text, item, content)
     if not entry.listed:
         name = ".".join(entry.keys)
         raise JsonSyntaxError(
@@ -96,10 +96,10 @@ def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | Non
     """
     path = [_parse(text)]
     for key in entry.keys:
-        found = path[-1].last(key) if isinstance(path[-1].value, dict) else None
-        if found is None:
+        child = path[-1].last(key) if isinstance(path[-1].value, dict) else None
+        if child is None:
             return text
-        path.append(found)
+        path.append(child)
     if entry.listed:
         path += [item for _, item in path[-1].entries if entry.is_ours(item.value)][:1]
     removed = path.pop()
@@ -138,10 +138,10 @@ def _deepest_value(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
     """Return the deepest value that the keys lead to, and the number of keys used."""
     node = _parse(text)
     for depth, key in enumerate(keys):
-        found = node.last(key) if isinstance(node.value, dict) else None
-        if found is None:
+        child = node.last(key) if isinstance(node.value, dict) else None
+        if child is None:
             return node, depth
-        node = found
+        node = child
     return node, len(keys)
 
 
@@ -279,8 +279,8 @@ def _parse_container(text: str, position: int, depth: int, first: int) -> _Node:
             raise JsonSyntaxError(text, cursor, f"a comma or {close} is missing")
     values = [node.value for _, node in entries]
     names = [name for name, _ in entries]
-    whole = dict(zip(names, values, strict=True)) if is_object else values
-    return _Node(first, position, cursor + 1, whole, entries)
+    value = dict(zip(names, values, strict=True)) if is_object else values
+    return _Node(first, position, cursor + 1, value, entries)
 
 
 def _end_of_previous_line(text: str, position: int) -> int:

@@ -44,7 +44,7 @@ class RevertStep(NamedTuple):
     found: str
 
 
-def select_change(call: Call, wanted: str) -> JournalEntry:
+def select_change(call: Call, prefix: str) -> JournalEntry:
     """Return the change with an id or prefix of an id; without one, the caller's last change.
 
     Raises:
@@ -53,13 +53,13 @@ def select_change(call: Call, wanted: str) -> JournalEntry:
         Refused: no id is given, and the last change is another agent's.
     """
     changes = call.store.changes.journal.changes()
-    if wanted:
-        matches = [change for change in changes if change.change_id.startswith(wanted)]
+    if prefix:
+        matches = [change for change in changes if change.change_id.startswith(prefix)]
         if not matches:
-            raise NotFound(f"There is no change {wanted!r}", "memvault undo --list names them")
+            raise NotFound(f"There is no change {prefix!r}", "memvault undo --list names them")
         if len(matches) > 1:
             raise Ambiguous(
-                f"{wanted!r} names {len(matches)} changes",
+                f"{prefix!r} names {len(matches)} changes",
                 "use more of the id",
                 {"changes": [change.change_id for change in matches]},
             )

@@ -74,9 +74,9 @@ def _named_by_query(engine: RecallEngine, query: str) -> list[Memory]:
     Raises:
         Ambiguous: every part is a name, and one fits several memories.
     """
-    whole = engine.try_resolve(query)
-    if whole is not None:
-        return [whole]
+    exact = engine.try_resolve(query)
+    if exact is not None:
+        return [exact]
     parts = [part for part in re.split(r"[,\s]+", query) if part]
     if len(parts) < 2:
         return []
@@ -106,8 +106,8 @@ def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[
     """
     names: list[str] = []
     for entry in ids:
-        whole = "," not in entry or engine.try_resolve(entry) is not None
-        names += [entry] if whole else entry.split(",")
+        is_one_name = "," not in entry or engine.try_resolve(entry) is not None
+        names += [entry] if is_one_name else entry.split(",")
     chosen: dict[str, Memory] = {}
     missing: list[str] = []
     for name in dict.fromkeys(name.strip() for name in names if name.strip()):

@@ -105,15 +105,15 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
-    wanted = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
-    if store.settings.secrets.on_write != "off" and masked(wanted) != wanted:
+    new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
+    if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
         raise Refused("A path is told to everybody, and this one holds a secret", "leave it out")
     broken = sorted(_NOT_IN_LINKS.intersection(place))
     if broken:
         raise UsageError(
             f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
         )
-    path = paths.resolve_inside(store.root, wanted)
+    path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
@@ -179,8 +179,8 @@ def _new_target(
         return name if name != found.name else None
     source = renaming.path if found.source.path == old_path else found.source.path
     if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
-        beside = after.beside(link, source)
-        resolved = [beside] if beside is not None else after.by_name(link.target)
+        relative = after.beside(link, source)
+        resolved = [relative] if relative is not None else after.by_name(link.target)
         if [entry.path for entry in resolved] == [target]:
             return None
     written = posixpath.relpath(target, posixpath.dirname(source) or ".")

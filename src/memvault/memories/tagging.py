@@ -31,10 +31,10 @@ def cleaned(tags: Iterable[str]) -> list[str]:
     Raises:
         UsageError: a tag is invalid, or none is given.
     """
-    found = [new(part) for entry in tags for part in entry.split(",")]
-    if not found:
+    cleaned_tags = [new(part) for entry in tags for part in entry.split(",")]
+    if not cleaned_tags:
         raise UsageError("No tag is given", "name one or more")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(cleaned_tags))
 
 
 def new(text: str) -> str:
@@ -103,8 +103,8 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
         new = [tag for tag in tags if tag.casefold() not in known]
-        held = header_tags(now.metadata)
-        return _write_tags(store, now, [*held, *new], now.body)
+        existing = header_tags(now.metadata)
+        return _write_tags(store, now, [*existing, *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
 
@@ -114,11 +114,11 @@ def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     removed_tags = {tag.casefold() for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
-        held = [tag for tag in header_tags(now.metadata) if tag.casefold() not in removed_tags]
+        remaining = [tag for tag in header_tags(now.metadata) if tag.casefold() not in removed_tags]
         body = _rename_in_text(
             now.body, lambda tag: tag if tag.casefold() in removed_tags else None, ""
         )
-        return _write_tags(store, now, held, body)
+        return _write_tags(store, now, remaining, body)
 
     return retry_on_conflict(store, memory, removed).memory
 
@@ -155,8 +155,8 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
         return "/".join([new, *nested]) if is_under(tag, old) else None
 
     def change(now: Memory) -> WriteResult:
-        held = [renamed(tag) or tag for tag in header_tags(now.metadata)]
-        return _write_tags(store, now, held, _rename_in_text(now.body, renamed, "#"))
+        tags = [renamed(tag) or tag for tag in header_tags(now.metadata)]
+        return _write_tags(store, now, tags, _rename_in_text(now.body, renamed, "#"))
 
     return retry_on_conflict(store, memory, change).memory
 
