@@ -37,23 +37,23 @@ _TOOLS = (
 """Tools that the MCP server offers; the tools of a sub-agent have to be listed by name."""
 
 
-def _files(place: SetupContext) -> list[ClientFile]:
-    user = place.folder("CLAUDE_CONFIG_DIR", ".claude")
-    folder = place.root / ".claude" if place.of_project else user
-    servers = place.root / ".mcp.json"
-    if not place.of_project:
-        moved = user != place.home / ".claude"
-        servers = (user if moved else place.home) / ".claude.json"
-    command, *arguments = place.server(".")
+def _files(context: SetupContext) -> list[ClientFile]:
+    user = context.folder("CLAUDE_CONFIG_DIR", ".claude")
+    folder = context.root / ".claude" if context.of_project else user
+    servers = context.root / ".mcp.json"
+    if not context.of_project:
+        moved = user != context.home / ".claude"
+        servers = (user if moved else context.home) / ".claude.json"
+    command, *arguments = context.server(".")
     entry = {"type": "stdio", "command": command, "args": arguments}
     tools = ", ".join(f"mcp__{SERVER}__{name}" for name in _TOOLS)
     header = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\ntools: {tools}\n"
-    hooks = hooks_entries(_NAME, place, "$CLAUDE_PROJECT_DIR", _EVENTS)
+    hooks = hooks_entries(_NAME, context, "$CLAUDE_PROJECT_DIR", _EVENTS)
     return [
         ClientFile(servers, (server_entry("mcpServers", entry),)),
         ClientFile(folder / "settings.json", hooks),
-        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
-        instructions(place, (place.root if place.of_project else folder) / "CLAUDE.md"),
+        markdown_agent(context, folder / "agents" / f"{HISTORIAN}.md", header),
+        instructions(context, (context.root if context.of_project else folder) / "CLAUDE.md"),
     ]
 
 

@@ -22,8 +22,8 @@ TOML = BlockMarkers("# memvault: begin", "# memvault: end")
 OURS = "written by memvault setup"
 """The text that marks a file as written by memvault as a whole."""
 HISTORIAN = "historian"
-_SERVES = ["mcp", "--vault"]
-_PLAIN = re.compile(r"\$[\w./ -]+")
+_SERVER_ARGUMENTS = ["mcp", "--vault"]
+_SHELL_SAFE = re.compile(r"\$[\w./ -]+")
 ABOUT_HISTORIAN = (
     "Looks up what people and agents have learned before, and keeps what is learned now, in "
     "memvault. Use it before a design is chosen or an error looked into, and when something was "
@@ -59,23 +59,23 @@ class SetupContext(NamedTuple):
 
     def folder(self, variable: str, *names: str) -> Path:
         """Return a folder of the user, which an environment variable may override."""
-        named = self.environ.get(variable, "")
-        return Path(named) if Path(named).is_absolute() else self.home.joinpath(*names)
+        value = self.environ.get(variable, "")
+        return Path(value) if Path(value).is_absolute() else self.home.joinpath(*names)
 
     def server(self, root: str | None) -> list[str]:
         """Return the command of the MCP server; ``root`` stands for the project in an argument."""
-        return [*self.program, *_SERVES, self._named(root)]
+        return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
     def hook(self, event: Event, client: str, root: str | None) -> str:
         """Return the shell command of a hook; ``root`` stands for the project in it.
 
         The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
-        named = self._named(root)
-        variable = named.startswith("$")
-        if variable and not _PLAIN.fullmatch(named):  # a shell would interpret it
-            named, variable = str(self.vault), False
-        vault = f'"{named}"' if variable else shlex.quote(named)
+        vault_path = self._named(root)
+        variable = vault_path.startswith("$")
+        if variable and not _SHELL_SAFE.fullmatch(vault_path):  # a shell would interpret it
+            vault_path, variable = str(self.vault), False
+        vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
         return f"{line} hook {event} --for {client} --vault {vault} || true"
 
@@ -127,7 +127,7 @@ class AgentProgram(NamedTuple):
 
 def hooks_entries(
     client: str,
-    place: SetupContext,
+    context: SetupContext,
     root: str | None,
     events: Mapping[Event, str],
     unit: int = 1,
@@ -146,7 +146,7 @@ def hooks_entries(
                 "hooks": [
                     {
                         "type": "command",
-                        "command": place.hook(event, client, root),
+                        "command": context.hook(event, client, root),
                         "timeout": SECONDS[event] * unit,
                     }
                 ],
@@ -160,21 +160,21 @@ def hooks_entries(
 
 def is_hook(event: Event, client: str) -> Callable[[Any], bool]:
     """Return a predicate for a list item that setup wrote and that contains nothing else."""
-    wanted = f"hook {event} --for {client}"
+    marker = f"hook {event} --for {client}"
 
-    def own(item: Any) -> bool:
+    def is_own(item: Any) -> bool:
         if not isinstance(item, dict):
             return False
-        inner = item.get("hooks", [item])
+        hooks = item.get("hooks", [item])
         commands = [
             entry.get("command") if isinstance(entry, dict) else None
-            for entry in (inner if isinstance(inner, list) else [])
+            for entry in (hooks if isinstance(hooks, list) else [])
         ]
         return bool(commands) and all(
-            isinstance(command, str) and f" {wanted} " in f" {command} " for command in commands
+            isinstance(command, str) and f" {marker} " in f" {command} " for command in commands
         )
 
-    return own
+    return is_own
 
 
 def server_entry(keys: str, value: dict[str, Any]) -> JsonEntry:
@@ -190,18 +190,18 @@ def _is_server(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     command, arguments = value.get("command"), value.get("args")
-    words = arguments if isinstance(arguments, list) else command
-    return isinstance(words, list) and words[-3:-1] == _SERVES
+    command_line = arguments if isinstance(arguments, list) else command
+    return isinstance(command_line, list) and command_line[-3:-1] == _SERVER_ARGUMENTS
 
 
-def instructions(place: SetupContext, path: Path) -> ClientFile:
+def instructions(context: SetupContext, path: Path) -> ClientFile:
     """Return the instructions as a marked block of a program's file of instructions."""
-    return ClientFile(path, (MarkedBlock(place.instructions, MARKDOWN, "memvault recall"),))
+    return ClientFile(path, (MarkedBlock(context.instructions, MARKDOWN, "memvault recall"),))
 
 
-def markdown_agent(place: SetupContext, path: Path, header: str) -> ClientFile:
+def markdown_agent(context: SetupContext, path: Path, header: str) -> ClientFile:
     """Return the historian as a markdown file with a header for its program."""
-    text = f"---\n{header.strip()}\n---\n\n<!-- {OURS} -->\n\n{place.historian.strip()}\n"
+    text = f"---\n{header.strip()}\n---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
     return ClientFile(path, (OwnedFile(text),))
 
 

@@ -33,7 +33,7 @@ _EVENTS: Mapping[Event, str] = {
     "pre-compact": "PreCompact",
     "stop": "Stop",
 }
-_NOTHING_ELSE = """\
+_MCP_TOOLS_ONLY = """\
 sandbox_mode = "read-only"
 web_search = "disabled"
 
@@ -44,25 +44,27 @@ unified_exec = false
 """Settings that leave an agent the servers' tools, and none to run, write or search the web."""
 
 
-def _files(place: SetupContext) -> list[ClientFile]:
-    user = place.folder("CODEX_HOME", ".codex")
-    folder = place.root / ".codex" if place.of_project else user
-    command, *arguments = place.server(None)
+def _files(context: SetupContext) -> list[ClientFile]:
+    user = context.folder("CODEX_HOME", ".codex")
+    folder = context.root / ".codex" if context.of_project else user
+    command, *arguments = context.server(None)
     # For these values, JSON strings are also basic strings of TOML.
-    table = f"[mcp_servers.{SERVER}]\ncommand = {_text(command)}\nargs = {_text(arguments)}\n"
+    table = (
+        f"[mcp_servers.{SERVER}]\ncommand = {_toml_text(command)}\nargs = {_toml_text(arguments)}\n"
+    )
     agent = (
-        f"# {OURS}\nname = {_text(HISTORIAN)}\ndescription = {_text(ABOUT_HISTORIAN)}\n"
-        f"developer_instructions = {_text(place.historian)}\n{_NOTHING_ELSE}"
+        f"# {OURS}\nname = {_toml_text(HISTORIAN)}\ndescription = {_toml_text(ABOUT_HISTORIAN)}\n"
+        f"developer_instructions = {_toml_text(context.historian)}\n{_MCP_TOOLS_ONLY}"
     )
     return [
         ClientFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
-        ClientFile(folder / "hooks.json", hooks_entries(_NAME, place, None, _EVENTS)),
+        ClientFile(folder / "hooks.json", hooks_entries(_NAME, context, None, _EVENTS)),
         ClientFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
-        instructions(place, (place.root if place.of_project else folder) / "AGENTS.md"),
+        instructions(context, (context.root if context.of_project else folder) / "AGENTS.md"),
     ]
 
 
-def _text(value: str | list[str]) -> str:
+def _toml_text(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

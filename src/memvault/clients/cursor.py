@@ -35,15 +35,15 @@ _EVENTS: Mapping[Event, str] = {
 }
 
 
-def _files(place: SetupContext) -> list[ClientFile]:
-    folder = (place.root if place.of_project else place.home) / ".cursor"
-    command, *arguments = place.server("${workspaceFolder}")
+def _files(context: SetupContext) -> list[ClientFile]:
+    folder = (context.root if context.of_project else context.home) / ".cursor"
+    command, *arguments = context.server("${workspaceFolder}")
     server = server_entry("mcpServers", {"command": command, "args": arguments})
     hooks = tuple(
         JsonEntry(
             ("hooks", name),
             # Cursor runs a project's hooks in the project's folder.
-            {"command": place.hook(event, _NAME, "."), "timeout": SECONDS[event]},
+            {"command": context.hook(event, _NAME, "."), "timeout": SECONDS[event]},
             is_hook(event, _NAME),
             listed=True,
         )
@@ -53,11 +53,11 @@ def _files(place: SetupContext) -> list[ClientFile]:
     files = [
         ClientFile(folder / "mcp.json", (server,)),
         ClientFile(folder / "hooks.json", hooks, {"version": 1}),
-        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
+        markdown_agent(context, folder / "agents" / f"{HISTORIAN}.md", header),
     ]
-    if place.of_project:
+    if context.of_project:
         head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
-        rule = f"{head}\n\n<!-- {OURS} -->\n\n{place.instructions.strip()}\n"
+        rule = f"{head}\n\n<!-- {OURS} -->\n\n{context.instructions.strip()}\n"
         files.append(ClientFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
     return files
 

@@ -33,21 +33,21 @@ _EVENTS: Mapping[Event, str] = {
 }
 
 
-def _files(place: SetupContext) -> list[ClientFile]:
-    folder = (place.root if place.of_project else place.home) / ".gemini"
-    command, *arguments = place.server(".")
+def _files(context: SetupContext) -> list[ClientFile]:
+    folder = (context.root if context.of_project else context.home) / ".gemini"
+    command, *arguments = context.server(".")
     server = server_entry("mcpServers", {"command": command, "args": arguments})
     # It runs the hooks of automatic compression at every prompt, before it checks the size.
     only: Mapping[Event, str] = {"pre-compact": "manual"}
-    hooks = hooks_entries(_NAME, place, "$GEMINI_PROJECT_DIR", _EVENTS, 1_000, only)
+    hooks = hooks_entries(_NAME, context, "$GEMINI_PROJECT_DIR", _EVENTS, 1_000, only)
     header = (
         f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\nkind: local\n"
         f"tools:\n  - mcp_{SERVER}_*\n"
     )
     return [
         ClientFile(folder / "settings.json", (server, *hooks)),
-        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
-        instructions(place, (place.root if place.of_project else folder) / "GEMINI.md"),
+        markdown_agent(context, folder / "agents" / f"{HISTORIAN}.md", header),
+        instructions(context, (context.root if context.of_project else folder) / "GEMINI.md"),
     ]
 
 

@@ -20,14 +20,14 @@ _SAME_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
 _STRING = re.compile(r'(?<!\\)"(?:[^"\\\r\n]++|\\.)*+"')
 _WORD = re.compile(r"[^\s,\[\]{}\":/]+")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 class JsonSyntaxError(ValueError):
     """The text is not valid JSON; the message names the line, counted from 1, and the reason."""
 
-    def __init__(self, text: str, place: int, reason: str) -> None:
-        self.line = text.count("\n", 0, place) + 1
+    def __init__(self, text: str, position: int, reason: str) -> None:
+        self.line = text.count("\n", 0, position) + 1
         super().__init__(f"line {self.line}: {reason}")
 
 
@@ -67,25 +67,25 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
         JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
     """
     if text is None or not text.strip():
-        whole = {**_nested(entry.keys, _inner(entry)), **base}
-        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-    node, depth = _deepest(text, entry.keys)
+        content = {**_nest(entry.keys, _entry_value(entry)), **base}
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    node, depth = _deepest_value(text, entry.keys)
     if depth < len(entry.keys):
-        _check(text, node, entry.keys[:depth], dict)
-        value = _nested(entry.keys[depth + 1 :], _inner(entry))
-        return _inserted(text, node, value, entry.keys[depth])
+        _check_type(text, node, entry.keys[:depth], dict)
+        value = _nest(entry.keys[depth + 1 :], _entry_value(entry))
+        return _insert(text, node, value, entry.keys[depth])
     if entry.listed:
-        _check(text, node, entry.keys, list)
+        _check_type(text, node, entry.keys, list)
     for item in [item for _, item in node.entries] if entry.listed else [node]:
         if entry.is_ours(item.value):
-            whole = {**item.value, **entry.value}
-            return text if item.value == whole else _replaced(text, item, whole)
+            content = {**item.value, **entry.value}
+            return text if item.value == content else _replace(text, item, content)
     if not entry.listed:
         name = ".".join(entry.keys)
         raise JsonSyntaxError(
             text, node.start, f"{name} is there already, and not memvault setup's"
         )
-    return _inserted(text, node, entry.value, None)
+    return _insert(text, node, entry.value, None)
 
 
 def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
@@ -94,93 +94,95 @@ def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | Non
     Raises:
         JsonSyntaxError: the text is not valid JSON.
     """
-    path = [_parsed(text)]
+    path = [_parse(text)]
     for key in entry.keys:
-        found = path[-1].last(key) if isinstance(path[-1].value, dict) else None
-        if found is None:
+        child = path[-1].last(key) if isinstance(path[-1].value, dict) else None
+        if child is None:
             return text
-        path.append(found)
+        path.append(child)
     if entry.listed:
         path += [item for _, item in path[-1].entries if entry.is_ours(item.value)][:1]
-    gone = path.pop()
-    if not entry.is_ours(gone.value):
+    removed = path.pop()
+    if not entry.is_ours(removed.value):
         return text
-    while path[1:] and len(path[-1].entries) == 1 and _is_generated_container(text, path[-1], gone):
-        gone = path.pop()
+    while (
+        path[1:] and len(path[-1].entries) == 1 and _is_generated_container(text, path[-1], removed)
+    ):
+        removed = path.pop()
     holder = path[-1]
-    first = holder.entries[0][1] is gone and _is_generated_container(text, holder, gone)
-    rest = _cut(text, holder, gone)
-    if len(path) == 1 and first and _parsed(rest).value == base:
+    first = holder.entries[0][1] is removed and _is_generated_container(text, holder, removed)
+    result = _without_entry(text, holder, removed)
+    if len(path) == 1 and first and _parse(result).value == base:
         return None
-    return rest
+    return result
 
 
-def _inner(entry: JsonEntry) -> Any:
+def _entry_value(entry: JsonEntry) -> Any:
     return [entry.value] if entry.listed else entry.value
 
 
-def _nested(keys: tuple[str, ...], value: Any) -> Any:
+def _nest(keys: tuple[str, ...], value: Any) -> Any:
     for key in reversed(keys):
         value = {key: value}
     return value
 
 
-def _check(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> None:
+def _check_type(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> None:
     if not isinstance(node.value, kind):
         name = ".".join(keys) or "the whole"
         what = "an object" if kind is dict else "a list"
         raise JsonSyntaxError(text, node.begin, f"{name} is not {what}")
 
 
-def _deepest(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
+def _deepest_value(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
     """Return the deepest value that the keys lead to, and the number of keys used."""
-    node = _parsed(text)
+    node = _parse(text)
     for depth, key in enumerate(keys):
-        found = node.last(key) if isinstance(node.value, dict) else None
-        if found is None:
+        child = node.last(key) if isinstance(node.value, dict) else None
+        if child is None:
             return node, depth
-        node = found
+        node = child
     return node, len(keys)
 
 
-def _inserted(text: str, holder: _Node, value: Any, key: str | None) -> str:
+def _insert(text: str, holder: _Node, value: Any, key: str | None) -> str:
     """Return a text with another entry at the end of an object or a list."""
     start = holder.begin + 1
-    own_line = _line_indent(text, holder.begin)
+    holder_indent = _line_indent(text, holder.begin)
     if not holder.entries:
-        return text[:start] + _written(text, value, key, own_line) + text[start:]
+        return text[:start] + _serialize(text, value, key, holder_indent) + text[start:]
     last = holder.entries[-1][1]
-    gap = _gap(text, last.end)
-    trailing = text[gap : gap + 1] == ","
-    place = gap + 1 if trailing else last.end
-    beside = _SAME_LINE.match(text, place)
-    behind = beside.end() if beside else place
+    next_token = _skip_blanks_and_comments(text, last.end)
+    trailing = text[next_token : next_token + 1] == ","
+    position = next_token + 1 if trailing else last.end
+    comment = _SAME_LINE.match(text, position)
+    line_end = comment.end() if comment else position
     if "\n" in text[start : holder.end]:
         indent = _line_indent(text, last.start)
         if "\n" not in text[start : last.start]:
-            indent = own_line + _unit(text)
+            indent = holder_indent + _indent_unit(text)
         before = _newline(text) + indent
     else:
-        before, indent = " ", own_line
-    piece = before + _written(text, value, key, indent)
+        before, indent = " ", holder_indent
+    piece = before + _serialize(text, value, key, indent)
     if trailing:
-        return text[:behind] + piece + "," + text[behind:]
-    return text[: last.end] + "," + text[last.end : behind] + piece + text[behind:]
+        return text[:line_end] + piece + "," + text[line_end:]
+    return text[: last.end] + "," + text[last.end : line_end] + piece + text[line_end:]
 
 
-def _cut(text: str, holder: _Node, gone: _Node) -> str:
+def _without_entry(text: str, holder: _Node, removed: _Node) -> str:
     """Return a text without one entry of an object or a list."""
-    index = next(at for at, (_, node) in enumerate(holder.entries) if node is gone)
-    start = gone.start
+    index = next(at for at, (_, node) in enumerate(holder.entries) if node is removed)
+    start = removed.start
     if len(holder.entries) > 1:
-        start = _line_before(text, start)
-    gap = _gap(text, gone.end)
-    if text[gap : gap + 1] == ",":
-        return text[:start] + text[gone.end : gap] + text[gap + 1 :]
+        start = _end_of_previous_line(text, start)
+    next_token = _skip_blanks_and_comments(text, removed.end)
+    if text[next_token : next_token + 1] == ",":
+        return text[:start] + text[removed.end : next_token] + text[next_token + 1 :]
     if not index:
-        return text[:start] + text[gone.end :]
-    comma = _gap(text, holder.entries[index - 1][1].end)
-    return text[:comma] + text[comma + 1 : start] + text[gone.end :]
+        return text[:start] + text[removed.end :]
+    comma = _skip_blanks_and_comments(text, holder.entries[index - 1][1].end)
+    return text[:comma] + text[comma + 1 : start] + text[removed.end :]
 
 
 def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
@@ -192,103 +194,107 @@ def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
     return "\n" in before and not before.strip()
 
 
-def _replaced(text: str, node: _Node, value: Any) -> str:
-    written = _written(text, value, None, _line_indent(text, node.start))
+def _replace(text: str, node: _Node, value: Any) -> str:
+    written = _serialize(text, value, None, _line_indent(text, node.start))
     return text[: node.begin] + written + text[node.end :]
 
 
-def _written(text: str, value: Any, key: str | None, indent: str) -> str:
-    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False)
+def _serialize(text: str, value: Any, key: str | None, indent: str) -> str:
+    lines = json.dumps(value, indent=_indent_unit(text), ensure_ascii=False)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     return name + lines.replace("\n", _newline(text) + indent)
 
 
-def _unit(text: str) -> str:
-    found = _INDENT.search(text)
-    return found[1] if found else "  "
+def _indent_unit(text: str) -> str:
+    indent = _INDENT.search(text)
+    return indent[1] if indent else "  "
 
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _line_indent(text: str, place: int) -> str:
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _line_indent(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _gap(text: str, place: int) -> int:
+def _skip_blanks_and_comments(text: str, position: int) -> int:
     """Return the position of the next character that is neither white space nor in a comment."""
     while True:
-        end = _blanks(text, place)
+        end = _skip_blanks(text, position)
         comment = _COMMENT.match(text, end)
         if comment is None:
             return end
-        place = comment.end()
+        position = comment.end()
 
 
-def _blanks(text: str, place: int) -> int:
-    found = _BLANK.match(text, place)
-    return found.end() if found else place
+def _skip_blanks(text: str, position: int) -> int:
+    blanks = _BLANK.match(text, position)
+    return blanks.end() if blanks else position
 
 
-def _parsed(text: str) -> _Node:
-    node = _value(text, _gap(text, 0), 0)
-    end = _gap(text, node.end)
+def _parse(text: str) -> _Node:
+    node = _parse_value(text, _skip_blanks_and_comments(text, 0), 0)
+    end = _skip_blanks_and_comments(text, node.end)
     if end < len(text):
         raise JsonSyntaxError(text, end, "there is more behind the end")
     return node
 
 
-def _value(text: str, place: int, depth: int, start: int | None = None) -> _Node:
-    first = place if start is None else start
-    if depth > _DEEPEST:
-        raise JsonSyntaxError(text, place, "it is nested too deeply")
-    sign = text[place : place + 1]
-    if sign in ("{", "["):
-        return _holder(text, place, depth, first)
-    found = (_STRING if sign == '"' else _WORD).match(text, place)
-    if found is None:
+def _parse_value(text: str, position: int, depth: int, start: int | None = None) -> _Node:
+    first = position if start is None else start
+    if depth > _MAX_DEPTH:
+        raise JsonSyntaxError(text, position, "it is nested too deeply")
+    char = text[position : position + 1]
+    if char in ("{", "["):
+        return _parse_container(text, position, depth, first)
+    match = (_STRING if char == '"' else _WORD).match(text, position)
+    if match is None:
         raise JsonSyntaxError(
-            text, place, f"{sign!r} is not expected here" if sign else "the end is missing"
+            text, position, f"{char!r} is not expected here" if char else "the end is missing"
         )
     try:
-        value = json.loads(found[0], strict=False)
+        value = json.loads(match[0], strict=False)
     except ValueError as error:
-        raise JsonSyntaxError(text, place, f"{found[0][:40]!r} is no value") from error
-    return _Node(first, place, found.end(), value, [])
+        raise JsonSyntaxError(text, position, f"{match[0][:40]!r} is no value") from error
+    return _Node(first, position, match.end(), value, [])
 
 
-def _holder(text: str, place: int, depth: int, first: int) -> _Node:
-    is_object = text[place] == "{"
+def _parse_container(text: str, position: int, depth: int, first: int) -> _Node:
+    is_object = text[position] == "{"
     close = "}" if is_object else "]"
     entries: list[tuple[str, _Node]] = []
-    at = _gap(text, place + 1)
-    while text[at : at + 1] != close:
-        entries.append(_member(text, at, depth) if is_object else ("", _value(text, at, depth + 1)))
-        at = _gap(text, entries[-1][1].end)
-        if text[at : at + 1] == ",":
-            at = _gap(text, at + 1)
-        elif text[at : at + 1] != close:
-            raise JsonSyntaxError(text, at, f"a comma or {close} is missing")
+    cursor = _skip_blanks_and_comments(text, position + 1)
+    while text[cursor : cursor + 1] != close:
+        entries.append(
+            _parse_member(text, cursor, depth)
+            if is_object
+            else ("", _parse_value(text, cursor, depth + 1))
+        )
+        cursor = _skip_blanks_and_comments(text, entries[-1][1].end)
+        if text[cursor : cursor + 1] == ",":
+            cursor = _skip_blanks_and_comments(text, cursor + 1)
+        elif text[cursor : cursor + 1] != close:
+            raise JsonSyntaxError(text, cursor, f"a comma or {close} is missing")
     values = [node.value for _, node in entries]
     names = [name for name, _ in entries]
-    whole = dict(zip(names, values, strict=True)) if is_object else values
-    return _Node(first, place, at + 1, whole, entries)
+    value = dict(zip(names, values, strict=True)) if is_object else values
+    return _Node(first, position, cursor + 1, value, entries)
 
 
-def _line_before(text: str, place: int) -> int:
+def _end_of_previous_line(text: str, position: int) -> int:
     """Return the end of the previous line, if only blanks precede a position in its line."""
-    kept = text[:place].rstrip(" \t")
-    return len(kept.removesuffix("\n").removesuffix("\r") if kept.endswith("\n") else kept)
+    before = text[:position].rstrip(" \t")
+    return len(before.removesuffix("\n").removesuffix("\r") if before.endswith("\n") else before)
 
 
-def _member(text: str, place: int, depth: int) -> tuple[str, _Node]:
-    name = _STRING.match(text, place)
+def _parse_member(text: str, position: int, depth: int) -> tuple[str, _Node]:
+    name = _STRING.match(text, position)
     if name is None:
-        raise JsonSyntaxError(text, place, "a name in double quotes is missing")
-    colon = _gap(text, name.end())
+        raise JsonSyntaxError(text, position, "a name in double quotes is missing")
+    colon = _skip_blanks_and_comments(text, name.end())
     if text[colon : colon + 1] != ":":
         raise JsonSyntaxError(text, colon, "a colon is missing")
-    node = _value(text, _gap(text, colon + 1), depth + 1, place)
+    node = _parse_value(text, _skip_blanks_and_comments(text, colon + 1), depth + 1, position)
     return str(json.loads(name[0], strict=False)), node

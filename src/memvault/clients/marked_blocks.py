@@ -20,64 +20,64 @@ class BlockMarkers(NamedTuple):
     end: str
 
 
-def insert_block(text: str | None, block: str, marks: BlockMarkers) -> str:
+def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
     """Return a text with the block, which replaces an older one.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.
     """
-    place = _place(text or "", marks)
-    newline = _newline(text or "", place)
-    whole = newline.join([marks.begin, *block.strip("\n").split("\n"), marks.end])
+    span = _find_block(text or "", markers)
+    newline = _newline(text or "", span)
+    inserted = newline.join([markers.begin, *block.strip("\n").split("\n"), markers.end])
     if text is None:
-        return whole + newline
-    if place is not None:
-        return text[: place[0]] + whole + text[place[1] :]
+        return inserted + newline
+    if span is not None:
+        return text[: span[0]] + inserted + text[span[1] :]
     if not text:
-        return whole
-    return text + newline + (whole + newline if text.endswith("\n") else newline + whole)
+        return inserted
+    return text + newline + (inserted + newline if text.endswith("\n") else newline + inserted)
 
 
-def remove_block(text: str, marks: BlockMarkers) -> str | None:
+def remove_block(text: str, markers: BlockMarkers) -> str | None:
     """Return a text without its block, or None if the file was created for the block.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.
     """
-    place = _place(text, marks)
-    if place is None:
+    span = _find_block(text, markers)
+    if span is None:
         return text
-    newline = _newline(text, place)
-    before, behind = text[: place[0]], text[place[1] :]
-    if not behind:
+    newline = _newline(text, span)
+    before, after = text[: span[0]], text[span[1] :]
+    if not after:
         return before.removesuffix(newline * 2)
-    behind = behind.removeprefix(newline)
-    if not before and not behind:
+    after = after.removeprefix(newline)
+    if not before and not after:
         return None
-    return before.removesuffix(newline) + behind
+    return before.removesuffix(newline) + after
 
 
-def _place(text: str, marks: BlockMarkers) -> tuple[int, int] | None:
+def _find_block(text: str, markers: BlockMarkers) -> tuple[int, int] | None:
     """Return the start and the end of the block, or None if there is none."""
     begin = end = None
-    at = 0
+    offset = 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        said = line.strip()
-        if said == marks.begin and begin is None:
-            begin = at, number
-        elif said == marks.end and begin is not None:
-            return begin[0], at + len(line.rstrip("\r\n"))
-        elif said == marks.end:
+        stripped = line.strip()
+        if stripped == markers.begin and begin is None:
+            begin = offset, number
+        elif stripped == markers.end and begin is not None:
+            return begin[0], offset + len(line.rstrip("\r\n"))
+        elif stripped == markers.end:
             end = number
-        at += len(line)
+        offset += len(line)
     if begin is not None:
-        raise UnbalancedMarkers(f"line {begin[1]}: {marks.begin} has no {marks.end} behind it")
+        raise UnbalancedMarkers(f"line {begin[1]}: {markers.begin} has no {markers.end} behind it")
     if end is not None:
-        raise UnbalancedMarkers(f"line {end}: {marks.end} has no {marks.begin} before it")
+        raise UnbalancedMarkers(f"line {end}: {markers.end} has no {markers.begin} before it")
     return None
 
 
-def _newline(text: str, place: tuple[int, int] | None) -> str:
+def _newline(text: str, span: tuple[int, int] | None) -> str:
     """Return the line ending of the block if there is one, else that of the text."""
-    begin, end = place or (0, len(text))
+    begin, end = span or (0, len(text))
     return "\r\n" if "\r\n" in text[begin:end] else "\n"

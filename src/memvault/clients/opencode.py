@@ -78,13 +78,13 @@ export const Memvault = async ({ directory }) => {
 """
 
 
-def _files(place: SetupContext) -> list[ClientFile]:
-    base = place.folder("XDG_CONFIG_HOME", ".config")
-    user = place.folder("OPENCODE_CONFIG_DIR", str(base / "opencode"))
-    folder = place.root / ".opencode" if place.of_project else user
-    server = {"type": "local", "command": place.server(None), "enabled": True}
-    config = _config(place.root if place.of_project else user)
-    hook = [*place.program, "hook", "EVENT", "--for", _NAME, "--vault", str(place.vault)]
+def _files(context: SetupContext) -> list[ClientFile]:
+    base = context.folder("XDG_CONFIG_HOME", ".config")
+    user = context.folder("OPENCODE_CONFIG_DIR", str(base / "opencode"))
+    folder = context.root / ".opencode" if context.of_project else user
+    server = {"type": "local", "command": context.server(None), "enabled": True}
+    config = _config(context.root if context.of_project else user)
+    hook = [*context.program, "hook", "EVENT", "--for", _NAME, "--vault", str(context.vault)]
     plugin = _PLUGIN % {"ours": OURS, "command": json.dumps(hook)}
     header = (
         f"description: {ABOUT_HISTORIAN}\nmode: subagent\n"
@@ -93,8 +93,8 @@ def _files(place: SetupContext) -> list[ClientFile]:
     return [
         ClientFile(config, (server_entry("mcp", server),), _SCHEMA),
         ClientFile(folder / "plugins" / f"{SERVER}.js", (OwnedFile(plugin),)),
-        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
-        instructions(place, (place.root if place.of_project else user) / "AGENTS.md"),
+        markdown_agent(context, folder / "agents" / f"{HISTORIAN}.md", header),
+        instructions(context, (context.root if context.of_project else user) / "AGENTS.md"),
     ]
 
 

@@ -31,7 +31,7 @@ from memvault.files import atomic, plain_files
 from memvault.secrets import detector
 
 _FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".opencode", "agents", "plugins", "rules"}
-_CORRECT = "correct it, or take it out; nothing was changed"
+_HINT = "correct it, or take it out; nothing was changed"
 
 
 class FileEdit(NamedTuple):
@@ -58,45 +58,45 @@ def client(name: str) -> AgentProgram:
     if name not in NAMES:
         raise NotFound(f"memvault does not know the program {name!r}", f"name {', '.join(NAMES)}")
     module = import_module(f"memvault.clients.{name.replace('-', '_')}")
-    found: AgentProgram = module.CLIENT
-    return found
+    program: AgentProgram = module.CLIENT
+    return program
 
 
-def plan_edits(files: Sequence[ClientFile], place: SetupContext, remove: bool) -> list[FileEdit]:
+def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool) -> list[FileEdit]:
     """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
 
     Raises:
         Refused: a file cannot be read or parsed, or is not memvault's.
     """
     changes = []
-    of_others = _read_by_others(files, place) if remove else ()
+    shared = _shared_files(files, context) if remove else ()
     for file in files:
-        path = _real(file.path, place)
+        path = _resolve(file.path, context)
         before = _read(path)
-        if remove and path in of_others:
+        if remove and path in shared:
             continue
         try:
             after = without(before, file) if remove else with_parts(before, file)
         except (json_edit.JsonSyntaxError, marked_blocks.UnbalancedMarkers) as error:
-            raise Refused(f"{file.path}: {error}", _CORRECT) from error
+            raise Refused(f"{file.path}: {error}", _HINT) from error
         if after != before:
             changes.append(FileEdit(path, before, after))
     return changes
 
 
-def _read_by_others(files: Sequence[ClientFile], place: SetupContext) -> set[Path]:
+def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Path]:
     """Return the files that another program uses too, if that program is set up there.
 
     Links are resolved.
     """
-    own = {_real(file.path, place) for file in files}
-    found: set[Path] = set()
+    own_paths = {_resolve(file.path, context) for file in files}
+    shared: set[Path] = set()
     for name in NAMES:
         with contextlib.suppress(Refused):  # a program with unreadable files was not set up
-            theirs = {_real(file.path, place) for file in client(name).files(place)}
-            if any(SERVER in (_read(path) or "") for path in theirs - own):
-                found |= theirs & own
-    return found
+            theirs = {_resolve(file.path, context) for file in client(name).files(context)}
+            if any(SERVER in (_read(path) or "") for path in theirs - own_paths):
+                shared |= theirs & own_paths
+    return shared
 
 
 def with_parts(text: str | None, file: ClientFile) -> str:
@@ -108,7 +108,7 @@ def with_parts(text: str | None, file: ClientFile) -> str:
         Refused: something else is in the place of a part.
     """
     for part in file.parts:
-        text = _with(text, part, file)
+        text = _insert_part(text, part, file)
     return text or ""
 
 
@@ -146,7 +146,7 @@ def write(changes: Sequence[FileEdit]) -> None:
         if change.after is None:
             with atomic.map_os_errors(change.path):
                 change.path.unlink()
-            _tidy(change.path)
+            _remove_empty_folders(change.path)
         elif change.before is None:
             try:
                 atomic.create(change.path, change.after.encode())
@@ -158,10 +158,10 @@ def write(changes: Sequence[FileEdit]) -> None:
             atomic.replace(change.path, change.after.encode())
 
 
-def _tidy(gone: Path) -> None:
+def _remove_empty_folders(deleted: Path) -> None:
     """Delete the folders that a deleted file leaves empty, if they are folders of programs."""
     with contextlib.suppress(OSError):  # the folder is not empty
-        for folder in gone.parents[:2]:
+        for folder in deleted.parents[:2]:
             if folder.name not in _FOLDERS:
                 break
             folder.rmdir()
@@ -177,7 +177,7 @@ def diff(change: FileEdit) -> str:
     return detector.masked("\n".join(lines))
 
 
-def _with(text: str | None, part: Part, file: ClientFile) -> str:
+def _insert_part(text: str | None, part: Part, file: ClientFile) -> str:
     if isinstance(part, OwnedFile):
         if text is not None and OURS not in text:
             raise Refused(
@@ -203,7 +203,7 @@ def _check_toml(before: str, after: str, path: Path) -> None:
     try:
         tomllib.loads(before)
     except ValueError as error:
-        raise Refused(f"{path} is no TOML: {error}", _CORRECT) from error
+        raise Refused(f"{path} is no TOML: {error}", _HINT) from error
     try:
         tomllib.loads(after)
     except ValueError as error:
@@ -213,14 +213,14 @@ def _check_toml(before: str, after: str, path: Path) -> None:
         ) from error
 
 
-def _real(path: Path, place: SetupContext) -> Path:
+def _resolve(path: Path, context: SetupContext) -> Path:
     """Return a path with links resolved.
 
     Raises:
         Refused: a file of a project is outside of the project.
     """
     real = Path(os.path.realpath(path))
-    if place.of_project and not real.is_relative_to(os.path.realpath(place.root)):
+    if context.of_project and not real.is_relative_to(os.path.realpath(context.root)):
         raise Refused(
             f"{path} is a link to {real}, outside of the project", "write into that one yourself"
         )

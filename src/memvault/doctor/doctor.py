@@ -70,21 +70,21 @@ CHECKS: tuple[Callable[[VaultInspection], Iterator[Finding]], ...] = (
     checks_vault.index,
 )
 """All checks, in the order in which they run."""
-_ROUNDS = 5
+_MAX_ROUNDS = 5
 """Maximum number of rounds of fixes: a fix may reveal another problem, but not endlessly."""
-_LONGEST = 400
+_MAX_MESSAGE = 400
 """Maximum number of characters of a message, which may quote text from strangers."""
 
 
-def run_checks(seen: VaultInspection, only: Iterable[str] = ()) -> list[Finding]:
+def run_checks(inspection: VaultInspection, only: Iterable[str] = ()) -> list[Finding]:
     """Run all checks and return their findings, most severe first.
 
     If ``only`` names codes, other findings are left out.
     """
-    wanted = frozenset(only) or CODES.keys()
-    every = (finding for check in CHECKS for finding in check(seen))
+    codes = frozenset(only) or CODES.keys()
+    findings = (finding for check in CHECKS for finding in check(inspection))
     return sorted(
-        (finding for finding in every if finding.code in wanted),
+        (finding for finding in findings if finding.code in codes),
         key=lambda finding: (SEVERITIES.index(finding.severity), finding.code, finding.path),
     )
 
@@ -103,34 +103,34 @@ def run_doctor(
     for code in codes:
         if code not in CODES:
             raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
-    seen = inspect(call)
-    findings = run_checks(seen, codes)
+    inspection = inspect(call)
+    findings = run_checks(inspection, codes)
     fixed: list[Finding] = []
     given_up: set[Finding] = set()
-    for _ in range(_ROUNDS if fix else 0):
-        wanted = [entry for entry in findings if _is_wanted(entry, codes)]
-        done = _fixed(call, wanted, given_up)
-        if not done:
+    for _ in range(_MAX_ROUNDS if fix else 0):
+        fixable = [entry for entry in findings if _may_fix(entry, codes)]
+        newly_fixed = _apply_fixes(call, fixable, given_up)
+        if not newly_fixed:
             break
-        fixed += done
-        seen = inspect(call)
-        findings = run_checks(seen, codes)
+        fixed += newly_fixed
+        inspection = inspect(call)
+        findings = run_checks(inspection, codes)
     counts = Counter(finding.severity for finding in findings)
     more = len(findings) - offset - limit
     return {
-        "memories": len(seen.notes),
+        "memories": len(inspection.notes),
         **({"only": codes} if codes else {}),
-        "findings": [_shown(finding) for finding in findings[offset : offset + limit]],
+        "findings": [_as_result(finding) for finding in findings[offset : offset + limit]],
         "total": len(findings),
         **({"more": more} if more > 0 else {}),
-        **({"fixed": [_shown(finding) for finding in fixed]} if fix else {}),
+        **({"fixed": [_as_result(finding) for finding in fixed]} if fix else {}),
         **({"changeId": call.change_set.change_id} if call.change_set.files else {}),
         "errors": counts["error"],
         "counts": {severity: counts[severity] for severity in SEVERITIES},
     }
 
 
-def _is_wanted(finding: Finding, codes: Sequence[str]) -> bool:
+def _may_fix(finding: Finding, codes: Sequence[str]) -> bool:
     """Return whether ``--fix`` may handle a finding.
 
     A fix that cannot be undone is allowed only if its code was named.
@@ -138,35 +138,35 @@ def _is_wanted(finding: Finding, codes: Sequence[str]) -> bool:
     return finding.fix is None or not finding.fix.for_good or finding.code in codes
 
 
-def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
+def _apply_fixes(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
     """Apply the fixes of findings, at most one for each file; return the fixed findings."""
-    done = []
+    fixed = []
     files: set[str] = set()
-    acted: set[str] = set()
+    applied_kinds: set[str] = set()
     for finding in findings:
         fix = finding.fix
         if fix is None or finding in given_up or (fix.path and fix.path in files):
             continue
         files.add(fix.path)
-        if fix.path or fix.kind not in acted:
-            acted.add(fix.kind)
+        if fix.path or fix.kind not in applied_kinds:
+            applied_kinds.add(fix.kind)
             try:
                 apply(call, fix)
             except MemvaultError as error:
                 given_up.add(finding)
                 call.notes.append(f"{fix.path or finding.code} is not fixed: {error.message}")
                 continue
-        done.append(finding)
-    return done
+        fixed.append(finding)
+    return fixed
 
 
-def _shown(finding: Finding) -> dict[str, str]:
+def _as_result(finding: Finding) -> dict[str, str]:
     fix = finding.fix
     only = f" with --only {finding.code}" if fix is not None and fix.for_good else ""
     return {
         "code": finding.code,
         "severity": finding.severity,
         "filePath": finding.path,
-        "message": textwrap.shorten(finding.message, _LONGEST, placeholder=" …"),
+        "message": textwrap.shorten(finding.message, _MAX_MESSAGE, placeholder=" …"),
         "fix": f"{fix.words}{only}" if fix is not None else "",
     }

@@ -57,7 +57,7 @@ class FileTree(NamedTuple):
 def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
     """Return the files and folders of a vault, each kind sorted by path."""
     real = os.path.realpath(root)
-    found: dict[_Kind, list[str]] = {kind: [] for kind in get_args(_Kind)}
+    paths_by_kind: dict[_Kind, list[str]] = {kind: [] for kind in get_args(_Kind)}
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -71,13 +71,13 @@ def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
                     if kind == "folder":
                         pending.append(path)
                     if kind is not None:
-                        found[kind].append(path)
+                        paths_by_kind[kind].append(path)
         except FileNotFoundError:
             continue  # deleted after its parent was listed
         except OSError as error:
             is_deep = error.errno == errno.ENAMETOOLONG
-            found["too deep" if is_deep else "unreadable"].append(folder)
-    return FileTree(*(tuple(sorted(paths)) for paths in found.values()))
+            paths_by_kind["too deep" if is_deep else "unreadable"].append(folder)
+    return FileTree(*(tuple(sorted(paths)) for paths in paths_by_kind.values()))
 
 
 def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
@@ -89,7 +89,7 @@ def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
         target = os.path.realpath(entry.path)
         if target != real and not target.startswith(real + os.sep):
             return "link out"
-        return None if _leads(entry) else "dangling"
+        return None if _target_exists(entry) else "dangling"
     if entry.is_dir(follow_symlinks=False):
         return "folder"
     if entry.is_file(follow_symlinks=False):
@@ -97,7 +97,7 @@ def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
     return "special" if entry.name[-3:].lower() == ".md" else None
 
 
-def _leads(entry: os.DirEntry[str]) -> bool:
+def _target_exists(entry: os.DirEntry[str]) -> bool:
     """Return whether the target of a link exists, as far as this user can determine."""
     try:
         entry.stat()
@@ -198,10 +198,10 @@ def inspect(call: Call) -> VaultInspection:
     call.engine.invalidate()
     records = call.engine.list_records(Filters())
     tree = walk_tree(call.root, call.settings.ignore)
-    notes = tuple(_note(call, record) for record in records)
+    notes = tuple(_inspect_memory(call, record) for record in records)
     known = {record.path for record in records}
     others = tuple(
-        _other(call, path)
+        _inspect_file(call, path)
         for path in tree.files
         if path[-3:].lower() == ".md" and path not in known and not paths.is_memory_path(path)
     )
@@ -209,55 +209,57 @@ def inspect(call: Call) -> VaultInspection:
         notes,
         others,
         tree,
-        _machine(call, notes, known, tree),
+        _inspect_machine(call, notes, known, tree),
         call.store.known_types,
         clock.now(),
         lambda path: plain_files.read(call.root / path),
     )
 
 
-def _note(call: Call, record: MemoryRecord) -> InspectedMemory:
+def _inspect_memory(call: Call, record: MemoryRecord) -> InspectedMemory:
     try:
         path = call.root / record.path
         mtime = path.lstat().st_mtime_ns
         data = plain_files.read(path)
     except OSError as error:
-        return InspectedMemory(record, "", 0, trouble=_trouble(error))
-    found: tuple[Link, ...] = ()
-    marked = False
-    wide = data[:2] in _UTF16
-    if wide or b"[[" in data or b"](" in data or b"<<<<<<< " in data:
+        return InspectedMemory(record, "", 0, trouble=_unreadable_reason(error))
+    note_links: tuple[Link, ...] = ()
+    has_markers = False
+    is_utf16 = data[:2] in _UTF16
+    if is_utf16 or b"[[" in data or b"](" in data or b"<<<<<<< " in data:
         text = document.decode(data).text
-        marked = has_conflict_markers(text)
-        found = tuple(links(split_front_matter(text).body))
-    doubled = () if marked else _doubled(data)
-    secrets = _secrets(call, record.path, data)
-    return InspectedMemory(record, document.etag(data), mtime, found, marked, "", doubled, secrets)
+        has_markers = has_conflict_markers(text)
+        note_links = tuple(links(split_front_matter(text).body))
+    duplicate_keys = () if has_markers else _duplicate_keys(data)
+    secrets = _describe_secrets(call, record.path, data)
+    return InspectedMemory(
+        record, document.etag(data), mtime, note_links, has_markers, "", duplicate_keys, secrets
+    )
 
 
-def _other(call: Call, path: str) -> InspectedFile:
+def _inspect_file(call: Call, path: str) -> InspectedFile:
     try:
         data = plain_files.read(call.root / path)
     except OSError as error:
-        return InspectedFile(path, trouble=_trouble(error))
-    found = InspectedFile(path, secrets=_secrets(call, path, data))
+        return InspectedFile(path, trouble=_unreadable_reason(error))
+    inspected = InspectedFile(path, secrets=_describe_secrets(call, path, data))
     if b"<<<<<<< " in data and has_conflict_markers(document.decode(data).text):
-        return found._replace(conflict_markers=True)
+        return inspected._replace(conflict_markers=True)
     if path.startswith(("agents/", "spaces/")):
         try:
             document.read_header(data)
         except ValueError as error:
-            return found._replace(broken=str(error))
-        return found._replace(duplicate_keys=_doubled(data))
-    return found
+            return inspected._replace(broken=str(error))
+        return inspected._replace(duplicate_keys=_duplicate_keys(data))
+    return inspected
 
 
-def _secrets(call: Call, path: str, data: bytes) -> str:
+def _describe_secrets(call: Call, path: str, data: bytes) -> str:
     """Describe the secrets in a file; empty if the settings turn their detection off."""
     return "" if call.settings.secrets.on_write == "off" else writer.in_file(path, data)
 
 
-def _doubled(data: bytes) -> tuple[str, ...]:
+def _duplicate_keys(data: bytes) -> tuple[str, ...]:
     """Return the keys that a header has more than once.
 
     The header is parsed only if a cheap scan of its lines finds a possible duplicate.
@@ -275,45 +277,45 @@ def _doubled(data: bytes) -> tuple[str, ...]:
     return tuple(repeated_keys(split_front_matter(document.decode(data).text).header))
 
 
-def _trouble(error: OSError) -> str:
+def _unreadable_reason(error: OSError) -> str:
     """Return why a file cannot be read; empty if it was deleted in the meantime."""
     if isinstance(error, FileNotFoundError):
         return ""
     return "large" if error.errno == errno.EFBIG else (error.strerror or str(error))
 
 
-def _machine(
+def _inspect_machine(
     call: Call, notes: tuple[InspectedMemory, ...], known: set[str], tree: FileTree
 ) -> Machine:
     index, root = call.index, call.root
     private = root / ".memvault"
     problem = hide_local_paths(call, _model_problem(call))
-    waits = bool(notes) and not problem and index.deep.mode != "off"
-    waiting = index.pending_transformer() if waits and not index.deep.is_running() else 0
-    old = len(index.deep.unused_models()) if waits and not waiting else 0
+    uses_transformer = bool(notes) and not problem and index.deep.mode != "off"
+    waiting = index.pending_transformer() if uses_transformer and not index.deep.is_running() else 0
+    unused = len(index.deep.unused_models()) if uses_transformer and not waiting else 0
     is_private = private.is_dir() and not private.is_symlink()
-    left = lock.stale_markers(private) if is_private else ()
+    stale_locks = lock.stale_markers(private) if is_private else ()
     damaged = call.store.history.verify()
     if index.away:
         call.notes.append(index.away)
-    inner = index_file.repositories_inside(root, tree.folders)
+    repositories = index_file.repositories_inside(root, tree.folders)
     return Machine(
         problem,
         waiting,
-        old,
-        _stale(call, notes, known, tree),
+        unused,
+        _stale_memories(call, notes, known, tree),
         tuple(call.store.changes.journal.damaged_lines()),
         call.store.history.overdue().files,
         tuple(sorted(_relative(root, path) for path in atomic.abandoned_below(root))),
-        tuple(sorted(_relative(root, path) for path in left)),
-        tuple(sorted((_relative(root, path), said) for path, said in damaged)),
+        tuple(sorted(_relative(root, path) for path in stale_locks)),
+        tuple(sorted((_relative(root, path), reason) for path, reason in damaged)),
         tuple((entry["filePath"], entry["problem"]) for entry in too_large(root)),
         os.path.lexists(root / writer.FILE),
         is_private and not (private / ".gitignore").is_file(),
         index_file.private_file(root),
         index_file.is_locked(root),
         _vault_above(call),
-        tuple(path for path in tree.folders if path in inner),
+        tuple(path for path in tree.folders if path in repositories),
         index.differs(),
     )
 
@@ -333,7 +335,7 @@ def _model_problem(call: Call) -> str:
     return deep.choice.note or deep.failure_reason()
 
 
-def _stale(
+def _stale_memories(
     call: Call, notes: tuple[InspectedMemory, ...], known: set[str], tree: FileTree
 ) -> tuple[str, ...]:
     """Return the memories whose index entry differs from their file, after a second check.
@@ -350,8 +352,8 @@ def _stale(
         return ()
     before = {path: _etag_of(call, path) for path in suspects}
     call.engine.invalidate()  # they may have been saved since the first refresh
-    fresh = {record.path: record.etag for record in call.engine.list_records(Filters())}
-    wrong = (path for path, etag in before.items() if etag != fresh.get(path, ""))
+    indexed = {record.path: record.etag for record in call.engine.list_records(Filters())}
+    wrong = (path for path, etag in before.items() if etag != indexed.get(path, ""))
     return tuple(sorted(path for path in wrong if _etag_of(call, path) == before[path]))
 
 

@@ -37,8 +37,8 @@ def status(call: Call) -> dict[str, Any]:
             **({"folder": str(folder)} if folder and call.caller.may_see_paths else {}),
             "language": settings.language,
         },
-        "embedder": _embedder(call),
-        "deep": _deep(call),
+        "embedder": _static_embedder(call),
+        "deep": _transformer_embedder(call),
         "pending": call.index.pending_static(),
         "sizes": {
             "memories": sum(record.size for record in records),
@@ -61,7 +61,7 @@ def status(call: Call) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += [*_twins(records), *too_large(call.root), *unlisted(call)]
+    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call)]
     if problems:
         result["problems"] = problems
     return result
@@ -83,9 +83,9 @@ def remove_temporary_files(call: Call) -> None:
             atomic.sweep_below(folder)
 
 
-def _embedder(call: Call) -> dict[str, Any]:
+def _static_embedder(call: Call) -> dict[str, Any]:
     """Describe the built-in static embedder."""
-    found = call.index.vector_card()
+    card = call.index.vector_card()
     try:
         version, dimension = call.index.table.version, call.index.table.dimension
     except EmbedderError as error:
@@ -94,20 +94,20 @@ def _embedder(call: Call) -> dict[str, Any]:
         "name": BUILTIN,
         "version": version,
         "dimension": dimension,
-        "vectors": found.rows if found else 0,
+        "vectors": card.rows if card else 0,
     }
 
 
-def _deep(call: Call) -> dict[str, Any]:
+def _transformer_embedder(call: Call) -> dict[str, Any]:
     """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
     deep = call.index.deep
     entry: dict[str, Any] = {"name": hide_local_paths(call, deep.name), "mode": deep.mode}
     if deep.mode == "off":
         return entry
-    found = deep.opened()
-    if found is not None:
-        entry.update(version=found.card.version, dimension=found.card.dimension)
-    entry["vectors"] = found.card.rows if found is not None else 0
+    vectors = deep.opened()
+    if vectors is not None:
+        entry.update(version=vectors.card.version, dimension=vectors.card.dimension)
+    entry["vectors"] = vectors.card.rows if vectors is not None else 0
     entry["waiting"] = call.index.pending_transformer()
     entry["working"] = deep.is_running()
     problem = deep.failure_reason()
@@ -116,7 +116,7 @@ def _deep(call: Call) -> dict[str, Any]:
     return entry
 
 
-def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
+def _shared_ids(records: list[MemoryRecord]) -> list[dict[str, str]]:
     """Return the files that share a memId, so that only their paths distinguish them."""
     sharing: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: record.path):
@@ -130,12 +130,12 @@ def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
 
 def too_large(root: Path) -> list[dict[str, str]]:
     """Return the program's own state files that are too large to be read."""
-    kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
+    excluded = (root / ".memvault" / "history", root / ".memvault" / "trash")
     problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
     return [
         {"filePath": path.relative_to(root).as_posix(), "problem": problem}
         for path, size in _sizes(root / ".memvault")
-        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, kept))
+        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, excluded))
     ]
 
 

@@ -14,7 +14,7 @@ from memvault.model import Memory
 from memvault.store.change_set import FileChange, JournalEntry
 from memvault.vault import document
 
-_LONGEST_COMPARED = 5_000
+_MAX_COMPARED_LINES = 5_000
 """Maximum number of lines to compare; a longer difference is shown as a replacement."""
 
 
@@ -40,11 +40,11 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     try:
         memory = call.engine.resolve(name)
     except NotFound:
-        wanted = name.strip().casefold()
+        key = name.strip().casefold()
         for change in call.store.changes.journal.changes():
             for entry in change.files:
                 known = (entry.mem_id, entry.path, entry.title)
-                if wanted in (value.casefold() for value in known):
+                if key in (value.casefold() for value in known):
                     return LoggedMemory(*known, None)
         raise
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
@@ -57,10 +57,10 @@ def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
     """
     known: set[str] = set()
     for change in call.store.changes.journal.changes():
-        own = tuple(entry for entry in change.files if entry.mem_id == mem_id)
-        if own:
-            known.update(entry.before for entry in own)
-            yield change._replace(files=own)
+        own_files = tuple(entry for entry in change.files if entry.mem_id == mem_id)
+        if own_files:
+            known.update(entry.before for entry in own_files)
+            yield change._replace(files=own_files)
     for revision in reversed(call.store.history.revisions(mem_id)):
         if revision not in known:
             moment = clock.parse(revision.rpartition("-")[0])
@@ -79,15 +79,15 @@ def is_edited(call: Call, named: LoggedMemory) -> bool:
 
 def change_item(change: JournalEntry) -> dict[str, Any]:
     """Return a change in the form that results use."""
-    told: dict[str, Any] = {
+    item: dict[str, Any] = {
         "changeId": change.change_id,
         "when": change.when,
         "tool": change.tool,
         "agent": change.agent,
         "files": [file_item(entry) for entry in change.files],
     }
-    told |= {"undoes": change.reverts} if change.reverts else {}
-    return told | ({"undoneBy": change.reverted_by} if change.reverted_by else {})
+    item |= {"undoes": change.reverts} if change.reverts else {}
+    return item | ({"undoneBy": change.reverted_by} if change.reverted_by else {})
 
 
 def file_item(entry: FileChange) -> dict[str, Any]:
@@ -95,14 +95,14 @@ def file_item(entry: FileChange) -> dict[str, Any]:
 
     ``revision`` is the revision with the content before the change.
     """
-    told = {
+    item = {
         "change": entry.kind,
         "filePath": entry.path,
         "memId": entry.mem_id,
         "title": entry.title,
     }
     revision = entry.before if entry.kind in ("changed", "removed") else ""
-    return told | ({"revision": revision} if revision else {})
+    return item | ({"revision": revision} if revision else {})
 
 
 def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str) -> dict[str, Any]:
@@ -155,18 +155,18 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
 
 
 def difference(
-    first: bytes, second: bytes, before: str, after: str, told: Callable[[str], str] = str
+    first: bytes, second: bytes, before: str, after: str, transform: Callable[[str], str] = str
 ) -> dict[str, Any]:
     """Return the numbers of added and removed lines of two versions, and a unified diff.
 
-    The diff is computed from the results of applying ``told`` to both texts, for example to mask
+    The diff compares the results of applying ``transform`` to both texts, for example to mask
     secrets; the numbers count the lines of the original texts.
     """
     old, new = document.decode(first).text, document.decode(second).text
-    lines = shown = _lines(old, new, before, after)
-    masked = told(old), told(new)
+    lines = shown = _diff_lines(old, new, before, after)
+    masked = transform(old), transform(new)
     if masked != (old, new):
-        shown = _lines(*masked, before, after)
+        shown = _diff_lines(*masked, before, after)
     return {
         "added": sum(line.startswith("+") for line in lines[2:]),
         "removed": sum(line.startswith("-") for line in lines[2:]),
@@ -174,20 +174,20 @@ def difference(
     }
 
 
-def _lines(first: str, second: str, before: str, after: str) -> list[str]:
+def _diff_lines(first: str, second: str, before: str, after: str) -> list[str]:
     """Return a unified diff; in long texts the common beginning and end are not compared."""
     old, new = first.splitlines(), second.splitlines()
     pairs = zip(old, new, strict=False)
     head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     head = max(0, head - 3)
-    if max(len(old), len(new)) - head <= _LONGEST_COMPARED:
+    if max(len(old), len(new)) - head <= _MAX_COMPARED_LINES:
         return list(unified_diff(old, new, before, after, lineterm=""))
     rest = zip(reversed(old[head:]), reversed(new[head:]), strict=False)
     tail = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rest))
-    gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
-    if max(len(gone), len(come)) <= _LONGEST_COMPARED:
-        made = list(unified_diff(gone, come, before, after, lineterm=""))
-        return [*made[:2], f"@@ from line {head + 1} @@", *made[2:]]
-    counts = f"@@ -{head + 1},{len(gone)} +{head + 1},{len(come)} @@"
-    minus, plus = (f"-{line}" for line in gone), (f"+{line}" for line in come)
+    removed, added = old[head : len(old) - tail], new[head : len(new) - tail]
+    if max(len(removed), len(added)) <= _MAX_COMPARED_LINES:
+        hunks = list(unified_diff(removed, added, before, after, lineterm=""))
+        return [*hunks[:2], f"@@ from line {head + 1} @@", *hunks[2:]]
+    counts = f"@@ -{head + 1},{len(removed)} +{head + 1},{len(added)} @@"
+    minus, plus = (f"-{line}" for line in removed), (f"+{line}" for line in added)
     return [f"--- {before}", f"+++ {after}", counts, *minus, *plus]

@@ -44,7 +44,7 @@ class RevertStep(NamedTuple):
     found: str
 
 
-def select_change(call: Call, wanted: str) -> JournalEntry:
+def select_change(call: Call, prefix: str) -> JournalEntry:
     """Return the change with an id or prefix of an id; without one, the caller's last change.
 
     Raises:
@@ -53,17 +53,17 @@ def select_change(call: Call, wanted: str) -> JournalEntry:
         Refused: no id is given, and the last change is another agent's.
     """
     changes = call.store.changes.journal.changes()
-    if wanted:
-        fits = [change for change in changes if change.change_id.startswith(wanted)]
-        if not fits:
-            raise NotFound(f"There is no change {wanted!r}", "memvault undo --list names them")
-        if len(fits) > 1:
+    if prefix:
+        matches = [change for change in changes if change.change_id.startswith(prefix)]
+        if not matches:
+            raise NotFound(f"There is no change {prefix!r}", "memvault undo --list names them")
+        if len(matches) > 1:
             raise Ambiguous(
-                f"{wanted!r} names {len(fits)} changes",
+                f"{prefix!r} names {len(matches)} changes",
                 "use more of the id",
-                {"changes": [change.change_id for change in fits]},
+                {"changes": [change.change_id for change in matches]},
             )
-        return fits[0]
+        return matches[0]
     for change in changes:
         if not change.reverts and not change.reverted_by and not _is_undone(call, change):
             if change.agent != call.address.agent:
@@ -77,25 +77,25 @@ def select_change(call: Call, wanted: str) -> JournalEntry:
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
     """Return the steps that revert the changes of files, last file first."""
-    found: dict[str, RevertStep] = {}
+    steps: dict[str, RevertStep] = {}
     for change in files:
-        earlier = found.pop(change.path, None)
+        earlier = steps.pop(change.path, None)
         if earlier is None:
             kept = "" if change.kind in _NEW else change.before
             trashed = change.kind == "forgotten"
-            had = change.after if trashed else kept.rpartition("-")[2]
+            found_etag = change.after if trashed else kept.rpartition("-")[2]
             subject = FileRef(change.mem_id, change.title)
-            earlier = RevertStep(change.path, subject, "", kept, trashed, had)
+            earlier = RevertStep(change.path, subject, "", kept, trashed, found_etag)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # moved to the trash and restored again
-        found[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
-    return [step for step in reversed(found.values()) if step.left or step.kept]
+        steps[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
+    return [step for step in reversed(steps.values()) if step.left or step.kept]
 
 
 def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
     """Return why a change cannot be undone, in a short message; empty if it can."""
     try:
-        _todo(store, change)
+        _remaining_steps(store, change)
     except MemvaultError as error:
         return error.message
     return ""
@@ -114,9 +114,9 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
         for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
         try:
-            todo = _todo(call.store, change, call.store.changes.journal.changes())
+            steps = _remaining_steps(call.store, change, call.store.changes.journal.changes())
         except Conflict as error:
-            moved = _moved(call, change)
+            moved = _find_moved(call, change)
             if moved is None or change.reverted_by:
                 raise
             entry, now = moved
@@ -125,13 +125,13 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
                 f"memvault show {entry.mem_id} shows it as it is; "
                 "if it was moved by hand, move it back and undo again",
             ) from error
-        back = {step.subject.mem_id for step in todo if step.kept and not step.left}
-        for step in todo:
-            _apply(call.store, step, step.subject.mem_id in back)
+        restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
+        for step in steps:
+            _apply(call.store, step, step.subject.mem_id in restored_ids)
     return call.change_set.files
 
 
-def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
+def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
     """Return a file that a change left and its memory's current path, if it was moved since."""
     for entry in change.files:
         if entry.kind in _GONE or not paths.is_memory_path(entry.path):
@@ -143,7 +143,7 @@ def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
     return None
 
 
-def _todo(
+def _remaining_steps(
     store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
 ) -> list[RevertStep]:
     """Return the steps that remain to be applied; errors are those of ``undo``.
@@ -164,16 +164,16 @@ def _todo(
 def _open_steps(
     store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> list[RevertStep]:
-    wanted = revert_steps(change.files)
-    open_steps = [step for step in wanted if not _is_done(store, step)]
+    steps = revert_steps(change.files)
+    open_steps = [step for step in steps if not _is_done(store, step)]
     if not open_steps:
-        where = wanted[0].path if wanted else "its files"
+        where = steps[0].path if steps else "its files"
         raise Conflict(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
             "memvault undo --list shows what can be undone",
         )
     for step in open_steps:
-        _check(store, step, change, changes)
+        _check_step(store, step, change, changes)
     return open_steps
 
 
@@ -186,24 +186,24 @@ def _is_undone(call: Call, change: JournalEntry) -> bool:
         is_done = all(_is_done(call.store, step) for step in revert_steps(change.files))
     except MemvaultError:
         return False
-    return is_done and _moved(call, change) is None
+    return is_done and _find_moved(call, change) is None
 
 
 def _is_done(store: MemoryStore, step: RevertStep) -> bool:
     now = _etag_of(store, step.path)
     if step.trashed and not step.found:
-        return bool(now) and not _trashed(store, step)
+        return bool(now) and not _find_trashed(store, step)
     return now == step.found
 
 
-def _check(
+def _check_step(
     store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> None:
     now = _etag_of(store, step.path)
     if now != step.left:
-        raise Conflict(*_in_the_way(step, change, now, changes))
+        raise Conflict(*_conflict_message(step, change, now, changes))
     if step.trashed:
-        if not _trashed(store, step):
+        if not _find_trashed(store, step):
             raise NotFound(
                 f"{step.path} is no longer in the trash", "memvault trash list names what is there"
             )
@@ -211,20 +211,20 @@ def _check(
         store.history.read_verified(step.subject.mem_id, step.kept)
 
 
-def _in_the_way(
+def _conflict_message(
     step: RevertStep, change: JournalEntry, now: str, changes: Iterable[JournalEntry]
 ) -> tuple[str, str]:
     """Return why a file that is not as a change left it cannot be reverted, and a hint."""
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
-        said = f"{path} is no longer there, so {name} cannot be undone"
+        message = f"{path} is no longer there, so {name} cannot be undone"
         hint = f"move it back if it was moved, as memvault show {mem_id} says, and undo again"
     elif not step.left:
-        said = f"The path {path} is taken by another file since {name}"
-        beside = f", or memvault restore {mem_id} puts the old one beside it"
-        hint = f"move that file away and undo again{beside if step.trashed else ''}"
+        message = f"The path {path} is taken by another file since {name}"
+        alternative = f", or memvault restore {mem_id} puts the old one beside it"
+        hint = f"move that file away and undo again{alternative if step.trashed else ''}"
     else:
-        said = f"{path} has changed since {name}, so undoing would lose that"
+        message = f"{path} has changed since {name}, so undoing would lose that"
         hint = f"memvault log {mem_id} names its revisions"
         if step.kept:
             hint += ", memvault restore --revision puts one back"
@@ -236,7 +236,7 @@ def _in_the_way(
             if now == ("" if left[-1].kind in _GONE else left[-1].after):
                 hint = f"memvault undo {later.change_id} first, which came after it"
             break
-    return said, hint
+    return message, hint
 
 
 def _etag_of(store: MemoryStore, path: str) -> str:
@@ -260,17 +260,17 @@ def _etag_of(store: MemoryStore, path: str) -> str:
         raise Conflict(f"{path} cannot be read: {error.strerror}", "look at it") from error
 
 
-def _trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
+def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
     """Return the trashed file with the bytes of a step, or None if it is gone.
 
     It is in the folder where the change put it or, if it was trashed again since, in another one.
     """
     history = store.history
-    found = _with_bytes(history.discarded_in(step.kept), step)
-    return found or _with_bytes(history.discarded(), step)
+    item = _first_with_bytes(history.discarded_in(step.kept), step)
+    return item or _first_with_bytes(history.discarded(), step)
 
 
-def _with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
+def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
     for item in items:
         with contextlib.suppress(OSError, MemvaultError):
             if item.path == step.path:
@@ -289,7 +289,7 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
     changes, path = store.changes, step.path
     try:
         if step.trashed:
-            item = _trashed(store, step)
+            item = _find_trashed(store, step)
             assert item is not None
             changes.restore(item, [path], step.subject)
         elif not step.kept:

@@ -20,13 +20,13 @@ from memvault.vault import document, paths
 from memvault.vault.document import plain_text
 
 FOLDER = "templates"
-_MARK = re.compile(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
-_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
-_PARTS = re.compile(
+_PLACEHOLDER = re.compile(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
+_DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
+_DATE_TOKEN = re.compile(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
 """Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
-_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+_ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 
 
 class RenderedTemplate(NamedTuple):
@@ -68,26 +68,33 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
     now = datetime.now().astimezone()
-    body = _MARK.sub(lambda match: _value(match, title, now), memory.body).strip("\r\n")
-    tags = [_MARK.sub(lambda match: _value(match, title, now), tag) for tag in memory.tags]
+    body = _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), memory.body).strip(
+        "\r\n"
+    )
+    tags = [
+        _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), tag)
+        for tag in memory.tags
+    ]
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(body, kind if isinstance(kind, str) and "{{" not in kind else "", tags)
 
 
-def _value(match: re.Match[str], title: str, now: datetime) -> str:
+def _placeholder_value(match: re.Match[str], title: str, now: datetime) -> str:
     if match[1] == "title":
         return title
-    return _PARTS.sub(lambda part: _part(part[0], now), match[2] or _FORMATS[match[1]])
+    return _DATE_TOKEN.sub(
+        lambda part: _format_token(part[0], now), match[2] or _DEFAULT_FORMATS[match[1]]
+    )
 
 
-def _part(mark: str, now: datetime) -> str:
-    if mark.startswith("["):
-        return mark[1:-1]
+def _format_token(token: str, now: datetime) -> str:
+    if token.startswith("["):
+        return token[1:-1]
     hour, day = now.hour % 12 or 12, now.day
-    ending = "th" if 10 < day < 14 else _ENDINGS.get(day % 10, "th")
+    suffix = "th" if 10 < day < 14 else _ORDINAL_SUFFIXES.get(day % 10, "th")
     week = now.isocalendar().week
     values = {
-        "Do": f"{day}{ending}",
+        "Do": f"{day}{suffix}",
         "hh": f"{hour:02}",
         "h": str(hour),
         "A": "AM" if now.hour < 12 else "PM",
@@ -111,14 +118,14 @@ def _part(mark: str, now: datetime) -> str:
         "ss": f"{now.second:02}",
         "s": str(now.second),
     }
-    return values[mark]
+    return values[token]
 
 
-_LONGEST_TITLE = 60
-_MARKS = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
+_MAX_TITLE = 60
+_LIST_MARKER = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _KEY = re.compile(r"[^\W\d][\w-]{0,59}")
-_RESERVED = frozenset(
+_RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes".split()
 )
 
@@ -133,9 +140,9 @@ def add(
     """
     name = clean_title(title)
     kind = paths.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
-    own = {"id": paths.new_id(masked(name)), "memory_type": kind, "tags": []}
+    identity = {"id": paths.new_id(masked(name)), "memory_type": kind, "tags": []}
     times = dict.fromkeys(("created", "modified"), clock.iso())
-    return store.add(kind, name, {**own, **header, **times}, content)
+    return store.add(kind, name, {**identity, **header, **times}, content)
 
 
 def clean_title(title: str) -> str:
@@ -157,7 +164,7 @@ def clean_tags(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
-def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
+def title_of(text: str, max_length: int = _MAX_TITLE) -> str:
     """Return a title made of the first words of a text.
 
     Secrets are masked first, because a secret that is cut would not be detected any more.
@@ -168,12 +175,12 @@ def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
     lines = [line for line in masked(plain_text(text)).splitlines() if any(map(str.isalnum, line))]
     if not lines:
         raise UsageError("The text is empty", "say what is to be kept, in words")
-    sentence = _SENTENCE.split(_MARKS.sub("", lines[0]).strip(), maxsplit=1)[0]
-    words = clean_title(sentence or lines[0])
-    if len(words) > longest:
-        short = words[: longest + 1].rpartition(" ")[0]
-        words = short if len(short) > longest // 3 else words[:longest]
-    return words.rstrip(" .,;:") or words
+    sentence = _SENTENCE.split(_LIST_MARKER.sub("", lines[0]).strip(), maxsplit=1)[0]
+    title = clean_title(sentence or lines[0])
+    if len(title) > max_length:
+        short = title[: max_length + 1].rpartition(" ")[0]
+        title = short if len(short) > max_length // 3 else title[:max_length]
+    return title.rstrip(" .,;:") or title
 
 
 def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, Any]:
@@ -189,7 +196,7 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
             raise UsageError(
                 f"{key!r} cannot be a key of the metadata", "use letters, digits, - and _"
             )
-        if key.casefold().replace("_", "").replace("-", "") in _RESERVED:
+        if key.casefold().replace("_", "").replace("-", "") in _RESERVED_KEYS:
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:

@@ -53,46 +53,46 @@ def candidates(
             DeletionCandidate(store.read(record.path), 1.0)
             for record in engine.list_records(filters)
         ]
-    named = _named(engine, query)
-    if named:
+    exact = _named_by_query(engine, query)
+    if exact:
         if filters.predicate() is not None:
             passing = {record.path for record in engine.list_records(filters)}
-            named = [memory for memory in named if memory.path in passing]
-        return [DeletionCandidate(memory, 1.0) for memory in named]
+            exact = [memory for memory in exact if memory.path in passing]
+        return [DeletionCandidate(memory, 1.0) for memory in exact]
     request = RecallRequest(query, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
-    fitting = (
+    matches = (
         DeletionCandidate(entry.memory, entry.probability, entry.strength) for entry in answer.found
     )
-    return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
+    return sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
 
 
-def _named(engine: RecallEngine, query: str) -> list[Memory]:
+def _named_by_query(engine: RecallEngine, query: str) -> list[Memory]:
     """Return the memories that a query names one by one; none if any part is not a name.
 
     Raises:
         Ambiguous: every part is a name, and one fits several memories.
     """
-    whole = engine.try_resolve(query)
-    if whole is not None:
-        return [whole]
+    exact = engine.try_resolve(query)
+    if exact is not None:
+        return [exact]
     parts = [part for part in re.split(r"[,\s]+", query) if part]
     if len(parts) < 2:
         return []
     found: dict[str, Memory] = {}
-    several: Ambiguous | None = None
+    ambiguity: Ambiguous | None = None
     for part in parts:
         try:
             memory = engine.try_resolve(part)
         except Ambiguous as error:
-            several = several or error
+            ambiguity = ambiguity or error
             continue
         if memory is None:
             return []
         found[memory.path] = memory
-    if several is not None:
-        raise several
+    if ambiguity is not None:
+        raise ambiguity
     return list(found.values())
 
 
@@ -106,8 +106,8 @@ def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[
     """
     names: list[str] = []
     for entry in ids:
-        whole = "," not in entry or engine.try_resolve(entry) is not None
-        names += [entry] if whole else entry.split(",")
+        is_one_name = "," not in entry or engine.try_resolve(entry) is not None
+        names += [entry] if is_one_name else entry.split(",")
     chosen: dict[str, Memory] = {}
     missing: list[str] = []
     for name in dict.fromkeys(name.strip() for name in names if name.strip()):
@@ -153,9 +153,9 @@ def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
             # Recorded at once, so that it is restored if a later one fails.
             done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
-        left = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
-        if left and isinstance(error, MemvaultError):
-            error.details.update(deletedFiles=len(left), files=left)
+        remaining = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
+        if remaining and isinstance(error, MemvaultError):
+            error.details.update(deletedFiles=len(remaining), files=remaining)
         raise
 
 
@@ -188,8 +188,8 @@ def trash(store: MemoryStore) -> list[TrashedMemory]:
             memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
-            named = (item.path, memory.mem_id, memory.title)
-            found.append(TrashedMemory(item, *named, when, len(data), memory.aliases))
+            identity = (item.path, memory.mem_id, memory.title)
+            found.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
     return found
 
 
@@ -217,25 +217,25 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
         Ambiguous: several memories with different paths fit.
         Conflict: the vault already contains the memory, as when a sync kept what others changed.
     """
-    fits = match_name(name, trash(store))
-    if not fits:
+    matches = match_name(name, trash(store))
+    if not matches:
         raise NotFound(f"{name!r} is not in the trash", "memvault trash list names what is there")
-    if len({entry.path for entry in fits}) > 1:
+    if len({entry.path for entry in matches}) > 1:
         raise Ambiguous(
-            f"{name!r} names {len(fits)} memories in the trash",
+            f"{name!r} names {len(matches)} memories in the trash",
             "use one of their paths",
-            {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in fits]},
+            {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in matches]},
         )
-    same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == fits[0].mem_id)
-    here = next((entry for entry in same if "id" in entry.metadata), None)
-    if here is not None:
+    same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == matches[0].mem_id)
+    existing = next((entry for entry in same if "id" in entry.metadata), None)
+    if existing is not None:
         raise Conflict(
-            f"{here.title} is in the vault already, as {here.path}",
-            f"memvault log {here.mem_id} names its revisions; to have the one in the trash "
-            f"instead, forget {here.path} first",
+            f"{existing.title} is in the vault already, as {existing.path}",
+            f"memvault log {existing.mem_id} names its revisions; to have the one in the trash "
+            f"instead, forget {existing.path} first",
         )
-    subject = FileRef(fits[0].mem_id, fits[0].title)
-    return store.read(store.put_back(fits[0].item, subject))
+    subject = FileRef(matches[0].mem_id, matches[0].title)
+    return store.read(store.put_back(matches[0].item, subject))
 
 
 def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:

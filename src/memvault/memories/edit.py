@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memvault.recall.engine import RecallEngine
 
 
-_ENDS = ("\n", "\r")
-_TRIES = 6
+_LINE_ENDINGS = ("\n", "\r")
+_MAX_ATTEMPTS = 6
 """How often a change is attempted while an editor keeps saving the file."""
 
 
@@ -29,7 +29,7 @@ def retry_on_conflict(
     Raises:
         Conflict: the file was saved during every attempt.
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return change(memory)
         except Conflict:
@@ -53,18 +53,18 @@ def modified(body: str, text: str, newline: str, mode: str, section: str) -> str
 
 def append(body: str, text: str, newline: str) -> str:
     """Return a body with a text added at the end, after a blank line."""
-    addition = _clean(text, newline)
+    addition = _normalized(text, newline)
     if not body.strip():
         return f"{body or newline}{addition}"
     blank = body.endswith(("\n\n", "\r\r", "\n\r\n"))
-    gap = "" if blank else newline if body.endswith(_ENDS) else newline * 2
+    gap = "" if blank else newline if body.endswith(_LINE_ENDINGS) else newline * 2
     return f"{body}{gap}{addition}"
 
 
 def replace_all(body: str, text: str, newline: str) -> str:
     """Return a body replaced by a text; blank lines at the beginning of the body are kept."""
     lead = body[: len(body) - len(body.lstrip("\r\n"))]
-    return f"{lead}{_clean(text, newline)}"
+    return f"{lead}{_normalized(text, newline)}"
 
 
 def replace_section(body: str, heading: str, text: str, newline: str) -> str:
@@ -73,25 +73,25 @@ def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     A missing heading is added at the end. Headings are compared ignoring case and ``#``; the first
     match is used.
     """
-    wanted = heading.strip()
-    names = {wanted.casefold(), wanted.lstrip("#").strip().casefold()}
-    marks = list(headings(body))
-    for place, (_, end, level, name) in enumerate(marks):
+    title = heading.strip()
+    names = {title.casefold(), title.lstrip("#").strip().casefold()}
+    existing = list(headings(body))
+    for index, (_, end, level, name) in enumerate(existing):
         if name.casefold() in names:
-            after = (start for start, _, other, _ in marks[place + 1 :] if other <= level)
+            after = (start for start, _, other, _ in existing[index + 1 :] if other <= level)
             stop = next(after, len(body))
-            line_end = "" if body[:end].endswith(_ENDS) else newline
+            line_end = "" if body[:end].endswith(_LINE_ENDINGS) else newline
             rest = body[stop:]
-            content = f"{newline}{_clean(text, newline)}" if text.strip() else ""
+            content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""
             return f"{body[:end]}{line_end}{content}{newline if rest else ''}{rest}"
-    return append(body, f"## {wanted.lstrip('#').strip()}\n\n{text}", newline)
+    return append(body, f"## {title.lstrip('#').strip()}\n\n{text}", newline)
 
 
-def _clean(text: str, newline: str) -> str:
+def _normalized(text: str, newline: str) -> str:
     return (plain_text(text).strip("\n") + "\n").replace("\n", newline)
 
 
-_CLEAR_LEAD = 0.12
+_MIN_LEAD = 0.12
 
 
 def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
@@ -113,13 +113,13 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False))
     notes += answer.notes
-    found = answer.found
-    if not found:
+    results = answer.found
+    if not results:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
-    best = found[0]
-    lead = best.score - (found[1].score if len(found) > 1 else 0.0)
-    telling = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
-    if telling and lead >= _CLEAR_LEAD:
+    best = results[0]
+    lead = best.score - (results[1].score if len(results) > 1 else 0.0)
+    is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
+    if is_specific and lead >= _MIN_LEAD:
         return best.memory
     candidates = [
         {
@@ -128,7 +128,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
             "strength": entry.strength,
             **entry.standing.marks(),
         }
-        for entry in found
+        for entry in results
     ]
     raise Ambiguous(
         f"{query!r} does not clearly name one memory",
@@ -153,7 +153,9 @@ def compound(
 
     def change(memory: Memory) -> WriteResult:
         body = modified(memory.body, text, memory.newline, mode, section)
-        return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
+        return store.change(
+            memory, _header_changes(memory, kind), body, if_match or None, kind or None
+        )
 
     if if_match or mode == "replace":  # never overwrite changes that the caller has not seen
         return change(memory)
@@ -170,13 +172,13 @@ def update(
     Raises:
         Conflict: the file was changed since the memory was read.
     """
-    changes = {**header, **_header(memory, kind)}
+    changes = {**header, **_header_changes(memory, kind)}
     if title != memory.title:
         changes["title"] = title
     body = replace_all(memory.body, text, memory.newline)
     return store.change(memory, changes, body, memory_type=kind or None)
 
 
-def _header(memory: Memory, kind: str) -> dict[str, Any]:
+def _header_changes(memory: Memory, kind: str) -> dict[str, Any]:
     changed = {"memory_type": kind} if kind and kind != memory.memory_type else {}
     return {**modified_now(memory), **changed}

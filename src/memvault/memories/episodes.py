@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""
-_ERRORS = 30
+_MAX_ERROR_PERCENT = 30
 """The percentage of errors from which on an episode counts as unsuccessful."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
-_ALSO = {"situation": "context", "outcome": "outcomes"}
+_HEADING_ALIASES = {"situation": "context", "outcome": "outcomes"}
 """Alternative headings that people use."""
-_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_LONGEST_PART = 40
+_LIST_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_MAX_TITLE_PART = 40
 """Maximum number of characters of each half of a title."""
-_IN_WORDS = {"success": "went well", ERROR: "went wrong"}
-_MOST_SKILLS = 200
-_LONGEST_SKILL = 200
+_KIND_NAMES = {"success": "went well", ERROR: "went wrong"}
+_MAX_SKILLS = 200
+_MAX_SKILL_CHARS = 200
 
 
 class EpisodeInput(NamedTuple):
@@ -73,7 +73,7 @@ class Episode(NamedTuple):
 def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether an episode succeeded: it has outcomes, and fewer than 30 % are errors."""
     errors = sum(outcome.get("type") == ERROR for outcome in outcomes)
-    return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
+    return bool(outcomes) and errors * 100 < len(outcomes) * _MAX_ERROR_PERCENT
 
 
 def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
@@ -84,9 +84,9 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
             cannot be written to a file.
     """
     skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
-    if len(skills) > _MOST_SKILLS or any(len(skill) > _LONGEST_SKILL for skill in skills):
+    if len(skills) > _MAX_SKILLS or any(len(skill) > _MAX_SKILL_CHARS for skill in skills):
         raise UsageError(
-            f"An episode has at most {_MOST_SKILLS} skills of at most {_LONGEST_SKILL} characters",
+            f"An episode has at most {_MAX_SKILLS} skills of at most {_MAX_SKILL_CHARS} characters",
             "name the skills that mattered",
         )
     body = body_of(story.context, story.actions, story.outcomes, story.reflection)
@@ -105,27 +105,31 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
 
 def _title(story: EpisodeInput) -> str:
     """Return a short title: the situation, or else the actions, and the outcome."""
-    situation = _first((*story.context, *story.actions))
-    told = list(reversed(story.outcomes))
-    outcome = _first(map(_words, told)) or _first(map(_kind, told))
+    situation = _first_meaningful((*story.context, *story.actions))
+    latest_first = list(reversed(story.outcomes))
+    outcome = _first_meaningful(map(_outcome_words, latest_first)) or _first_meaningful(
+        map(_outcome_kind, latest_first)
+    )
     if situation and outcome:
-        return ": ".join(create.title_of(text, _LONGEST_PART) for text in (situation, outcome))
-    return create.title_of(situation or outcome or _first([story.reflection]) or "Episode")
+        return ": ".join(create.title_of(text, _MAX_TITLE_PART) for text in (situation, outcome))
+    return create.title_of(
+        situation or outcome or _first_meaningful([story.reflection]) or "Episode"
+    )
 
 
-def _first(texts: Iterable[str]) -> str:
+def _first_meaningful(texts: Iterable[str]) -> str:
     return next((text for text in texts if any(map(str.isalnum, text))), "")
 
 
-def _words(outcome: Mapping[str, Any]) -> str:
+def _outcome_words(outcome: Mapping[str, Any]) -> str:
     """Return the first text of an outcome apart from its type."""
-    told = (value for key, value in outcome.items() if key != "type")
-    return _first(value for value in told if isinstance(value, str))
+    values = (value for key, value in outcome.items() if key != "type")
+    return _first_meaningful(value for value in values if isinstance(value, str))
 
 
-def _kind(outcome: Mapping[str, Any]) -> str:
+def _outcome_kind(outcome: Mapping[str, Any]) -> str:
     kind = str(outcome.get("type", ""))
-    return _IN_WORDS.get(kind, kind.replace("_", " "))
+    return _KIND_NAMES.get(kind, kind.replace("_", " "))
 
 
 def body_of(
@@ -140,9 +144,9 @@ def body_of(
         UsageError: an outcome contains a value that JSON cannot represent.
     """
     lists = {
-        "Context": [_line(text) for text in context],
-        "Actions": [_line(text) for text in actions],
-        "Outcomes": [_code(_json(outcome)) for outcome in outcomes],
+        "Context": [_list_entry(text) for text in context],
+        "Actions": [_list_entry(text) for text in actions],
+        "Outcomes": [_in_backticks(_json(outcome)) for outcome in outcomes],
     }
     sections = {
         name: "\n".join(f"- {line}" for line in lines) for name, lines in lists.items() if lines
@@ -178,22 +182,22 @@ def _outcome_text(outcome: Mapping[str, Any]) -> str:
 def episode_of(memory: Memory) -> Episode:
     """Parse an episode; sections that a person left out or wrote differently are empty."""
     sections = _sections(memory.body)
-    outcomes = [_outcome(entry) for entry in _entries(sections["outcomes"])]
-    given = memory.metadata
-    success = given.get("success")
+    outcomes = [_parse_outcome(entry) for entry in _list_entries(sections["outcomes"])]
+    header = memory.metadata
+    success = header.get("success")
     return Episode(
         memory.mem_id,
         memory.path,
         memory.title,
         memory.created,
-        [_entry(line) for line in _entries(sections["context"])],
-        [_entry(line) for line in _entries(sections["actions"])],
+        [_entry_text(line) for line in _list_entries(sections["context"])],
+        [_entry_text(line) for line in _list_entries(sections["actions"])],
         outcomes,
-        texts(given.get("skills_used")),
+        texts(header.get("skills_used")),
         sections["reflection"].strip(),
-        number(given.get("importance"), IMPORTANCE),
+        number(header.get("importance"), IMPORTANCE),
         success if isinstance(success, bool) else succeeded(outcomes),
-        str(given.get("agent") or ""),
+        str(header.get("agent") or ""),
     )
 
 
@@ -208,13 +212,13 @@ def texts(value: object) -> list[str]:
     return [str(entry) for entry in entries]
 
 
-def _line(text: str) -> str:
+def _list_entry(text: str) -> str:
     """Return a list entry unchanged, or as JSON if it would read back differently."""
     plain = replace_surrogates(text)  # a file cannot hold half of a surrogate pair
     same = plain_text(plain) == plain and "\t" not in plain
-    if same and [_entry(line) for line in _entries(f"- {plain}\n")] == [plain]:
+    if same and [_entry_text(line) for line in _list_entries(f"- {plain}\n")] == [plain]:
         return plain
-    return _code(_json(plain))
+    return _in_backticks(_json(plain))
 
 
 def _json(value: Any) -> str:
@@ -234,59 +238,59 @@ def _json(value: Any) -> str:
     )
 
 
-def _code(text: str) -> str:
-    marks = "``" if "`" in text else "`"
-    return f"{marks}{text}{marks}"
+def _in_backticks(text: str) -> str:
+    ticks = "``" if "`" in text else "`"
+    return f"{ticks}{text}{ticks}"
 
 
 def _sections(body: str) -> dict[str, str]:
     """Return the text under each of the headings; the reflection extends to the end."""
-    found: dict[str, str] = defaultdict(str)
+    sections: dict[str, str] = defaultdict(str)
     for (_, end, _, title), (stop, *_) in pairwise([*headings(body), (len(body), 0, 0, "")]):
         name = title.strip().casefold()
-        name = _ALSO.get(name, name)
+        name = _HEADING_ALIASES.get(name, name)
         if name == "reflection":
-            found[name] = body[end:]
+            sections[name] = body[end:]
             break
-        found[name] += f"{body[end:stop]}\n"
-    return found
+        sections[name] += f"{body[end:stop]}\n"
+    return sections
 
 
-def _entries(section: str) -> list[str]:
+def _list_entries(section: str) -> list[str]:
     """Return the entries of a list as they are written.
 
     A line without a list marker continues the entry above, unless it follows a blank line and is
     not indented: then it is an entry of its own.
     """
     entries: list[list[str]] = []
-    apart = True
+    after_blank = True
     for line in section.splitlines():
-        mark = _MARK.match(line)
-        text = line[mark.end() :].strip() if mark else line.strip()
-        if text and not mark and entries and (not apart or line[0] in " \t"):
+        marker = _LIST_MARKER.match(line)
+        text = line[marker.end() :].strip() if marker else line.strip()
+        if text and not marker and entries and (not after_blank or line[0] in " \t"):
             entries[-1].append(text)
-        elif text or mark:
+        elif text or marker:
             entries.append([text])
-        apart = not line.strip()
+        after_blank = not line.strip()
     return list(filter(None, (" ".join(parts).strip() for parts in entries)))
 
 
-def _entry(written: str) -> str:
+def _entry_text(written: str) -> str:
     """Return the content of a list entry: a JSON string in backticks, or the text itself."""
-    value = _value(written) if written.startswith(('`"', '``"')) else None
+    value = _entry_value(written) if written.startswith(('`"', '``"')) else None
     return value if isinstance(value, str) else written
 
 
-def _outcome(written: str) -> dict[str, Any]:
-    value = _value(written)
+def _parse_outcome(written: str) -> dict[str, Any]:
+    value = _entry_value(written)
     if isinstance(value, dict):
         return value
-    text = _entry(written)
-    named = _TYPED.fullmatch(text)  # the form that the command line uses
-    return {"type": named[1], "text": named[2]} if named else {"type": "note", "text": text}
+    text = _entry_text(written)
+    match = _TYPED.fullmatch(text)  # the form that the command line uses
+    return {"type": match[1], "text": match[2]} if match else {"type": "note", "text": text}
 
 
-def _value(written: str) -> Any:
+def _entry_value(written: str) -> Any:
     """Return the JSON value of a list entry; None if it is invalid or cannot be output again."""
     try:
         value = json.loads(written.strip("` "))
@@ -297,15 +301,15 @@ def _value(written: str) -> Any:
         return None
 
 
-def similar(engine: RecallEngine, query: str, limit: int, least: float) -> RecallAnswer:
+def similar(engine: RecallEngine, query: str, limit: int, min_importance: float) -> RecallAnswer:
     """Search the episodes that resemble a situation; errors are those of ``search``.
 
-    Episodes with an importance below ``least`` are left out.
+    Episodes with an importance below ``min_importance`` are left out.
     """
     return experience_search.search(
         engine,
         query,
         TYPE,
         limit,
-        lambda record: number(record.metadata.get("importance"), IMPORTANCE) >= least,
+        lambda record: number(record.metadata.get("importance"), IMPORTANCE) >= min_importance,
     )

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from memvault.recall.filters import Filters
 
 
-_FILE = "access.json"
-_RECENT = "access.jsonl"
-_LOCK = "access.lock"
-_MOST_RECENT = 64 * 1024
+_COUNTS_FILE = "access.json"
+_RECENT_FILE = "access.jsonl"
+_LOCK_FILE = "access.lock"
+_MAX_RECENT_BYTES = 64 * 1024
 """Maximum number of bytes of recent recalls before they are added to the counts."""
-_MOST = 50_000
+_MAX_COUNTED = 50_000
 """Maximum number of memories with counts, those recalled last.
 
 This keeps their file far below the maximum size.
 """
-_KEPT = timedelta(days=90)
+_RETENTION = timedelta(days=90)
 """How long counts of missing memories are kept: they may be in the trash or on another branch."""
 
 Counts = dict[str, dict[str, Any]]
@@ -50,7 +50,7 @@ Counts = dict[str, dict[str, Any]]
 
 def counts(root: Path) -> dict[str, int]:
     """Return how often each memory was recalled, by memId; damaged entries count as never."""
-    return {mem_id: entry["count"] for mem_id, entry in _read(root / ".memvault").items()}
+    return {mem_id: entry["count"] for mem_id, entry in _read_counts(root / ".memvault").items()}
 
 
 def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
@@ -70,11 +70,11 @@ def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
     if not recalled:
         return
     folder = private_folder(root)
-    with FileLock(folder / _LOCK, seconds):
+    with FileLock(folder / _LOCK_FILE, seconds):
         line = json.dumps([clock.iso(), *recalled], ensure_ascii=False)
-        atomic.append_line(folder / _RECENT, line.encode("utf-8", "replace"))
-        if (folder / _RECENT).stat().st_size > _MOST_RECENT:
-            _fold(folder, _read(folder))
+        atomic.append_line(folder / _RECENT_FILE, line.encode("utf-8", "replace"))
+        if (folder / _RECENT_FILE).stat().st_size > _MAX_RECENT_BYTES:
+            _replace_counts(folder, _read_counts(folder))
 
 
 def prune(root: Path, known: Collection[str]) -> None:
@@ -85,59 +85,59 @@ def prune(root: Path, known: Collection[str]) -> None:
         TimedOut: another process holds the lock.
     """
     folder = private_folder(root)
-    with FileLock(folder / _LOCK):
-        found = _read(folder)
-        since = clock.iso(clock.now() - _KEPT)
-        kept = {
+    with FileLock(folder / _LOCK_FILE):
+        stored = _read_counts(folder)
+        since = clock.iso(clock.now() - _RETENTION)
+        retained = {
             mem_id: entry
-            for mem_id, entry in found.items()
+            for mem_id, entry in stored.items()
             if mem_id in known or entry["last"] >= since
         }
-        if len(kept) < len(found):
-            _fold(folder, kept)
+        if len(retained) < len(stored):
+            _replace_counts(folder, retained)
 
 
-def _fold(folder: Path, found: Counts) -> None:
+def _replace_counts(folder: Path, stored: Counts) -> None:
     """Replace both files by the given counts.
 
     If the process is killed in between, recent recalls are counted twice.
     """
-    latest = sorted(found.items(), key=lambda item: item[1]["last"])[-_MOST:]
+    latest = sorted(stored.items(), key=lambda item: item[1]["last"])[-_MAX_COUNTED:]
     text = json.dumps(dict(latest), ensure_ascii=False)
-    atomic.write(folder / _FILE, text.encode("utf-8", "replace"))
-    with atomic.map_os_errors(folder / _RECENT):
-        (folder / _RECENT).unlink(missing_ok=True)
+    atomic.write(folder / _COUNTS_FILE, text.encode("utf-8", "replace"))
+    with atomic.map_os_errors(folder / _RECENT_FILE):
+        (folder / _RECENT_FILE).unlink(missing_ok=True)
 
 
-def _read(folder: Path) -> Counts:
+def _read_counts(folder: Path) -> Counts:
     """Return the intact entries of both files.
 
     The recent recalls are read first, because they may be moved to the other file meanwhile.
     """
-    found: Counts = {}
+    entries: Counts = {}
     if folder.is_symlink():
-        return found
+        return entries
     lines: list[bytes] = []
     with contextlib.suppress(OSError):
-        lines = plain_files.read(folder / _RECENT, STATE).splitlines()
+        lines = plain_files.read(folder / _RECENT_FILE, STATE).splitlines()
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        for mem_id, entry in json.loads(plain_files.read(folder / _FILE, STATE)).items():
+        for mem_id, entry in json.loads(plain_files.read(folder / _COUNTS_FILE, STATE)).items():
             number = entry.get("count") if isinstance(entry, dict) else None
             if type(number) is int and number > 0:
-                found[mem_id] = {"count": number, "last": str(entry.get("last", ""))}
+                entries[mem_id] = {"count": number, "last": str(entry.get("last", ""))}
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError, TypeError):
             stamp, *mem_ids = json.loads(line)
             for mem_id in mem_ids:
                 if isinstance(mem_id, str) and isinstance(stamp, str):
-                    before = found.get(mem_id, {"count": 0})
-                    found[mem_id] = {"count": before["count"] + 1, "last": stamp}
-    return found
+                    before = entries.get(mem_id, {"count": 0})
+                    entries[mem_id] = {"count": before["count"] + 1, "last": stamp}
+    return entries
 
 
 ARCHIVED = "archived"
-_LONGEST = 200
-_UNLINKED = re.compile(r"[\[\]|#^]")
+_MAX_LINE = 200
+_NOT_IN_LINKS = re.compile(r"[\[\]|#^]")
 
 Test = Callable[["MemoryRecord"], bool]
 
@@ -232,35 +232,35 @@ def unquoted(text: str) -> str:
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
-def distance(found: RecallResult) -> float:
+def distance(result: RecallResult) -> float:
     """Return the semantic distance from the query: 0 for identical, 1 for nothing in common."""
-    return round(1 - found.similarity, 4)
+    return round(1 - result.similarity, 4)
 
 
 def text_of(memory: Memory) -> str:
     """Return the text of a memory without the last line, which names its source episodes."""
-    return _cut(memory)[0].strip("\r\n")
+    return _split_sources(memory)[0].strip("\r\n")
 
 
 def with_text(memory: Memory, text: str) -> str:
     """Return the body of a memory with a new text; the line that names its episodes is kept."""
-    body, sources = _cut(memory)
-    fresh = edit.replace_all(body or memory.newline, text, memory.newline)
-    return f"{fresh}{memory.newline}{sources}" if sources else fresh
+    body, sources = _split_sources(memory)
+    updated = edit.replace_all(body or memory.newline, text, memory.newline)
+    return f"{updated}{memory.newline}{sources}" if sources else updated
 
 
 def linked(text: str, paths: Sequence[str]) -> str:
     """Return a text with a last line of links to its source files."""
     stems = [PurePosixPath(path).stem for path in paths]
-    links = ", ".join(f"[[{stem}]]" for stem in stems if not _UNLINKED.search(stem))
+    links = ", ".join(f"[[{stem}]]" for stem in stems if not _NOT_IN_LINKS.search(stem))
     return f"{text}\n\nFrom {links}" if links else text
 
 
-def _cut(memory: Memory) -> tuple[str, str]:
+def _split_sources(memory: Memory) -> tuple[str, str]:
     """Split a body before its last line, if that line and the header name source episodes."""
-    whole = memory.body.rstrip()
-    start = max(whole.rfind("\n"), whole.rfind("\r")) + 1
-    last = whole[start:]
+    stripped = memory.body.rstrip()
+    start = max(stripped.rfind("\n"), stripped.rfind("\r")) + 1
+    last = stripped[start:]
     if last.startswith("From [[") and last.endswith("]]") and memory.metadata.get("episodes"):
         return memory.body[:start].rstrip(), memory.body[start:]
     return memory.body, ""
@@ -273,8 +273,8 @@ def one_line(text: str, what: str) -> str:
         UsageError: the text is longer than 200 characters.
     """
     plain = " ".join(text.split())
-    if len(plain) > _LONGEST:
+    if len(plain) > _MAX_LINE:
         raise UsageError(
-            f"{what} is longer than {_LONGEST} characters", "use a few words; texts go elsewhere"
+            f"{what} is longer than {_MAX_LINE} characters", "use a few words; texts go elsewhere"
         )
     return plain

@@ -34,13 +34,13 @@ class Fact(NamedTuple):
 
 def fact_of(memory: Memory) -> Fact:
     """Parse a fact; missing header keys have their defaults."""
-    given = memory.metadata
+    header = memory.metadata
     return Fact(
         memory.mem_id,
         experience_search.text_of(memory),
-        str(given.get("category") or CATEGORY),
-        number(given.get("confidence"), 1.0),
-        str(given.get("source") or SOURCE),
+        str(header.get("category") or CATEGORY),
+        number(header.get("confidence"), 1.0),
+        str(header.get("source") or SOURCE),
     )
 
 
@@ -97,8 +97,8 @@ def change(
         title = create.title_of(text)
         body = experience_search.with_text(memory, text)
         with contextlib.suppress(UsageError):  # the old text may be empty
-            made = create.title_of(experience_search.text_of(memory))
-            if made == memory.title != title:
+            derived = create.title_of(experience_search.text_of(memory))
+            if derived == memory.title != title:
                 changes["title"] = title
     if confidence is not None:
         changes["confidence"] = confidence
@@ -112,12 +112,12 @@ def similar(
 
     With ``category``, only facts of that category are returned.
     """
-    wanted = _category_key(category) if category.strip() else ""
+    category_key = _category_key(category) if category.strip() else ""
     return experience_search.search(
         engine,
         query,
         TYPE,
         limit,
-        lambda record: wanted in ("", _category_key(record.metadata.get("category"))),
+        lambda record: category_key in ("", _category_key(record.metadata.get("category"))),
         only_current,
     )

@@ -100,14 +100,14 @@ class LinkGraph:
 
     def resolve(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory that a link in the file at a path leads to, or None."""
-        beside = None if link.is_wikilink else self.beside(link, path)
-        return beside or next(iter(self.by_name(link.target)), None)
+        relative = None if link.is_wikilink else self.beside(link, path)
+        return relative or next(iter(self.by_name(link.target)), None)
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
-        wanted = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
-        known = self._named.get(name_key(wanted), ())
-        return next((entry for entry in known if entry.path == wanted), None)
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
+        known = self._named.get(name_key(target), ())
+        return next((entry for entry in known if entry.path == target), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
         """Return the memories that a link target, or a name in a header, fits equally well."""

@@ -28,8 +28,8 @@ from memvault.vault.document import plain_text
 from memvault.vault.file_names import normalize
 from memvault.vault.paths import private_folder
 
-_ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
-_LONGEST = 120
+_SKILL_ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
+_MAX_ID_LENGTH = 120
 
 
 def key(skill_id: str) -> str:
@@ -56,30 +56,30 @@ def checked_id(skill_id: str) -> str:
 def found_id(value: object) -> str:
     """Return the id in a header, or an empty string if it has no valid one."""
     plain = normalize("NFC", str(value if value is not None else "")).strip()
-    return plain if len(plain) <= _LONGEST and _ID.fullmatch(plain) else ""
+    return plain if len(plain) <= _MAX_ID_LENGTH and _SKILL_ID.fullmatch(plain) else ""
 
 
 def below(skill_ids: Iterable[str], branch: str) -> list[str]:
     """Return the ids on a branch, including the branch itself, sorted."""
-    wanted = key(branch)
+    prefix = key(branch)
     return sorted(
-        (entry for entry in skill_ids if f"{key(entry)}.".startswith(f"{wanted}.")), key=key
+        (entry for entry in skill_ids if f"{key(entry)}.".startswith(f"{prefix}.")), key=key
     )
 
 
 def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
     """Return the branches of the skill tree at a depth, and the number of skills of each."""
     parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
-    named = (".".join(part) for part in parts if len(part) == depth)
+    names = (".".join(part) for part in parts if len(part) == depth)
     spelled: dict[str, str] = {}
-    return dict(Counter(spelled.setdefault(key(branch), branch) for branch in named))
+    return dict(Counter(spelled.setdefault(key(branch), branch) for branch in names))
 
 
 TYPE = "procedure"
 ALPHA = 0.1
 """The weight of the latest outcome in the moving average."""
-_LOCK = "procedures.lock"
-_MOST = 10
+_LOCK_FILE = "procedures.lock"
+_MAX_RESULTS = 10
 
 
 class Procedure(NamedTuple):
@@ -95,15 +95,15 @@ class Procedure(NamedTuple):
 
 def procedure_of(memory: Memory) -> Procedure:
     """Parse a procedure; missing header keys have the values of a procedure without uses."""
-    given = memory.metadata
-    used: Any = given.get("usage_count")
+    header = memory.metadata
+    uses: Any = header.get("usage_count")
     return Procedure(
         memory.mem_id,
         memory.title,
         experience_search.text_of(memory),
-        number(given.get("success_rate"), RATE),
-        max(used, 0) if type(used) is int else 0,
-        found_id(given.get("skill_id")),
+        number(header.get("success_rate"), RATE),
+        max(uses, 0) if type(uses) is int else 0,
+        found_id(header.get("skill_id")),
     )
 
 
@@ -216,19 +216,19 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 
 
 def recall_procedures(
-    engine: RecallEngine, situation: str, least: float
+    engine: RecallEngine, situation: str, min_rate: float
 ) -> tuple[list[Procedure], list[str]]:
     """Search the procedures that fit a situation and mostly succeed, best success rate first.
 
-    Procedures with a rate below ``least``, and those that are replaced, expired or not yet valid,
+    Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
     are left out. Also returns the notes of the search; errors are those of ``search``.
     """
     found, notes = experience_search.search(
         engine,
         experience_search.unquoted(situation),
         TYPE,
-        _MOST,
-        lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
+        _MAX_RESULTS,
+        lambda record: number(record.metadata.get("success_rate"), RATE) >= min_rate,
         only_current=True,
         strict=False,
     )
@@ -252,11 +252,11 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
 
     Everything that was stored before the lock was taken is included.
     """
-    wanted = Filters(memory_type=TYPE)
+    filters = Filters(memory_type=TYPE)
     with FileLock(
-        private_folder(store.root) / _LOCK, meanwhile=lambda: engine.list_records(wanted)
+        private_folder(store.root) / _LOCK_FILE, meanwhile=lambda: engine.list_records(filters)
     ):
         engine.invalidate()
-        records = engine.list_records(wanted)
+        records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
         yield {normalize("NFC", entry.title): entry.path for entry in records}

@@ -28,7 +28,7 @@ from memvault.vault.markdown import first_heading, headings
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 _NOT_IN_ANGLES = re.compile(r"[%#<>]")
-_KEPT = "/!$&'*+,;=:@()-._~"
+_SAFE_CHARACTERS = "/!$&'*+,;=:@()-._~"
 """Characters that are not percent-encoded in a markdown link."""
 
 
@@ -72,19 +72,19 @@ def plan_rename(
         Refused: the place is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
-    given = clean_title(title) if title.strip() else ""
-    path = _path(store, memory, given or memory.title, place)
-    title = given or _title_at(store, memory, path)
-    there = store.root / path
-    is_taken = path != memory.path and os.path.lexists(there)
-    if is_taken and not there.samefile(store.root / memory.path):
+    new_title = clean_title(title) if title.strip() else ""
+    path = _new_path(store, memory, new_title or memory.title, place)
+    title = new_title or _title_at(store, memory, path)
+    target = store.root / path
+    is_taken = path != memory.path and os.path.lexists(target)
+    if is_taken and not target.samefile(store.root / memory.path):
         raise Conflict(f"There is a file {path} already", "choose another name or folder")
-    found = RenamePlan(memory, title, path, [])
-    if found.is_nothing:
-        return found
+    plan = RenamePlan(memory, title, path, [])
+    if plan.is_nothing:
+        return plan
     links = graph()
-    others = list(_others(store, links, found))
-    return found._replace(others=others, unread=tuple(links.unread))
+    others = list(_link_rewrites(store, links, plan))
+    return plan._replace(others=others, unread=tuple(links.unread))
 
 
 def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
@@ -93,7 +93,7 @@ def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
     return store.parse(data, state._replace(path=path)).title
 
 
-def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
+def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
     old = PurePosixPath(memory.path)
     stem = old.stem
     if title != memory.title:
@@ -105,15 +105,15 @@ def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
-    wanted = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
-    if store.settings.secrets.on_write != "off" and masked(wanted) != wanted:
+    new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
+    if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
         raise Refused("A path is told to everybody, and this one holds a secret", "leave it out")
     broken = sorted(_NOT_IN_LINKS.intersection(place))
     if broken:
         raise UsageError(
             f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
         )
-    path = paths.resolve_inside(store.root, wanted)
+    path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
@@ -122,21 +122,23 @@ def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
     return path
 
 
-def _others(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> Iterator[LinkRewrite]:
+def _link_rewrites(
+    store: MemoryStore, graph: LinkGraph, renaming: RenamePlan
+) -> Iterator[LinkRewrite]:
     """Yield the memories with links to change, which may include the renamed one."""
-    after = _after(store, graph, renaming)
+    after = _graph_after(store, graph, renaming)
     for memory in graph.memories():
-        found = [
+        changed = [
             (link, written)
             for link in graph.outgoing(memory)
-            for written in [_written(link, renaming, graph, after)]
+            for written in [_new_target(link, renaming, graph, after)]
             if written is not None
         ]
-        if found:
-            yield _rewritten(memory, found)
+        if changed:
+            yield _rewrite_links(memory, changed)
 
 
-def _after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
+def _graph_after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
     """Return the links after the rename, to determine where names will lead."""
     memory = renaming.memory
     aliases = retitled(memory, renaming.title) if renaming.title != memory.title else {}
@@ -150,7 +152,7 @@ def _after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGr
     return LinkGraph(records, store)
 
 
-def _written(
+def _new_target(
     found: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
 ) -> str | None:
     """Return the new target of a link, or None if it does not change.
@@ -158,13 +160,13 @@ def _written(
     A link to another memory is rewritten if it would lead to the renamed one, or if the folder of
     its own file changes.
     """
-    link, own = found.link, renaming.memory.path
+    link, old_path = found.link, renaming.memory.path
     if found.target is None:
         return None
-    is_meant = found.target.path == own
+    is_meant = found.target.path == old_path
     target = renaming.path if is_meant else found.target.path
     if link is None or link.is_wikilink:
-        name = _called(found.name, renaming, after) if is_meant else found.name
+        name = _renamed_reference(found.name, renaming, after) if is_meant else found.name
         leads = [entry.path for entry in after.by_name(name)]
         was_one = name != found.name or len(graph.by_name(name)) == 1
         if leads != [target] and (was_one or leads[:1] != [target]):
@@ -175,17 +177,17 @@ def _written(
         if name != found.name and _NOT_IN_LINKS.intersection(name):
             name = found.target.mem_id
         return name if name != found.name else None
-    source = renaming.path if found.source.path == own else found.source.path
+    source = renaming.path if found.source.path == old_path else found.source.path
     if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
-        beside = after.beside(link, source)
-        there = [beside] if beside is not None else after.by_name(link.target)
-        if [entry.path for entry in there] == [target]:
+        relative = after.beside(link, source)
+        resolved = [relative] if relative is not None else after.by_name(link.target)
+        if [entry.path for entry in resolved] == [target]:
             return None
     written = posixpath.relpath(target, posixpath.dirname(source) or ".")
     return None if written == posixpath.normpath(link.target) else written
 
 
-def _called(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
+def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
     """Return the new name in the form of the old: path, end of a path, file name or title."""
     memory, key = renaming.memory, name_key(name.removeprefix("./").strip("/"))
     suffix = name[-3:] if name.lower().endswith(".md") else ""
@@ -203,13 +205,13 @@ def _called(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
     return name  # a memId, or an alias that is kept
 
 
-def _rewritten(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRewrite:
+def _rewrite_links(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRewrite:
     """Return the changes of the text and header of a memory that update its links."""
     body, in_text = memory.body, False
     for entry, written in reversed(found):
         if entry.link is not None:
             start, end = entry.link.target_span
-            shown = written if entry.link.is_wikilink else quote(written, _KEPT)
+            shown = written if entry.link.is_wikilink else quote(written, _SAFE_CHARACTERS)
             if not entry.link.is_wikilink and body[start - 1] == "<":
                 shown = _NOT_IN_ANGLES.sub(lambda match: quote(match[0]), written)
             body = f"{body[:start]}{shown}{body[end:]}"
@@ -217,15 +219,15 @@ def _rewritten(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRew
     changes: dict[str, Any] = {}
     for entry, written in found:
         if entry.key:
-            held = changes.get(entry.key, memory.metadata[entry.key])
-            changes[entry.key] = _replaced(held, entry.name, written)
+            value = changes.get(entry.key, memory.metadata[entry.key])
+            changes[entry.key] = _replace_name(value, entry.name, written)
     return LinkRewrite(memory, len(found), changes, body if in_text else None)
 
 
-def _replaced(value: Any, old: str, new: str) -> Any:
+def _replace_name(value: Any, old: str, new: str) -> Any:
     """Return a header value with one of its names replaced; brackets and the rest are kept."""
     if isinstance(value, list):
-        return [_replaced(entry, old, new) for entry in value]
+        return [_replace_name(entry, old, new) for entry in value]
     is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
     return value.replace(old, new, 1) if is_it else value
 
@@ -250,7 +252,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         edited.append((entry.memory, document.edit(data, entry.changes, entry.body)))
     if renaming.title != memory.title:
         stem = PurePosixPath(renaming.path).stem
-        heading = _retitled(body or memory.body, memory.title, renaming.title)
+        heading = _retitle_heading(body or memory.body, memory.title, renaming.title)
         says = heading is None and (first_heading(memory.body) or stem != renaming.title)
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
@@ -265,7 +267,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     return done
 
 
-def _retitled(body: str, old: str, title: str) -> str | None:
+def _retitle_heading(body: str, old: str, title: str) -> str | None:
     """Return a body with the new title in its first heading; None if that is not the old title."""
     first = next((entry for entry in headings(body) if entry[2] == 1), None)
     if first is None or " ".join(first[3].split()) != old:

@@ -31,10 +31,10 @@ def cleaned(tags: Iterable[str]) -> list[str]:
     Raises:
         UsageError: a tag is invalid, or none is given.
     """
-    found = [new(part) for entry in tags for part in entry.split(",")]
-    if not found:
+    cleaned_tags = [new(part) for entry in tags for part in entry.split(",")]
+    if not cleaned_tags:
         raise UsageError("No tag is given", "name one or more")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(cleaned_tags))
 
 
 def new(text: str) -> str:
@@ -65,11 +65,11 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     Raises:
         UsageError: no tag is given.
     """
-    held = {tag.casefold() for tag in memory.tags}
+    existing = {tag.casefold() for tag in memory.tags}
     found: list[str] = []
     for entry in tags:
         whole = named(entry)
-        found += [whole] if whole.casefold() in held else map(named, entry.split(","))
+        found += [whole] if whole.casefold() in existing else map(named, entry.split(","))
     if not any(found):
         raise UsageError("No tag is given", "name one or more")
     return list(dict.fromkeys(filter(None, found)))
@@ -80,20 +80,20 @@ def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
 
     The parents of nested tags are included. Tags of examples are not counted.
     """
-    whole: dict[str, set[int]] = defaultdict(set)
-    own: dict[str, set[int]] = defaultdict(set)
+    with_nested: dict[str, set[int]] = defaultdict(set)
+    exact: dict[str, set[int]] = defaultdict(set)
     spelled: dict[str, str] = {}
     for record in records:
         for tag in () if is_example(record.metadata) else record.tags:
             parts = tag.split("/")
-            for end in range(1, len(parts) + 1):
-                above = "/".join(parts[:end])
-                spelled.setdefault(above.casefold(), above)
-                whole[above.casefold()].add(record.key)
-            own[tag.casefold()].add(record.key)
+            for depth in range(1, len(parts) + 1):
+                parent = "/".join(parts[:depth])
+                spelled.setdefault(parent.casefold(), parent)
+                with_nested[parent.casefold()].add(record.key)
+            exact[tag.casefold()].add(record.key)
     return [
-        TagCount(spelled[key], len(whole[key]), len(own[key]))
-        for key in sorted(whole, key=lambda key: key.split("/"))
+        TagCount(spelled[key], len(with_nested[key]), len(exact[key]))
+        for key in sorted(with_nested, key=lambda key: key.split("/"))
     ]
 
 
@@ -103,20 +103,22 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
         new = [tag for tag in tags if tag.casefold() not in known]
-        held = header_tags(now.metadata)
-        return _changed(store, now, [*held, *new], now.body)
+        existing = header_tags(now.metadata)
+        return _write_tags(store, now, [*existing, *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
 
 
 def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Remove tags from the header of a memory; in its text they lose ``#`` and become words."""
-    gone = {tag.casefold() for tag in tags}
+    removed_tags = {tag.casefold() for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
-        held = [tag for tag in header_tags(now.metadata) if tag.casefold() not in gone]
-        body = _rewritten(now.body, lambda tag: tag if tag.casefold() in gone else None, "")
-        return _changed(store, now, held, body)
+        remaining = [tag for tag in header_tags(now.metadata) if tag.casefold() not in removed_tags]
+        body = _rename_in_text(
+            now.body, lambda tag: tag if tag.casefold() in removed_tags else None, ""
+        )
+        return _write_tags(store, now, remaining, body)
 
     return retry_on_conflict(store, memory, removed).memory
 
@@ -153,13 +155,13 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
         return "/".join([new, *nested]) if is_under(tag, old) else None
 
     def change(now: Memory) -> WriteResult:
-        held = [renamed(tag) or tag for tag in header_tags(now.metadata)]
-        return _changed(store, now, held, _rewritten(now.body, renamed, "#"))
+        tags = [renamed(tag) or tag for tag in header_tags(now.metadata)]
+        return _write_tags(store, now, tags, _rename_in_text(now.body, renamed, "#"))
 
     return retry_on_conflict(store, memory, change).memory
 
 
-def _changed(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
+def _write_tags(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
     """Write a memory with new tags, under the header key that it already uses, and a new text."""
     unique = list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
     changes: Mapping[str, Any] = {}
@@ -172,17 +174,19 @@ def _changed(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str)
     return store.change(memory, {**changes, **modified_now(memory)}, text)
 
 
-def _rewritten(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
+def _rename_in_text(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
     """Return a text with its tags renamed; ``renamed`` returns None for a tag to keep."""
     parts: list[str] = []
-    place = 0
-    for start, end, name in _new_names(body, renamed):
-        parts += [body[place:start], mark, name]
-        place = end
-    return "".join([*parts, body[place:]])
+    position = 0
+    for start, end, name in _renames_in_text(body, renamed):
+        parts += [body[position:start], mark, name]
+        position = end
+    return "".join([*parts, body[position:]])
 
 
-def _new_names(body: str, renamed: Callable[[str], str | None]) -> Iterator[tuple[int, int, str]]:
+def _renames_in_text(
+    body: str, renamed: Callable[[str], str | None]
+) -> Iterator[tuple[int, int, str]]:
     for match in tags_in(body):
         tag = match[1].rstrip("/")
         name = renamed(tag)
