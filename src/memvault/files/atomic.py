@@ -16,14 +16,14 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
 
-_TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
+_TEMP_NAME = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files; those of newer versions include the id of their process."""
-_ABANDONED = 3_600.0
+_STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
-_ANYBODYS = 24 * 3_600.0
+_UNKNOWN_STALE_SECONDS = 24 * 3_600.0
 """The same for a temporary file whose name has no process id."""
-_NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+_READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_LINK_ERRNOS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
         raise
     except OSError as error:
         reason, hint = {
-            errno.ENOSPC: _no_room(path),
+            errno.ENOSPC: _disk_full_error(path),
             errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
             errno.EROFS: ("The file system is read-only", "reading still works"),
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
@@ -49,19 +49,19 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
             error.errno or 0,
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
-        kind = Unwritable if error.errno in _NO_WRITING else StorageError
+        kind = Unwritable if error.errno in _READ_ONLY_ERRNOS else StorageError
         raise kind(f"{reason}: {path}", hint) from error
 
 
-_A_FILE = 3
+_INODES_PER_FILE = 3
 """Inodes that a new file may need for a moment: the temporary file, its name, its folder."""
 
 
-def _no_room(path: Path | str) -> tuple[str, str]:
+def _disk_full_error(path: Path | str) -> tuple[str, str]:
     """Return the message and hint for a full disk, which may lack space or inodes."""
     with contextlib.suppress(OSError, AttributeError):
-        left = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
-        if left.f_files and left.f_favail < _A_FILE and left.f_bavail:
+        stats = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
+        if stats.f_files and stats.f_favail < _INODES_PER_FILE and stats.f_bavail:
             return "The disk takes no more files", "delete some files; nothing was changed"
     return "The disk is full", "free some space; nothing was changed"
 
@@ -131,7 +131,7 @@ def hard_link(path: Path, name: Path, data: bytes) -> None:
         try:
             os.link(path, name, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in _NO_LINK_ERRNOS:
                 raise
             create(name, data)
 
@@ -175,7 +175,7 @@ def move_exclusive(source: Path, target: Path) -> None:
         try:
             os.link(source, target, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in _NO_LINK_ERRNOS:
                 raise
             if target.exists():
                 raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
@@ -199,7 +199,7 @@ def remove_stale_temp_files(folder: Path) -> None:
     Only names that this program gives to temporary files are considered, and no file is deleted
     whose process is alive, even if it is suspended.
     """
-    for path in _abandoned(folder):
+    for path in _stale_temp_files(folder):
         with contextlib.suppress(OSError):
             path.unlink()
 
@@ -218,18 +218,18 @@ def abandoned_below(root: Path) -> Iterator[Path]:
     for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):
-            yield from _abandoned(Path(parent))
+            yield from _stale_temp_files(Path(parent))
 
 
-def _abandoned(folder: Path) -> Iterator[Path]:
+def _stale_temp_files(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            named = entry.name.endswith(".tmp") and _TEMPORARY.fullmatch(entry.name)
+            named = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
             if not named or (named[1] and is_alive(int(named[1]))):
                 continue
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-                if age > (_ABANDONED if named[1] else _ANYBODYS):
+                if age > (_STALE_SECONDS if named[1] else _UNKNOWN_STALE_SECONDS):
                     yield Path(entry.path)
 
 
@@ -270,7 +270,7 @@ def _link(temporary: Path, path: Path, data: bytes) -> None:
     try:
         os.link(temporary, path)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in _NO_LINK_ERRNOS:
             raise
         # A file system without hard links: exclusive, but not atomic.
         with open(path, "xb") as file:

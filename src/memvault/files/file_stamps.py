@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 FileStamp = tuple[int, ...]
 """Size, mtime and ctime in nanoseconds, and inode."""
-_TABLE = ".toc"
+_TOC_SUFFIX = ".toc"
 """The suffix of Whoosh's files that list all others; the one with the highest number is read."""
 
 
@@ -27,8 +27,8 @@ def state_of(path: Path | str) -> FileStamp | None:
 
 def states_in(keyword: Path) -> dict[str, FileStamp]:
     """Return the stamps of a keyword index's files by name, except Whoosh's own lock."""
-    found = {name: state_of(os.path.join(keyword, name)) for name in os.listdir(keyword)}
-    return {name: state for name, state in found.items() if state and "WRITELOCK" not in name}
+    stamps = {name: state_of(os.path.join(keyword, name)) for name in os.listdir(keyword)}
+    return {name: state for name, state in stamps.items() if state and "WRITELOCK" not in name}
 
 
 class IndexCommit(NamedTuple):
@@ -41,9 +41,9 @@ class IndexCommit(NamedTuple):
     def holds(self, keyword: Path) -> bool:
         """Return whether the keyword index in a folder is still exactly the one committed."""
         try:
-            tables = {name for name in os.listdir(keyword) if name.endswith(_TABLE)}
+            tables = {name for name in os.listdir(keyword) if name.endswith(_TOC_SUFFIX)}
         except OSError:
             return False
-        return tables == {name for name in self.files if name.endswith(_TABLE)} and all(
+        return tables == {name for name in self.files if name.endswith(_TOC_SUFFIX)} and all(
             state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
         )

@@ -21,16 +21,16 @@ from memvault import clock
 from memvault.errors import TimedOut
 from memvault.files import atomic, plain_files
 
-_HELD = ".held"
-_CHECK = ".checked"
-_GUARD = _HELD + _CHECK
-_ELSEWHERE = 600.0
+_MARKER_SUFFIX = ".held"
+_GUARD_PART = ".checked"
+_GUARD_SUFFIX = _MARKER_SUFFIX + _GUARD_PART
+_REMOTE_STALE_SECONDS = 600.0
 """Seconds after which a marker held on another machine, whose processes are unknown, is stale."""
-_HERE = 24 * 3_600.0
+_LOCAL_STALE_SECONDS = 24 * 3_600.0
 """The same for a live process of this machine, whose id may have been reused by then."""
 _BEAT = 60.0
 """Seconds between two updates of the marker file's time by its holder."""
-_CHECKED = 60.0
+_GUARD_STALE_SECONDS = 60.0
 """Seconds after which the guard of a process that was checking a marker is stale."""
 
 
@@ -38,9 +38,9 @@ class MarkerLock:
     """A marker file that represents a lock."""
 
     def __init__(self, lock: Path) -> None:
-        self.path = lock.with_name(f"{lock.name}{_HELD}")
-        self._own = b""
-        self._end_beat: Callable[[], None] | None = None
+        self.path = lock.with_name(f"{lock.name}{_MARKER_SUFFIX}")
+        self._holder = b""
+        self._stop_heartbeat: Callable[[], None] | None = None
 
     def try_acquire(self) -> bool:
         """Try to acquire the lock, and return whether that succeeded.
@@ -52,8 +52,8 @@ class MarkerLock:
         for _ in range(2):
             with contextlib.suppress(FileExistsError, FileNotFoundError):
                 atomic.create(self.path, holder)
-                self._own = holder
-                self._end_beat = self._beating()
+                self._holder = holder
+                self._stop_heartbeat = self._start_heartbeat()
                 return True
             self.break_if_stale()
         return False
@@ -61,25 +61,25 @@ class MarkerLock:
     @property
     def is_taken(self) -> bool:
         """Whether this object acquired the lock and has not released it."""
-        return bool(self._own)
+        return bool(self._holder)
 
     @property
     def is_valid(self) -> bool:
         """Whether the marker file still names this object as the holder."""
         with contextlib.suppress(OSError):
-            return self.is_taken and self._read() == self._own
+            return self.is_taken and self._read() == self._holder
         return False
 
     def release(self) -> None:
         """Release the lock."""
-        if self._end_beat is not None:
-            self._end_beat()
+        if self._stop_heartbeat is not None:
+            self._stop_heartbeat()
         if self.is_valid:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
-        self._own = b""
+        self._holder = b""
 
-    def _beating(self) -> Callable[[], None]:
+    def _start_heartbeat(self) -> Callable[[], None]:
         """Start touching the marker file periodically, and return the function that stops it."""
         import threading  # only needed on file systems without locks
 
@@ -103,19 +103,19 @@ class MarkerLock:
         Only one process at a time may do that. A marker that still exists after its holder was
         found to be gone is therefore that holder's, not a new one's.
         """
-        guard = self.path.with_name(f"{self.path.name}{_CHECK}")
+        guard = self.path.with_name(f"{self.path.name}{_GUARD_PART}")
         with contextlib.suppress(OSError):
-            found = self._read()
-            if not _is_left(found, self.path.lstat().st_mtime):
+            holder = self._read()
+            if not _is_stale(holder, self.path.lstat().st_mtime):
                 return
             try:
                 atomic.create(guard, b"")
             except FileExistsError:
-                if time.time() - guard.lstat().st_mtime > _CHECKED:
+                if time.time() - guard.lstat().st_mtime > _GUARD_STALE_SECONDS:
                     os.unlink(guard)
                 return
             try:
-                if self._read() == found:
+                if self._read() == holder:
                     os.unlink(self.path)
             finally:
                 os.unlink(guard)
@@ -130,29 +130,29 @@ def stale_markers(folder: Path) -> Iterator[Path]:
             path = Path(parent, name)
             with contextlib.suppress(OSError):
                 created = path.lstat().st_mtime
-                if name.endswith(_HELD):
-                    if _is_left(plain_files.read(path, plain_files.SETTING), created):
+                if name.endswith(_MARKER_SUFFIX):
+                    if _is_stale(plain_files.read(path, plain_files.SETTING), created):
                         yield path
-                elif name.endswith(_GUARD) and time.time() - created > _CHECKED:
+                elif name.endswith(_GUARD_SUFFIX) and time.time() - created > _GUARD_STALE_SECONDS:
                     yield path
 
 
 def sweep_below(folder: Path) -> None:
     """Delete the files that ``stale_markers`` yields."""
     for path in stale_markers(folder):
-        if path.name.endswith(_HELD):
-            MarkerLock(path.with_name(path.name.removesuffix(_HELD))).break_if_stale()
+        if path.name.endswith(_MARKER_SUFFIX):
+            MarkerLock(path.with_name(path.name.removesuffix(_MARKER_SUFFIX))).break_if_stale()
         else:
             path.unlink(missing_ok=True)
 
 
-def _is_left(holder: bytes, created: float) -> bool:
+def _is_stale(holder: bytes, created: float) -> bool:
     """Return whether the holder named in a marker file is gone."""
     number, _, rest = holder.decode("utf-8", "replace").partition(" ")
     age = time.time() - created
     if rest.partition(" ")[2] != _machine() or not number.isdecimal():
-        return age > _ELSEWHERE
-    return age > _HERE or not atomic.is_alive(int(number[:9]))
+        return age > _REMOTE_STALE_SECONDS
+    return age > _LOCAL_STALE_SECONDS or not atomic.is_alive(int(number[:9]))
 
 
 def _machine() -> str:
@@ -186,7 +186,7 @@ class FileLock:
         self._makes_folder = makes_folder
         self._meanwhile = meanwhile
         self._handle: int | None = None
-        self._held = MarkerLock(path)
+        self._marker = MarkerLock(path)
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Acquire the lock within ``timeout`` seconds, and return whether that succeeded.
@@ -203,33 +203,33 @@ class FileLock:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(self.path, flags, 0o644)
         try:
-            taken = self._taken(handle, deadline)
+            acquired = self._wait_for_lock(handle, deadline)
         except BaseException:
             os.close(handle)
             raise
-        if not taken:
+        if not acquired:
             os.close(handle)
             return False
-        if not _still_there(handle, self.path):  # the folder was deleted meanwhile
-            self._held.release()
+        if not _is_same_file(handle, self.path):  # the folder was deleted meanwhile
+            self._marker.release()
             os.close(handle)
             return self.acquire(max(0.0, deadline - time.monotonic()))
         self._handle = handle
         return True
 
-    def _taken(self, handle: int, deadline: float) -> bool:
+    def _wait_for_lock(self, handle: int, deadline: float) -> bool:
         """Wait for the system's lock, or for the marker file on a file system without locks."""
-        take: Callable[[], bool] = partial(_try_lock, handle)
+        try_lock: Callable[[], bool] = partial(_try_lock, handle)
         while True:
             if not self._makes_folder:
                 os.stat(self.path)  # fails if it was deleted meanwhile
             try:
-                if take():
+                if try_lock():
                     return True
             except OSError as error:
-                if error.errno not in _NO_LOCKS or take == self._held.try_acquire:
+                if error.errno not in _NO_LOCKS or try_lock == self._marker.try_acquire:
                     raise
-                take = self._held.try_acquire
+                try_lock = self._marker.try_acquire
                 continue
             if time.monotonic() >= deadline:
                 return False
@@ -238,25 +238,25 @@ class FileLock:
     @property
     def is_valid(self) -> bool:
         """Whether the lock is held, and its file still exists under its name."""
-        if self._handle is None or not _still_there(self._handle, self.path):
+        if self._handle is None or not _is_same_file(self._handle, self.path):
             return False
-        return self._held.is_valid or not self._held.is_taken
+        return self._marker.is_valid or not self._marker.is_taken
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            self._held.release()
+            self._marker.release()
             os.close(handle)
 
     def __enter__(self) -> FileLock:
         with atomic.map_os_errors(self.path):
-            taken = self.acquire(0.0 if self._meanwhile else None)
-        if not taken and self._meanwhile:
+            acquired = self.acquire(0.0 if self._meanwhile else None)
+        if not acquired and self._meanwhile:
             self._meanwhile()
             with atomic.map_os_errors(self.path):
-                taken = self.acquire()
-        if not taken:
+                acquired = self.acquire()
+        if not acquired:
             raise TimedOut(
                 f"Another process has held {self.path} for {self.timeout:.0f} seconds",
                 "try again; if no memvault is running, restart the machine that holds it",
@@ -267,7 +267,7 @@ class FileLock:
         self.release()
 
 
-def _still_there(handle: int, path: Path) -> bool:
+def _is_same_file(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(handle))
     except OSError:

@@ -41,10 +41,10 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     import platformdirs
 
     try:
-        found = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
+        folder = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
     except RuntimeError:  # this user's home folder is unknown
         return None
-    return found if found.is_absolute() else None
+    return folder if folder.is_absolute() else None
 
 
 def models_folder() -> Path:
@@ -66,8 +66,8 @@ def enclosing_vault(folder: Path) -> Path | None:
 
     A vault of another user does not count: it cannot contain files owned by this user only.
     """
-    whole = Path(os.path.realpath(folder))
-    for above in (whole, *whole.parents):
+    resolved = Path(os.path.realpath(folder))
+    for above in (resolved, *resolved.parents):
         with contextlib.suppress(OSError):
             if is_owned(os.lstat(above / SETTINGS_FILE)):
                 return above

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_LONGEST_NAMED = 100
+_MAX_SHOWN_PATH = 100
 TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
 
 
@@ -51,12 +51,12 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         return
     with contextlib.suppress(OSError):
-        top = _opened(os.fspath(folder), None)
+        top = _open_folder(os.fspath(folder), None)
         try:
             is_smaller = True
             while is_smaller:
-                folders = [name for name in os.listdir(top) if not _unlinked(name, top)]
-                is_smaller = sum(_flattened(name, top) for name in folders) > 0
+                folders = [name for name in os.listdir(top) if not _try_unlink(name, top)]
+                is_smaller = sum(_flatten(name, top) for name in folders) > 0
         finally:
             os.close(top)
         folder.rmdir()
@@ -64,7 +64,7 @@ def remove(folder: Path) -> None:
 
 def named(folder: str) -> str:
     """Return a folder's path for a message, cut off if it is long."""
-    return folder if len(folder) <= _LONGEST_NAMED else f"{folder[:_LONGEST_NAMED]}…"
+    return folder if len(folder) <= _MAX_SHOWN_PATH else f"{folder[:_MAX_SHOWN_PATH]}…"
 
 
 def trouble(root: Path, folder: str) -> str:
@@ -92,12 +92,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _opened(name: str, within: int | None) -> int:
+def _open_folder(name: str, within: int | None) -> int:
     """Open a folder by descriptor, never through a link."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
 
 
-def _unlinked(name: str, within: int) -> bool:
+def _try_unlink(name: str, within: int) -> bool:
     """Delete a file or link, and return whether that succeeded; False for a folder."""
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=within)
@@ -105,13 +105,13 @@ def _unlinked(name: str, within: int) -> bool:
     return False
 
 
-def _flattened(name: str, top: int) -> bool:
+def _flatten(name: str, top: int) -> bool:
     """Move a folder's subfolders up to its parent ``top`` and delete it, if possible."""
     with contextlib.suppress(OSError):
-        inner = _opened(name, top)
+        inner = _open_folder(name, top)
         try:
             for entry in os.listdir(inner):
-                if not _unlinked(entry, inner):
+                if not _try_unlink(entry, inner):
                     with contextlib.suppress(OSError):
                         os.rename(entry, os.urandom(8).hex(), src_dir_fd=inner, dst_dir_fd=top)
         finally:

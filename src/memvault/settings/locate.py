@@ -30,7 +30,7 @@ def find_vault(given: str | None) -> Path:
     """
     with _readable():
         named = given or os.environ.get("MEMVAULT_VAULT")
-        return _named(named) if named else _nearest(_working_folder())
+        return _resolve_vault(named) if named else _nearest_vault(_working_folder())
 
 
 @contextlib.contextmanager
@@ -43,9 +43,9 @@ def _readable() -> Iterator[None]:
         ) from error
 
 
-def _named(text: str) -> Path:
+def _resolve_vault(text: str) -> Path:
     root = expand_home(text)
-    if not root.exists() and (folder := _vaults().get(text)) is not None:
+    if not root.exists() and (folder := _named_vaults().get(text)) is not None:
         root = Path(folder)
     if root.is_file():
         raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
@@ -62,7 +62,7 @@ def _named(text: str) -> Path:
     return root.resolve()
 
 
-def _vaults() -> Mapping[str, str]:
+def _named_vaults() -> Mapping[str, str]:
     from memvault.settings import user_settings
 
     return user_settings.load().vaults
@@ -75,17 +75,19 @@ def vault_named(name: str) -> Path:
         VaultNotFound: no vault has the name, or its folder is no longer a vault.
         VaultUnreadable: the vault cannot be read.
     """
-    known = _vaults()
+    known = _named_vaults()
     if name not in known:
         raise _no_vault(name, known, None)
     with _readable():
-        return _named(known[name])
+        return _resolve_vault(known[name])
 
 
 def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
     """Return the folders of the named vaults that a caller may reach, by name."""
     return {
-        name: Path(folder) for name, folder in _vaults().items() if reach is None or name in reach
+        name: Path(folder)
+        for name, folder in _named_vaults().items()
+        if reach is None or name in reach
     }
 
 
@@ -105,35 +107,35 @@ def select_vaults(
 
     known = reachable_vaults(reach)
     default = user_settings.load().default
-    own = next((name for name, folder in known.items() if folder == here), THIS)
-    meant: list[tuple[str, Path]] = []
+    own_name = next((name for name, folder in known.items() if folder == here), THIS)
+    selected: list[tuple[str, Path]] = []
     for name in names or (THIS, *default) * bool(default):
         if name == ALL:
-            meant += [(own, here)] if own != THIS or not known else []
-            meant += known.items()
-        elif name in (THIS, own):
-            meant.append((own, here))
+            selected += [(own_name, here)] if own_name != THIS or not known else []
+            selected += known.items()
+        elif name in (THIS, own_name):
+            selected.append((own_name, here))
         elif name in known:
-            meant.append((name, known[name]))
+            selected.append((name, known[name]))
         elif names:
             raise _no_vault(name, known, reach)
-    found: dict[str, Path] = {}
-    for name, folder in meant:  # search a vault with two names only once
-        if folder not in found.values():
-            found[name] = folder
-    return found
+    folders: dict[str, Path] = {}
+    for name, folder in selected:  # search a vault with two names only once
+        if folder not in folders.values():
+            folders[name] = folder
+    return folders
 
 
 def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
-    told = ", ".join(known)
+    names = ", ".join(known)
     if reach is not None:
-        hint = f"this server reaches {told}" if told else "this server reaches no other vault"
+        hint = f"this server reaches {names}" if names else "this server reaches no other vault"
         return VaultNotFound(f"There is no vault {name!r} here", hint)
-    hint = f"the named vaults are {told}" if told else "memvault vaults add NAME DIR names one"
+    hint = f"the named vaults are {names}" if names else "memvault vaults add NAME DIR names one"
     return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
-def _nearest(here: Path) -> Path:
+def _nearest_vault(here: Path) -> Path:
     for folder in (here, *here.parents):
         try:
             status = os.lstat(folder / SETTINGS_FILE)

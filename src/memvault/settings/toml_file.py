@@ -11,7 +11,7 @@ from memvault.errors import MemvaultError
 from memvault.files.plain_files import SETTING, read
 
 _HINT = "correct the line, or delete it for the default"
-_MOST_DOTS = 100
+_MAX_DOTS = 100
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LONG_NUMBER = re.compile(r"(?<!\d)\d{300}")
 
@@ -43,7 +43,7 @@ class SettingsFile:
         """Names of the popped settings that the file sets to something other than an empty string.
         """
         try:
-            self._table = tomllib.loads(_checked(_bytes(path, failure).decode("utf-8-sig")))
+            self._table = tomllib.loads(_check_text(_read_file(path, failure).decode("utf-8-sig")))
         except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits
             raise failure(f"{path} is not valid TOML: {error}", _HINT) from error
         self._sections: set[str] = set()
@@ -74,12 +74,12 @@ class SettingsFile:
         """Return the names of the settings that were never popped."""
         names = []
         for name, value in self._table.items():
-            known = name in self._sections
-            names += [f"{name}.{key}" for key in value] if known else [name]
+            is_section = name in self._sections
+            names += [f"{name}.{key}" for key in value] if is_section else [name]
         return names
 
 
-def _checked(text: str) -> str:
+def _check_text(text: str) -> str:
     """Return the text of a settings file, unless parsing it would take unreasonably long.
 
     Raises:
@@ -87,14 +87,14 @@ def _checked(text: str) -> str:
             has too many digits.
     """
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.count(".") > _MOST_DOTS and _QUOTED.sub("", line).count(".") > _MOST_DOTS:
-            raise ValueError(f"line {number} has more than {_MOST_DOTS} dots")
+        if line.count(".") > _MAX_DOTS and _QUOTED.sub("", line).count(".") > _MAX_DOTS:
+            raise ValueError(f"line {number} has more than {_MAX_DOTS} dots")
         if _LONG_NUMBER.search(line):
             raise ValueError(f"line {number} has a number of hundreds of digits")
     return text
 
 
-def _bytes(path: Path, failure: type[MemvaultError]) -> bytes:
+def _read_file(path: Path, failure: type[MemvaultError]) -> bytes:
     try:
         return read(path, SETTING)
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def set_value(
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    data = _bytes(path, failure) if path.exists() else b""
+    data = _read_file(path, failure) if path.exists() else b""
     try:
         document = tomlkit.parse(data.decode("utf-8-sig"))
     except (TOMLKitError, UnicodeDecodeError) as error:
@@ -128,11 +128,11 @@ def set_value(
     table = document.get(section)
     if not isinstance(table, dict):
         table = document[section] = tomlkit.table()
-    held = table.get(key)
-    if isinstance(held, list) and isinstance(value, list):  # its comments are kept
-        for entry in [entry for entry in held if entry not in value]:
-            held.remove(entry)
-        held.extend(entry for entry in value if entry not in held)
+    current = table.get(key)
+    if isinstance(current, list) and isinstance(value, list):  # its comments are kept
+        for entry in [entry for entry in current if entry not in value]:
+            current.remove(entry)
+        current.extend(entry for entry in value if entry not in current)
     else:
         table[key] = value
     return tomlkit.dumps(document).encode()

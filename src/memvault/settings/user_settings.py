@@ -38,10 +38,10 @@ from memvault.files.user_folders import (
 )
 from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
 
-_NAME = "settings.toml"
+_FILE_NAME = "settings.toml"
 _FOLDERS = "a list of folders", are_texts
 _NAMES = "a list of vaults' names", are_texts
-_NAMED = (
+_NAMED_FOLDERS = (
     "a folder for each name",
     lambda value: isinstance(value, dict) and are_texts(list(value.values())),
 )
@@ -69,16 +69,16 @@ def load() -> UserSettings:
     Raises:
         UsageError: a setting is invalid, or another user could have written the file.
     """
-    path = _place()
+    path = _settings_path()
     if path is None or not path.is_file():
         return UserSettings()
-    _check_place(path)
+    _check_path(path)
     file = SettingsFile(path, UsageError)
     trusted = file.pop("vaults.trusted", [], *_FOLDERS)
-    named = file.pop("vaults.names", {}, *_NAMED)
+    named = file.pop("vaults.names", {}, *_NAMED_FOLDERS)
     return UserSettings(
-        tuple(_whole(path, "vaults.trusted", trusted)),
-        dict(zip(named, _whole(path, "vaults.names", named.values()), strict=True)),
+        tuple(_real_paths(path, "vaults.trusted", trusted)),
+        dict(zip(named, _real_paths(path, "vaults.names", named.values()), strict=True)),
         tuple(file.pop("vaults.default", [], *_NAMES)),
         file.pop("embedder.model", "", *MODEL),
         file.pop("rerank.model", "", *MODEL),
@@ -86,16 +86,16 @@ def load() -> UserSettings:
     )
 
 
-def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
+def _real_paths(path: Path, name: str, folders: Iterable[str]) -> list[str]:
     """Return real paths of folders.
 
     Raises:
         UsageError: a path is not absolute.
     """
-    found = [expand_home(entry) for entry in folders]
-    if not all(folder.is_absolute() for folder in found):
+    paths = [expand_home(entry) for entry in folders]
+    if not all(folder.is_absolute() for folder in paths):
         raise UsageError(f"{path}: {name} must hold absolute paths", "begin them with / or ~")
-    return [os.path.realpath(folder) for folder in found]
+    return [os.path.realpath(folder) for folder in paths]
 
 
 def file() -> Path:
@@ -105,22 +105,22 @@ def file() -> Path:
         StorageError: the user has no configuration folder.
         UsageError: that folder is inside a vault.
     """
-    path = _place()
+    path = _settings_path()
     if path is None:
         raise StorageError(
             "There is no folder for your settings", "set MEMVAULT_CONFIG to a folder of yours"
         )
-    _check_place(path)
+    _check_path(path)
     return path
 
 
-def _place() -> Path | None:
+def _settings_path() -> Path | None:
     """Return the real path of the settings file; following links is safe in the user's folder."""
     folder = user_folder("config")
-    return None if folder is None else Path(os.path.realpath(folder / _NAME))
+    return None if folder is None else Path(os.path.realpath(folder / _FILE_NAME))
 
 
-def _check_place(path: Path) -> None:
+def _check_path(path: Path) -> None:
     above = enclosing_vault(path.parent)
     if above is not None:
         raise UsageError(

@@ -14,11 +14,11 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.model import MemoryType
 from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
 
-_MOST_NAMED = 10
+_MAX_WARNED = 10
 COLLECTION = "letters, digits and _, 100 at most, a digit not first"
 _COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
-_VAULT = re.compile(r"[a-z0-9]{1,32}")
-_MOST_IGNORED = 10_000
+_VAULT_ID = re.compile(r"[a-z0-9]{1,32}")
+_MAX_IGNORE_LENGTH = 10_000
 """Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
 BUILTIN_TYPES = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
@@ -126,7 +126,7 @@ def _are_types(value: Any) -> bool:
 
 
 def _are_patterns(value: Any) -> bool:
-    return are_texts(value) and sum(map(len, value)) <= _MOST_IGNORED
+    return are_texts(value) and sum(map(len, value)) <= _MAX_IGNORE_LENGTH
 
 
 def _is_timezone(value: Any) -> bool:
@@ -173,19 +173,19 @@ def _is_weight(value: Any) -> bool:
     return value is not True and isinstance(value, int | float) and 0 <= value <= 1
 
 
-def _count(least: int) -> tuple[str, Callable[[Any], bool]]:
+def _count(minimum: int) -> tuple[str, Callable[[Any], bool]]:
     return (
-        f"a whole number, at least {least} and at most {_MOST_KEPT:,}",
-        lambda value: type(value) is int and least <= value <= _MOST_KEPT,
+        f"a whole number, at least {minimum} and at most {_HISTORY_MAXIMUM:,}",
+        lambda value: type(value) is int and minimum <= value <= _HISTORY_MAXIMUM,
     )
 
 
-_LEAST_KEPT = {"revisions": 1, "days": 1, "megabytes": 1, "trash_days": 0}
-_MOST_KEPT = 1_000_000
+_HISTORY_MINIMUMS = {"revisions": 1, "days": 1, "megabytes": 1, "trash_days": 0}
+_HISTORY_MAXIMUM = 1_000_000
 _WEIGHT = "a number from 0 to 1, or false", _is_weight
-_FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_VALID_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "types": ("[[types]] tables, each with a name", _are_types),
-    "ignore": (f"a list of texts, {_MOST_IGNORED:,} characters at most", _are_patterns),
+    "ignore": (f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most", _are_patterns),
     "language": (
         f"one of {', '.join(LANGUAGES)}",
         lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
@@ -197,7 +197,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "ranking.importance": _WEIGHT,
     "ranking.date": _WEIGHT,
     "ranking.diversity": ("true or false", lambda value: value in (True, False)),
-    **{f"history.{name}": _count(least) for name, least in _LEAST_KEPT.items()},
+    **{f"history.{name}": _count(least) for name, least in _HISTORY_MINIMUMS.items()},
     "secrets.on_write": (
         "warn, refuse or off",
         lambda value: value in ("warn", "refuse", "off"),
@@ -217,7 +217,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "index.vault": (
         "the id that memvault index push gave it",
-        lambda value: isinstance(value, str) and bool(_VAULT.fullmatch(value)),
+        lambda value: isinstance(value, str) and bool(_VAULT_ID.fullmatch(value)),
     ),
     "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
     "index.patience": ("seconds, from 1 to 600", is_patience),
@@ -255,48 +255,52 @@ def load_settings(root: Path) -> Settings:
     file = SettingsFile(root / SETTINGS_FILE, VaultUnreadable)
 
     def take(name: str, default: Any) -> Any:
-        return file.pop(name, default, *_FITTING[name])
+        return file.pop(name, default, *_VALID_VALUES[name])
 
-    usual = Settings()
-    weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
-    kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
-    looked = usual.secrets._asdict().items()
-    secrets = {key: take(f"secrets.{key}", value) for key, value in looked}
-    shared = {key: take(f"index.{key}", value) for key, value in usual.shared._asdict().items()}
+    defaults = Settings()
+    weights = {
+        key: take(f"ranking.{key}", value) for key, value in defaults.ranking._asdict().items()
+    }
+    history = {
+        key: take(f"history.{key}", value) for key, value in defaults.history._asdict().items()
+    }
+    secret_defaults = defaults.secrets._asdict().items()
+    secrets = {key: take(f"secrets.{key}", value) for key, value in secret_defaults}
+    shared = {key: take(f"index.{key}", value) for key, value in defaults.shared._asdict().items()}
     take("index.token", "")
-    if shared["engine"] == usual.shared.engine:
+    if shared["engine"] == defaults.shared.engine:
         shared["sent"] = ""
-    own = [
+    own_types = [
         MemoryType(entry["name"].strip(), str(entry.get("description", "")))
         for entry in take("types", [])
     ]
-    names = {entry.name for entry in own}
+    names = {entry.name for entry in own_types}
     settings = Settings(
-        types=(*(known for known in BUILTIN_TYPES if known.name not in names), *own),
+        types=(*(builtin for builtin in BUILTIN_TYPES if builtin.name not in names), *own_types),
         ignore=tuple(take("ignore", ())),
-        language=take("language", usual.language).lower(),
-        embedder=take("embedder.model", "") or usual.embedder,
-        deep=take("embedder.deep", usual.deep),
-        reranker=take("rerank.model", "") or usual.reranker,
+        language=take("language", defaults.language).lower(),
+        embedder=take("embedder.model", "") or defaults.embedder,
+        deep=take("embedder.deep", defaults.deep),
+        reranker=take("rerank.model", "") or defaults.reranker,
         ranking=RankingSettings(**weights),
-        history=HistorySettings(**kept),
+        history=HistorySettings(**history),
         secrets=SecretSettings(**secrets),
         shared=EngineSettings(**shared),
-        timezone=take("plans.timezone", usual.timezone),
-        active_budget=take("active.budget", usual.active_budget),
-        mcp_budget=take("mcp.budget", usual.mcp_budget),
-        mcp_tools=take("mcp.tools", usual.mcp_tools),
-        world=take("world.enabled", usual.world),
-        autocommit=take("git.autocommit", usual.autocommit),
+        timezone=take("plans.timezone", defaults.timezone),
+        active_budget=take("active.budget", defaults.active_budget),
+        mcp_budget=take("mcp.budget", defaults.mcp_budget),
+        mcp_tools=take("mcp.tools", defaults.mcp_tools),
+        world=take("world.enabled", defaults.world),
+        autocommit=take("git.autocommit", defaults.autocommit),
     )
     warnings = []
     if take("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
     unknown = file.unknown()
     warnings += [
-        f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MOST_NAMED]
+        f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MAX_WARNED]
     ]
-    if len(unknown) > _MOST_NAMED:
-        more = len(unknown) - _MOST_NAMED
+    if len(unknown) > _MAX_WARNED:
+        more = len(unknown) - _MAX_WARNED
         warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
     return settings._replace(explicit=frozenset(file.explicit), warnings=tuple(warnings))

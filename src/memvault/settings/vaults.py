@@ -90,7 +90,7 @@ def add_vault(name: str, folder: str) -> str:
             raise Conflict(
                 f"{name} is the name of {known[name]}", f"memvault vaults remove {name} frees it"
             )
-        _save({**known, name: root})
+        _save_names({**known, name: root})
     return root
 
 
@@ -104,10 +104,10 @@ def remove_vault(name: str) -> str:
         raise UsageError("The vault's name is missing", "memvault vaults remove NAME")
     with locked_settings() as settings:
         if name not in settings.vaults:
-            raise _unknown(name, settings.vaults)
+            raise _unknown_vault(name, settings.vaults)
         if name in settings.default:
             save("vaults", "default", [entry for entry in settings.default if entry != name])
-        _save({key: root for key, root in settings.vaults.items() if key != name})
+        _save_names({key: root for key, root in settings.vaults.items() if key != name})
     return settings.vaults[name]
 
 
@@ -120,7 +120,7 @@ def set_default(names: Sequence[str]) -> None:
     with locked_settings() as settings:
         for name in names:
             if name != ALL and name not in settings.vaults:
-                raise _unknown(name, settings.vaults)
+                raise _unknown_vault(name, settings.vaults)
         save("vaults", "default", list(dict.fromkeys(names)))
 
 
@@ -132,13 +132,13 @@ def vault_table() -> list[dict[str, Any]]:
             "name": name,
             "folder": root,
             **({"default": True} if {name, ALL} & set(settings.default) else {}),
-            **_about(Path(root)),
+            **_describe(Path(root)),
         }
         for name, root in settings.vaults.items()
     ]
 
 
-def _about(root: Path) -> dict[str, Any]:
+def _describe(root: Path) -> dict[str, Any]:
     """Return a named vault's problem, or the machine and address of files stored elsewhere."""
     if not (root / SETTINGS_FILE).is_file():
         return {"problem": "missing"}
@@ -149,11 +149,11 @@ def _about(root: Path) -> dict[str, Any]:
     return {"sentBy": shared.sent, "uri": shared.uri} if shared.sent else {}
 
 
-def _save(names: Mapping[str, str]) -> None:
+def _save_names(names: Mapping[str, str]) -> None:
     save("vaults", "names", dict(names))
 
 
-def _unknown(name: str, known: Mapping[str, str]) -> NotFound:
+def _unknown_vault(name: str, known: Mapping[str, str]) -> NotFound:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
     return NotFound(f"There is no vault named {name!r}", hint)
@@ -166,7 +166,7 @@ def trust(folder: str) -> list[str]:
         VaultNotFound: there is no vault in that folder.
         StorageError: the user's settings cannot be written.
     """
-    root = str(find_vault(_named(folder)))
+    root = str(find_vault(_require_folder(folder)))
     with locked_settings() as settings:
         return _save_trusted([*settings.trusted, root])
 
@@ -178,7 +178,7 @@ def distrust(folder: str) -> list[str]:
         NotFound: the vault is not trusted.
         StorageError: the user's settings cannot be written.
     """
-    root = os.path.realpath(expand_home(_named(folder)))
+    root = os.path.realpath(expand_home(_require_folder(folder)))
     with locked_settings() as settings:
         trusted = settings.trusted
         if root not in trusted:
@@ -186,7 +186,7 @@ def distrust(folder: str) -> list[str]:
         return _save_trusted([entry for entry in trusted if entry != root])
 
 
-def _named(folder: str) -> str:
+def _require_folder(folder: str) -> str:
     if not folder.strip():
         raise UsageError("The vault's folder is missing", "memvault vaults trust DIR")
     return folder

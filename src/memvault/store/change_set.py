@@ -16,12 +16,12 @@ from memvault.errors import StorageError
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import belongs_to_other_agent
 
-_PART = 1024 * 1024
+_SEGMENT_BYTES = 1024 * 1024
 """Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
 may therefore grow larger."""
-_NAMED = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
-_LAST = 999_999_999
-_LONGEST_TITLE = 200
+_SEGMENT_NAME = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
+_LAST_SEGMENT = 999_999_999
+_MAX_TITLE = 200
 
 
 class Journal:
@@ -37,12 +37,12 @@ class Journal:
 
     def current_segment(self) -> Path:
         """Return the segment that a call appends to: the last one, or a new one if that is full."""
-        last = next(self._parts(), None)
+        last = next(self._segments(), None)
         if last is None:
             return self._folder / "1.jsonl"
         number = int(last.stem)
         with contextlib.suppress(OSError):
-            if last.stat().st_size >= _PART and number < _LAST:
+            if last.stat().st_size >= _SEGMENT_BYTES and number < _LAST_SEGMENT:
                 return self._folder / f"{number + 1}.jsonl"
         return last
 
@@ -57,35 +57,35 @@ class Journal:
         if change.reverts:
             head["undoes"] = change.reverts
         for entry in change.files:
-            told = entry._replace(title=entry.title[:_LONGEST_TITLE])
-            line = json.dumps({**head, **told._asdict()})
+            shortened = entry._replace(title=entry.title[:_MAX_TITLE])
+            line = json.dumps({**head, **shortened._asdict()})
             atomic.append_line(part, line.encode("utf-8", "replace"))
 
     def changes(self) -> Iterator[JournalEntry]:
         """Yield every visible change, newest first, with the id of the change that undid it."""
-        undone: dict[str, str] = {}
-        for part in self._parts():
-            for change in reversed(_read(part)):
-                made = change._replace(reverted_by=undone.get(change.change_id, ""))
-                if made.reverts and not made.reverted_by:
-                    undone[made.reverts] = made.change_id
-                if all(self._sees(entry.path) for entry in made.files):
-                    yield made
+        reverted: dict[str, str] = {}
+        for segment in self._segments():
+            for change in reversed(_read_segment(segment)):
+                annotated = change._replace(reverted_by=reverted.get(change.change_id, ""))
+                if annotated.reverts and not annotated.reverted_by:
+                    reverted[annotated.reverts] = annotated.change_id
+                if all(self._sees(entry.path) for entry in annotated.files):
+                    yield annotated
 
     def damaged_lines(self) -> Iterator[tuple[str, int]]:
         """Yield the name of each segment with unreadable lines, and their number.
 
         A segment that cannot be read at all counts as one line.
         """
-        for part in self._parts():
+        for segment in self._segments():
             try:
-                data = plain_files.read(part)
+                data = plain_files.read(segment)
             except OSError:
-                yield part.name, 1
+                yield segment.name, 1
                 continue
-            broken = sum(_line(line) is None for line in data.splitlines() if line.strip())
+            broken = sum(_parse_line(line) is None for line in data.splitlines() if line.strip())
             if broken:
-                yield part.name, broken
+                yield segment.name, broken
 
     def prune(self, days: int, most: int) -> None:
         """Delete segments last written over ``days`` ago, and the oldest beyond ``most`` bytes.
@@ -93,61 +93,61 @@ class Journal:
         The newest segment is always kept.
         """
         oldest = clock.now() - timedelta(days=days)
-        held = 0
-        for part in list(self._parts())[1:]:
+        total_bytes = 0
+        for segment in list(self._segments())[1:]:
             with contextlib.suppress(OSError):
-                status = part.stat()
-                held += status.st_size
-                if held > most or status.st_mtime < oldest.timestamp():
-                    part.unlink()
+                status = segment.stat()
+                total_bytes += status.st_size
+                if total_bytes > most or status.st_mtime < oldest.timestamp():
+                    segment.unlink()
 
-    def _parts(self) -> Iterator[Path]:
+    def _segments(self) -> Iterator[Path]:
         """Yield the paths of the journal's segments, newest first; none if the folder is a link."""
         names: list[str] = []
         with contextlib.suppress(OSError):
             if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
                 names = os.listdir(self._folder)
-        numbers = (int(match[1]) for name in names if (match := _NAMED.fullmatch(name)))
+        numbers = (int(match[1]) for name in names if (match := _SEGMENT_NAME.fullmatch(name)))
         for number in sorted(numbers, reverse=True):
             yield self._folder / f"{number}.jsonl"
 
 
-def _read(part: Path) -> list[JournalEntry]:
+def _read_segment(part: Path) -> list[JournalEntry]:
     """Return the changes in a segment, oldest first, with the lines of one change merged."""
     try:
         data = plain_files.read(part)
     except OSError:
         return []
-    found: dict[str, JournalEntry] = {}
+    entries: dict[str, JournalEntry] = {}
     files: dict[str, list[FileChange]] = {}
     for line in data.splitlines():
-        made = _line(line)
-        if made is not None:
-            found.setdefault(made.change_id, made)
-            files.setdefault(made.change_id, []).extend(made.files)
-    return [change._replace(files=tuple(files[name])) for name, change in found.items()]
+        entry = _parse_line(line)
+        if entry is not None:
+            entries.setdefault(entry.change_id, entry)
+            files.setdefault(entry.change_id, []).extend(entry.files)
+    return [change._replace(files=tuple(files[name])) for name, change in entries.items()]
 
 
-def _line(line: bytes) -> JournalEntry | None:
+def _parse_line(line: bytes) -> JournalEntry | None:
     """Return the change to one file that a line records, or None if the line is invalid."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-        return _parsed(json.loads(line))
+        return _parse_entry(json.loads(line))
     return None
 
 
-def _parsed(line: dict[str, Any]) -> JournalEntry:
+def _parse_entry(line: dict[str, Any]) -> JournalEntry:
     texts = {key: line[key] for key in ("id", "when", "tool", "agent", "undoes") if key in line}
-    told = FileChange(**{key: line[key] for key in FileChange._fields})
-    if not all(isinstance(value, str) for value in (*texts.values(), *told)):
+    file_change = FileChange(**{key: line[key] for key in FileChange._fields})
+    if not all(isinstance(value, str) for value in (*texts.values(), *file_change)):
         raise TypeError("not a text")
-    if told.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
+    if file_change.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
         raise ValueError("not as it is written")
     return JournalEntry(
         texts["id"],
         texts["when"],
         texts["tool"],
         texts["agent"],
-        (told,),
+        (file_change,),
         texts.get("undoes", ""),
     )
 
@@ -155,7 +155,7 @@ def _parsed(line: dict[str, Any]) -> JournalEntry:
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-_NOTHING = "nothing was changed"
+_NOTHING_CHANGED = "nothing was changed"
 """Phrase in the hints of storage errors, which know of one file only; ``tell`` replaces it."""
 
 FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
@@ -236,5 +236,7 @@ class ChangeSet:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
         done = f"{paths[0]}{more} was changed before that{undo}"
-        known = _NOTHING in error.hint
-        error.hint = error.hint.replace(_NOTHING, done) if known else f"{error.hint}; {done}"
+        is_replaced = _NOTHING_CHANGED in error.hint
+        error.hint = (
+            error.hint.replace(_NOTHING_CHANGED, done) if is_replaced else f"{error.hint}; {done}"
+        )

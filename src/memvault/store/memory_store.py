@@ -117,21 +117,21 @@ class MemoryStore:
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"
 
-        def encoded(name: str) -> bytes:
-            told: dict[str, Any] = {} if title == (heading or name) else {"title": title}
-            told |= file_names.of_new(title, name, header.get("aliases"))
+        def encode(name: str) -> bytes:
+            title_keys: dict[str, Any] = {} if title == (heading or name) else {"title": title}
+            title_keys |= file_names.of_new(title, name, header.get("aliases"))
             rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
-            return document.encode_new({"id": header["id"], **told, **rest}, body)
+            return document.encode_new({"id": header["id"], **title_keys, **rest}, body)
 
-        self._check_place(path)
+        self._check_path(path)
         subject = FileRef(header["id"], title)
-        data = encoded(stem)
+        data = encode(stem)
         try:
             self.changes.create([path], data, subject)
         except FileExistsError:
-            data = encoded("")  # a numbered name is never the title
-            path = self.changes.create(self._names_beside(path), data, subject)
-        return self._written(path, data)
+            data = encode("")  # a numbered name is never the title
+            path = self.changes.create(self._numbered_names(path), data, subject)
+        return self._written_memory(path, data)
 
     def add_at(self, path: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory at exactly this path.
@@ -140,11 +140,11 @@ class MemoryStore:
             FileExistsError: the path is taken.
         """
         private_folder(self.root)
-        self._check_place(path)
+        self._check_path(path)
         data = document.encode_new(header, body)
         title = self.parse(data, FileState(path, len(data), 0, 0, 0)).title
         self.changes.create([path], data, FileRef(header["id"], title))
-        return self._written(path, data)
+        return self._written_memory(path, data)
 
     def change(
         self,
@@ -169,12 +169,12 @@ class MemoryStore:
             from memvault.vault import file_names
 
             named |= file_names.retitled(memory, str(named["title"]))
-        if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
+        if self._path_for_type(memory, memory_type) != memory.path and "id" not in memory.metadata:
             named["id"] = memory.mem_id  # an id derived from the path would change with it
-        edited = partial(self._edited, memory, named, body)
-        path = self._moved(memory, memory_type)
-        names = self._names_beside(path) if path != memory.path else ()
-        return self._rewritten(memory, edited, names, if_match)
+        edited = partial(self._edit_bytes, memory, named, body)
+        path = self._path_for_type(memory, memory_type)
+        names = self._numbered_names(path) if path != memory.path else ()
+        return self._replace_file(memory, edited, names, if_match)
 
     def rename(
         self,
@@ -191,21 +191,21 @@ class MemoryStore:
             Conflict: the path is taken, or the file's bytes have changed since.
             Refused: the header cannot be patched.
         """
-        own = {} if "id" in memory.metadata else {"id": memory.mem_id}
-        named = {**own, **(changes or {})}
+        id_header = {} if "id" in memory.metadata else {"id": memory.mem_id}
+        named = {**id_header, **(changes or {})}
         if "title" in named and "aliases" not in named:
             from memvault.vault import file_names
 
             named |= file_names.retitled(memory._replace(path=path), str(named["title"]))
-        edited = partial(self._edited, memory, named, body)
-        self._check_place(path)
-        return self._rewritten(memory, edited, [path])
+        edited = partial(self._edit_bytes, memory, named, body)
+        self._check_path(path)
+        return self._replace_file(memory, edited, [path])
 
     def rewrite(self, memory: Memory, data: bytes) -> WriteResult:
         """Replace all bytes of a memory's file; raises as ``change`` does."""
-        return self._rewritten(memory, lambda *_: data)
+        return self._replace_file(memory, lambda *_: data)
 
-    def _rewritten(
+    def _replace_file(
         self,
         memory: Memory,
         edited: Callable[[bytes, FileState], bytes],
@@ -220,7 +220,7 @@ class MemoryStore:
                 _check_etag(memory, data, seen)
             after = edited(data, state)
             path = memory.path
-            self._check_place(path)
+            self._check_path(path)
             subject = FileRef(memory.mem_id, memory.title)
             if not names:
                 check = partial(_check_etag, memory, seen=memory.etag)
@@ -235,9 +235,9 @@ class MemoryStore:
                     raise
                 self.changes.record_move(memory.path, path, revision, document.etag(after), subject)
                 self.changes.warn_secrets(path, secrets)
-        return WriteResult(self._written(path, after), revision)
+        return WriteResult(self._written_memory(path, after), revision)
 
-    def _written(self, path: str, data: bytes) -> Memory:
+    def _written_memory(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has been deleted since."""
         return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
@@ -288,7 +288,7 @@ class MemoryStore:
                     (self.root / old).unlink(missing_ok=True)
         writer.clear_intent(self.root)
 
-    def _edited(
+    def _edit_bytes(
         self,
         memory: Memory,
         changes: Mapping[str, Any],
@@ -299,14 +299,14 @@ class MemoryStore:
         """Return the new bytes; a title or id that would be lost is moved to the header."""
         edited = document.edit(data, changes, body)
         after = self.parse(edited, state)
-        kept = {}
+        restored = {}
         if after.title != memory.title and "title" not in changes:
-            kept["title"] = memory.title
+            restored["title"] = memory.title
         if after.mem_id != memory.mem_id and "id" not in changes:
-            kept["id"] = memory.mem_id
-        return document.edit(edited, kept, None) if kept and after.metadata else edited
+            restored["id"] = memory.mem_id
+        return document.edit(edited, restored, None) if restored and after.metadata else edited
 
-    def _check_place(self, path: str) -> None:
+    def _check_path(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or that is ignored by the settings."""
         paths.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         if paths.is_ignored(path, self.settings.ignore):
@@ -315,7 +315,7 @@ class MemoryStore:
                 "choose another type, or change ignore",
             )
 
-    def _moved(self, memory: Memory, memory_type: str | None) -> str:
+    def _path_for_type(self, memory: Memory, memory_type: str | None) -> str:
         pure = PurePosixPath(memory.path)
         if memory_type is None or pure.parts[0] == memory_type:
             return memory.path
@@ -325,9 +325,9 @@ class MemoryStore:
             return memory.path  # a folder of the user's own
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
-    def _names_beside(self, path: str) -> Iterator[str]:
+    def _numbered_names(self, path: str) -> Iterator[str]:
         for name in paths.numbered_names(path, lambda name: os.path.lexists(self.root / name)):
-            self._check_place(name)
+            self._check_path(name)
             yield name
 
     def discard(self, path: str, seen: str) -> TrashedFile:
@@ -352,13 +352,13 @@ class MemoryStore:
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or to a numbered name if that is taken."""
         with self._lock():
-            return self.changes.restore(item, self._names_for(item.path), subject)
+            return self.changes.restore(item, self._candidate_paths(item.path), subject)
 
-    def _names_for(self, path: str) -> Iterator[str]:
+    def _candidate_paths(self, path: str) -> Iterator[str]:
         """Yield a path and then numbered variants of it that are free."""
-        self._check_place(path)
+        self._check_path(path)
         yield path
-        yield from self._names_beside(path)
+        yield from self._numbered_names(path)
 
     def _lock(self, seconds: float = 30.0) -> FileLock:
         return FileLock(private_folder(self.root) / "lock", seconds)
@@ -366,9 +366,9 @@ class MemoryStore:
 
 def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
     """Raise ``Conflict`` if bytes do not have the etag that a caller saw."""
-    found = document.etag(data)
-    if seen is not None and seen != found:
+    current = document.etag(data)
+    if seen is not None and seen != current:
         raise Conflict(
-            f"{memory.path} was changed meanwhile: its etag is {found}, not {seen}",
+            f"{memory.path} was changed meanwhile: its etag is {current}, not {seen}",
             f"memvault show {memory.mem_id} shows it as it is now",
         )

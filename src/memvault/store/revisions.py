@@ -23,8 +23,8 @@ from memvault.settings.vault_settings import KEPT, HistorySettings
 from memvault.vault.document import etag
 from memvault.vault.paths import is_memory_path
 
-_STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
-_REVISION = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
+_STAMPED_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
+_REVISION_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
@@ -59,8 +59,8 @@ class Revisions:
 
     def __init__(self, folder: Path, limits: HistorySettings = KEPT) -> None:
         # Reading through a link would present the files of others as the vault's own.
-        own = (folder, folder / "history", folder / "trash")
-        self._linked = any(path.is_symlink() for path in own)
+        folders = (folder, folder / "history", folder / "trash")
+        self._linked = any(path.is_symlink() for path in folders)
         self._revisions = folder / "history"
         self._trash = folder / "trash"
         self.limits = limits
@@ -73,7 +73,7 @@ class Revisions:
         """
         folder = self._folder(mem_id)
         self.trim(mem_id)
-        revision = f"{_stamp(self.revisions(mem_id))}-{etag(data)}"
+        revision = f"{_new_stamp(self.revisions(mem_id))}-{etag(data)}"
         if file is None:
             atomic.create(folder / f"{revision}.md", data)
         else:
@@ -82,9 +82,9 @@ class Revisions:
 
     def trim(self, mem_id: str, made: str = "") -> None:
         """Delete a memory's oldest revisions beyond the limit, except the one just made."""
-        known = self.revisions(mem_id)
-        others = [name for name in known if name != made]
-        for old in others[: max(0, len(known) - self.limits.revisions)]:
+        revisions = self.revisions(mem_id)
+        others = [name for name in revisions if name != made]
+        for old in others[: max(0, len(revisions) - self.limits.revisions)]:
             with contextlib.suppress(OSError):
                 (self._folder(mem_id) / f"{old}.md").unlink()
 
@@ -107,34 +107,34 @@ class Revisions:
             Ambiguous: the prefix fits several revisions.
             StorageError: the revision cannot be read.
         """
-        fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
-        if len(fitting) > 1 and revision not in fitting:
+        matches = [name for name in self.revisions(mem_id) if name.startswith(revision)]
+        if len(matches) > 1 and revision not in matches:
             raise Ambiguous(
-                f"{revision!r} names {len(fitting)} revisions",
+                f"{revision!r} names {len(matches)} revisions",
                 "use more of a revision's name",
-                {"revisions": fitting},
+                {"revisions": matches},
             )
-        if revision and fitting:
+        if revision and matches:
             try:
-                return plain_files.read(self._folder(mem_id) / f"{fitting[-1]}.md")
+                return plain_files.read(self._folder(mem_id) / f"{matches[-1]}.md")
             except OSError as error:
                 raise StorageError(
-                    f"The revision {fitting[-1]} of {mem_id} cannot be read: {error.strerror}",
+                    f"The revision {matches[-1]} of {mem_id} cannot be read: {error.strerror}",
                     "memvault doctor names damaged revisions, memvault log the others",
                 ) from error
-        known = ", ".join(self.revisions(mem_id)[-3:])
+        latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",
-            f"the latest are {known}" if known else "it has no earlier revisions",
+            f"the latest are {latest}" if latest else "it has no earlier revisions",
         )
 
     def verify(self) -> Iterator[tuple[Path, str]]:
         """Yield the files among the revisions that cannot be used, each with its problem."""
-        for folder in () if self._linked else _names(self._revisions):
-            for name in _names(self._revisions / folder):
+        for folder in () if self._linked else _list_names(self._revisions):
+            for name in _list_names(self._revisions / folder):
                 path = self._revisions / folder / name
                 if not name.startswith("."):
-                    problem = _problem(path)
+                    problem = _find_problem(path)
                     if problem:
                         yield path, problem
 
@@ -145,8 +145,8 @@ class Revisions:
             Conflict: the bytes do not have the etag in the revision's name.
         """
         data = self.read(mem_id, revision)
-        known = self.revisions(mem_id)
-        if not any(name.startswith(revision) and name.endswith(etag(data)) for name in known):
+        revisions = self.revisions(mem_id)
+        if not any(name.startswith(revision) and name.endswith(etag(data)) for name in revisions):
             raise Conflict(
                 f"The revision {revision} of {mem_id} is damaged: it has other bytes than it was "
                 "kept with",
@@ -161,14 +161,14 @@ class Revisions:
 
         Each comes with its memId and the time of the change before, empty if unknown.
         """
-        folders = set() if self._linked else set(_names(self._revisions))
+        folders = set() if self._linked else set(_list_names(self._revisions))
         for mem_id in mem_ids if folders else ():
             if _folder_name(mem_id) in folders:
                 revisions = self.revisions(mem_id)
-                later = [name for name in revisions if _moment(name) > moment]
+                later = [name for name in revisions if _trusted_stamp(name) > moment]
                 if later:
                     earlier = revisions[: -len(later)]
-                    since = clock.iso(_moment(earlier[-1])) if earlier else ""
+                    since = clock.iso(_trusted_stamp(earlier[-1])) if earlier else ""
                     with contextlib.suppress(NotFound, Refused, StorageError):
                         yield mem_id, self.read(mem_id, later[0]), since
 
@@ -178,7 +178,7 @@ class Revisions:
         Raises:
             FileNotFoundError: the file is missing.
         """
-        when = _stamp(_names(self._trash))
+        when = _new_stamp(_list_names(self._trash))
         folder = f"{when}-{clock.random_id()}"
         target = self._trash / folder / path
         atomic.move_exclusive(root / path, target)
@@ -186,23 +186,23 @@ class Revisions:
 
     def discarded(self) -> list[TrashedFile]:
         """Return the files in the trash, newest first."""
-        found = []
-        for folder in sorted(_names(self._trash), reverse=True):
-            found += self.discarded_in(folder)
-        return found
+        items = []
+        for folder in sorted(_list_names(self._trash), reverse=True):
+            items += self.discarded_in(folder)
+        return items
 
     def discarded_in(self, folder: str) -> list[TrashedFile]:
         """Return the files in one folder of the trash: those discarded at one moment."""
         base = self._trash / folder
-        if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
+        if self._linked or not _STAMPED_NAME.fullmatch(folder) or base.is_symlink():
             return []
         when = folder.rsplit("-", 1)[0]
         from memvault.files.walk import walk
 
         paths = (Path(parent, name) for parent, _, names in walk(base) for name in sorted(names))
-        found = ((path, path.relative_to(base).as_posix()) for path in paths)
+        files = ((path, path.relative_to(base).as_posix()) for path in paths)
         return [
-            TrashedFile(path, name, when, folder) for path, name in found if is_memory_path(name)
+            TrashedFile(path, name, when, folder) for path, name in files if is_memory_path(name)
         ]
 
     def put_back(self, root: Path, item: TrashedFile, paths: Iterable[str]) -> str:
@@ -215,7 +215,7 @@ class Revisions:
         for path in paths:
             with contextlib.suppress(FileExistsError):
                 atomic.move_exclusive(item.file, root / path)
-                self._tidy(item)
+                self._remove_empty_folders(item)
                 return path
         raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
 
@@ -228,9 +228,9 @@ class Revisions:
         for item in items:
             with atomic.map_os_errors(item.path):
                 item.file.unlink(missing_ok=True)
-            self._tidy(item)
+            self._remove_empty_folders(item)
 
-    def _tidy(self, item: TrashedFile) -> None:
+    def _remove_empty_folders(self, item: TrashedFile) -> None:
         """Delete the folders that a file in the trash was in, unless they hold other files."""
         with contextlib.suppress(OSError):
             for folder in item.file.relative_to(self._trash).parents[:-1]:
@@ -249,24 +249,24 @@ class Revisions:
         """Return what ``prune`` would delete."""
         if self._linked:
             return ExpiredHistory([], [])
-        oldest = _compact(clock.now() - timedelta(days=self.limits.days))
-        found = []
-        for folder in _names(self._revisions):
-            names = sorted(_names(self._revisions / folder), reverse=True)
-            for place, name in enumerate(names):
+        oldest = _format_stamp(clock.now() - timedelta(days=self.limits.days))
+        saved = []
+        for folder in _list_names(self._revisions):
+            names = sorted(_list_names(self._revisions / folder), reverse=True)
+            for position, name in enumerate(names):
                 path = self._revisions / folder / name
-                is_old = name < oldest and place >= _ALWAYS_KEPT
+                is_old = name < oldest and position >= _ALWAYS_KEPT
                 with contextlib.suppress(OSError):
-                    found.append((name, path.lstat().st_size, path, is_old))
-        held = 0
+                    saved.append((name, path.lstat().st_size, path, is_old))
+        total_bytes = 0
         revisions = []
-        for _, size, path, is_old in sorted(found, reverse=True):
-            held += size
-            if is_old or held > self.limits.megabytes << 20:
+        for _, size, path, is_old in sorted(saved, reverse=True):
+            total_bytes += size
+            if is_old or total_bytes > self.limits.megabytes << 20:
                 revisions.append(path)
         if not self.limits.trash_days:
             return ExpiredHistory(revisions, [])
-        until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
+        until = _format_stamp(clock.now() - timedelta(days=self.limits.trash_days))
         return ExpiredHistory(revisions, [item for item in self.discarded() if item.when < until])
 
     def _folder(self, mem_id: str) -> Path:
@@ -280,9 +280,9 @@ def _folder_name(mem_id: str) -> str:
     return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
 
 
-def _problem(path: Path) -> str:
+def _find_problem(path: Path) -> str:
     """Return what is wrong with a revision's file, as a phrase that follows its name."""
-    named = _REVISION.fullmatch(path.name)
+    named = _REVISION_NAME.fullmatch(path.name)
     if named is None:
         return "has a name that is none of a revision"
     try:
@@ -292,35 +292,35 @@ def _problem(path: Path) -> str:
     return "" if etag(data) == named[1] else "has other bytes than it was kept with"
 
 
-def _stamp(earlier: list[str]) -> str:
+def _new_stamp(earlier: list[str]) -> str:
     """Return the current time as a name that sorts after all earlier ones.
 
     If the clock has gone back, that is one millisecond after the last name.
     """
     moment = clock.now()
-    names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED.fullmatch(name))
-    last = _said(max(names, default=""))
+    names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED_NAME.fullmatch(name))
+    last = _parse_stamp(max(names, default=""))
     if last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
-    return _compact(moment)
+    return _format_stamp(moment)
 
 
-def _compact(moment: datetime) -> str:
+def _format_stamp(moment: datetime) -> str:
     return clock.iso(moment).replace("-", "").replace(":", "")
 
 
-def _said(name: str) -> datetime:
+def _parse_stamp(name: str) -> datetime:
     """Return the time in a stamped name."""
     return clock.parse(name.split("-", maxsplit=1)[0]) or _LONG_AGO
 
 
-def _moment(name: str) -> datetime:
+def _trusted_stamp(name: str) -> datetime:
     """Return the time in a stamped name; one more than a day in the future counts as long ago."""
-    moment = _said(name)
+    moment = _parse_stamp(name)
     return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     with contextlib.suppress(OSError):
         return os.listdir(folder)
     return []

@@ -36,8 +36,8 @@ from memvault.vault import document
 from memvault.vault.document import etag
 from memvault.vault.paths import derived_id, is_memory_path, private_folder, require_plain_folders
 
-_NAMED = 5
-_REFUSED = "A secret is not written, as memvault.toml says: "
+_MAX_PLACES = 5
+_REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
 _PLAIN_KEY = re.compile(r"\w{1,19}")
 """A key that may be shown in a message: too short to be a secret itself."""
 
@@ -49,18 +49,18 @@ class SecretRejected(Refused):
         """Name in the message the arguments of a tool that hold a secret, if any does by itself."""
         places = [
             f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
-            for name, text in _texts("", given)
+            for name, text in _strings_in("", given)
             for one in detector.find_secrets(text)
         ]
         if places:
-            self.message = _REFUSED + _few(places)
+            self.message = _REFUSED_MESSAGE + _join_places(places)
 
 
 def added_secrets(before: bytes, after: bytes) -> list[Secret]:
     """Return the secrets that a file's new bytes add, unless its header allows them."""
     text = document.decode(after).text
     secrets = detector.find_secrets(text)
-    if not secrets or _are_fine(after):
+    if not secrets or _allows_secrets(after):
         return []
     known = detector.secret_values(document.decode(before).text)
     return [one for one in secrets if text[one.start : one.end] not in known]
@@ -69,13 +69,15 @@ def added_secrets(before: bytes, after: bytes) -> list[Secret]:
 def in_file(path: str, data: bytes) -> str:
     """Describe the secrets in a file or its name; empty if its header allows them."""
     secrets = detector.find_secrets(f"{path}\n{document.decode(data).text}")
-    if not secrets or _are_fine(data):
+    if not secrets or _allows_secrets(data):
         return ""
     lines = ((one.kind, one.line - 1) for one in secrets)
-    return _few([f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines])
+    return _join_places(
+        [f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines]
+    )
 
 
-def _are_fine(data: bytes) -> bool:
+def _allows_secrets(data: bytes) -> bool:
     """Return whether a file's header allows its secrets."""
     with contextlib.suppress(ValueError):
         return detector.allows(document.read_header(data)[0] or {})
@@ -90,9 +92,11 @@ def check_masks(before: bytes, after: bytes) -> Refused | None:
     text = document.decode(after).text
     if detector.MASK not in text:
         return None
-    old, kept = document.decode(before).text, detector.secret_values(text)
-    gone = {kind for value, kind in detector.secret_values(old).items() if value not in kept}
-    for mask in map(detector.mask, sorted(gone)):
+    old, remaining = document.decode(before).text, detector.secret_values(text)
+    lost_kinds = {
+        kind for value, kind in detector.secret_values(old).items() if value not in remaining
+    }
+    for mask in map(detector.mask, sorted(lost_kinds)):
         if text.count(mask) > old.count(mask):
             return Refused(
                 f"The text has {mask} where the file has the secret itself, which would be lost",
@@ -104,12 +108,12 @@ def check_masks(before: bytes, after: bytes) -> Refused | None:
 def refusal(secrets: Sequence[Secret]) -> SecretRejected:
     """Return the error for a write that adds secrets; it names no lines, as no file exists yet."""
     return SecretRejected(
-        _REFUSED + _few([one.kind for one in secrets]),
+        _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
         "say where it is kept instead; in a text, gitleaks:allow on its line says that it is fine",
     )
 
 
-def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield each string in a value, including keys, with the name of the argument it is in."""
     if isinstance(value, str):
         yield name, value
@@ -117,30 +121,31 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
         for key, entry in value.items():
             yield name, str(key)
             inner = f"{name}.{key}" if name else str(key)
-            yield from _texts(inner if _PLAIN_KEY.fullmatch(str(key)) else name, entry)
+            yield from _strings_in(inner if _PLAIN_KEY.fullmatch(str(key)) else name, entry)
     elif isinstance(value, list | tuple):
-        for place, entry in enumerate(value):
-            yield from _texts(f"{name}[{place}]", entry)
+        for position, entry in enumerate(value):
+            yield from _strings_in(f"{name}[{position}]", entry)
 
 
 def warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return the warning about secrets that were written."""
     return (
-        f"{path} holds a secret now: {_told(secrets)}; keep it elsewhere, and revoke it if others "
-        "can read the vault or its history; secrets: allowed in the header says that it is fine"
+        f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "
+        "it if others can read the vault or its history; secrets: allowed in the header says that "
+        "it is fine"
     )
 
 
-def _told(secrets: Sequence[Secret]) -> str:
+def _describe_secrets(secrets: Sequence[Secret]) -> str:
     """Describe secrets by kind and line, without their values."""
-    return _few([f"{one.kind} in line {one.line}" for one in secrets])
+    return _join_places([f"{one.kind} in line {one.line}" for one in secrets])
 
 
-def _few(places: Sequence[str]) -> str:
+def _join_places(places: Sequence[str]) -> str:
     """Join the first few distinct places, and count the rest."""
     named = list(dict.fromkeys(places))
-    more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more
+    more = f", and {len(named) - _MAX_PLACES} more" if len(named) > _MAX_PLACES else ""
+    return ", ".join(named[:_MAX_PLACES]) + more
 
 
 FILE = ".memvault/moving.json"
@@ -185,7 +190,7 @@ def interrupted_move(root: Path) -> str | None:
 
 
 _DAY = 24 * 3_600.0
-_JOURNAL = 16 * 1024 * 1024
+_MAX_JOURNAL_BYTES = 16 * 1024 * 1024
 """Maximum size of the journal in bytes."""
 
 
@@ -197,13 +202,13 @@ class VaultWriter:
     ) -> None:
         self.root = root
         self._history = history
-        self._deed = deed
+        self._change_set = deed
         self._secrets = secrets
 
     @cached_property
     def journal(self) -> Journal:
         """The journal, limited to the changes that the call may see."""
-        return Journal(self.root / ".memvault" / "journal", self._deed.can_see)
+        return Journal(self.root / ".memvault" / "journal", self._change_set.can_see)
 
     def check_secrets(self, before: bytes, after: bytes) -> list[Secret]:
         """Return the secrets that a file is about to get, for ``warn_secrets`` after the write.
@@ -212,7 +217,7 @@ class VaultWriter:
             Refused: the bytes add secrets and the settings refuse them, or a mask would replace a
                 secret.
         """
-        if self._deed.reverts:  # what undo restores was in the file before
+        if self._change_set.reverts:  # what undo restores was in the file before
             return []
         lost = check_masks(before, after)
         if lost is not None:
@@ -227,7 +232,7 @@ class VaultWriter:
     def warn_secrets(self, path: str, secrets: list[Secret]) -> None:
         """Add a warning about secrets that a file now has."""
         if secrets:
-            self._deed.warnings.append(warning(path, secrets))
+            self._change_set.warnings.append(warning(path, secrets))
 
     def create(self, paths: Iterable[str], data: bytes, subject: FileRef) -> str:
         """Write a new file under the first free name, and return its path.
@@ -235,10 +240,10 @@ class VaultWriter:
         Raises as ``atomic.create_one_of`` and ``check_secrets`` do.
         """
         secrets = self.check_secrets(b"", data)
-        made = atomic.create_one_of((self.root / path for path in paths), data)
-        path = made.relative_to(self.root).as_posix()
+        created = atomic.create_one_of((self.root / path for path in paths), data)
+        path = created.relative_to(self.root).as_posix()
         named = subject if subject.mem_id else subject._replace(mem_id=derived_id(path))
-        self._note("created", path, named, "", etag(data))
+        self._record("created", path, named, "", etag(data))
         self.warn_secrets(path, secrets)
         return path
 
@@ -264,10 +269,10 @@ class VaultWriter:
         """
         file = self.root / path
         secrets = self.check_secrets(before, after)
-        kept: list[str] = []
+        saved: list[str] = []
 
-        def last_look() -> None:
-            kept.append(self._history.save(subject.mem_id, before, file))
+        def save_and_check() -> None:
+            saved.append(self._history.save(subject.mem_id, before, file))
             now = plain_files.read(file)
             if check is not None:
                 check(now)
@@ -275,18 +280,18 @@ class VaultWriter:
                 raise Conflict(f"{path} was changed meanwhile", "try again")
 
         try:
-            atomic.replace(file, after, last_look)
+            atomic.replace(file, after, save_and_check)
         except BaseException as error:
-            for revision in kept:
+            for revision in saved:
                 self._history.delete(subject.mem_id, revision)
             if isinstance(error, FileNotFoundError):
                 raise NotFound(
                     f"There is no file {path} in the vault", FILE_MISSING_HINT
                 ) from error
             raise
-        self._note("changed", path, subject, kept[0], etag(after))
+        self._record("changed", path, subject, saved[0], etag(after))
         self.warn_secrets(path, secrets)
-        return kept[0]
+        return saved[0]
 
     def remove(self, path: str, subject: FileRef) -> bool:
         """Delete a file, keeping its bytes as a revision, and return whether it existed.
@@ -298,7 +303,7 @@ class VaultWriter:
         with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
             revision = self._history.save(subject.mem_id, plain_files.read(file), file)
             file.unlink()
-            self._note("removed", path, subject, revision, "")
+            self._record("removed", path, subject, revision, "")
             return True
         return False
 
@@ -308,7 +313,7 @@ class VaultWriter:
         after = ""
         with contextlib.suppress(OSError):
             after = etag(plain_files.read(item.file))
-        self._note("forgotten", path, subject, item.folder, after)
+        self._record("forgotten", path, subject, item.folder, after)
         return item
 
     def restore(self, item: TrashedFile, paths: Iterable[str], subject: FileRef) -> str:
@@ -320,33 +325,40 @@ class VaultWriter:
         """
         data = plain_files.read(item.file)
         path = self._history.put_back(self.root, item, paths)
-        self._note("restored", path, subject, item.folder, etag(data))
+        self._record("restored", path, subject, item.folder, etag(data))
         return path
 
     def record_move(
         self, source: str, target: str, revision: str, after: str, subject: FileRef
     ) -> None:
         """Record in the journal that a file was written at another path and the old one deleted."""
-        self._note("created", target, subject, "", after)
-        self._note("removed", source, subject, revision, "")
+        self._record("created", target, subject, "", after)
+        self._record("removed", source, subject, revision, "")
 
-    def _note(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
-        deed = self._deed
+    def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
+        change_set = self._change_set
         title = detector.masked(subject.title)
-        made = FileChange(kind, path, subject.mem_id, title, before, after)
-        deed.files.append(made)
+        file_change = FileChange(kind, path, subject.mem_id, title, before, after)
+        change_set.files.append(file_change)
         if kind in ("changed", "removed"):
             self._history.trim(subject.mem_id, before)
         change = JournalEntry(
-            deed.change_id, clock.iso(), deed.tool, deed.agent, (made,), deed.reverts
+            change_set.change_id,
+            clock.iso(),
+            change_set.tool,
+            change_set.agent,
+            (file_change,),
+            change_set.reverts,
         )
         try:
             private_folder(self.root)
-            if deed.part is None:
-                deed.part = self.journal.current_segment()
-            self.journal.add(deed.part, change)
+            if change_set.part is None:
+                change_set.part = self.journal.current_segment()
+            self.journal.add(change_set.part, change)
         except MemvaultError as error:
-            deed.warnings.append(f"undo does not know of {path}, which is written: {error.message}")
+            change_set.warnings.append(
+                f"undo does not know of {path}, which is written: {error.message}"
+            )
         else:
             self._prune()
 
@@ -357,4 +369,4 @@ class VaultWriter:
             if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:
                 atomic.write(marker, b"", durable=False)
                 self._history.prune()
-                self.journal.prune(self._history.limits.days, _JOURNAL)
+                self.journal.prune(self._history.limits.days, _MAX_JOURNAL_BYTES)

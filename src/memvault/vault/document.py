@@ -37,7 +37,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _BLANKS = " \t\r\n"
-_FEW_CONTROLS = 8
+_MAX_CONTROLS = 8
 """Number of control characters that any text may hold, such as a NUL left by a crash."""
 
 
@@ -102,7 +102,7 @@ def _is_binary(data: bytes) -> bool:
         return False
     controls = sum(byte < 9 or 13 < byte < 27 for byte in head)
     mostly = controls * 2 > len(head)
-    return mostly or (controls > _FEW_CONTROLS and controls * 100 > len(head))
+    return mostly or (controls > _MAX_CONTROLS and controls * 100 > len(head))
 
 
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
@@ -127,16 +127,16 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         problem = problem or "broken front matter: no closing line, or it is longer than 256 KB"
     path = PurePosixPath(state.path)
     title = _title(metadata, parts.body, path)
-    modified = _time(metadata, MODIFIED)
-    created = _time(metadata, ("created", "date"))
-    own = metadata.get("id")
+    modified = _header_time(metadata, MODIFIED)
+    created = _header_time(metadata, ("created", "date"))
+    given_id = metadata.get("id")
     return Memory(
         path=state.path,
-        mem_id=own
-        if isinstance(own, str) and paths.is_mem_id(own)
+        mem_id=given_id
+        if isinstance(given_id, str) and paths.is_mem_id(given_id)
         else paths.derived_id(state.path),
         title=title,
-        memory_type=_type(metadata, path, known_types),
+        memory_type=_memory_type(metadata, path, known_types),
         tags=_tags(metadata, parts.body),
         created=created or clock.iso_from_ns(min(state.mtime, state.ctime)),
         modified=modified or max(clock.iso_from_ns(state.mtime), created or ""),
@@ -177,24 +177,26 @@ def replace_surrogates(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def _type(metadata: Mapping[str, Any], path: PurePosixPath, known: frozenset[str]) -> str:
+def _memory_type(
+    metadata: Mapping[str, Any], path: PurePosixPath, known_types: frozenset[str]
+) -> str:
     named = metadata.get("memory_type")
     if isinstance(named, str) and named.strip():
         return named.strip()
     folder = path.parts[0] if len(path.parts) > 1 else ""
-    return folder if folder in known else FALLBACK_TYPE
+    return folder if folder in known_types else FALLBACK_TYPE
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
     """Return the tags of a header and then of its text, without duplicates, ignoring case."""
-    found = list(header_tags(metadata))
-    known = {tag.casefold() for tag in found}
+    result = list(header_tags(metadata))
+    seen = {tag.casefold() for tag in result}
     for match in tags(body):
         tag = match[1].strip("/")
-        if tag.casefold() not in known:
-            known.add(tag.casefold())
-            found.append(tag)
-    return tuple(found)
+        if tag.casefold() not in seen:
+            seen.add(tag.casefold())
+            result.append(tag)
+    return tuple(result)
 
 
 def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
@@ -209,7 +211,7 @@ def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in named if tag))
 
 
-def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _header_time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     for key in keys:
         value = metadata.get(key)
         moment = clock.parse(str(value)) if isinstance(value, str | int) else None
@@ -226,7 +228,7 @@ def encode_new(header: Mapping[str, Any], body: str) -> bytes:
     return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
-def _whole(text: str) -> str:
+def _decode_argument(text: str) -> str:
     """Return a text with bytes from the command line that are not UTF-8 read as Windows-1252."""
     if text.isascii():
         return text
@@ -240,7 +242,7 @@ def _whole(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Return a text with LF line ends and without control characters and lone surrogates."""
-    unified = _whole(text).replace("\r\n", "\n").replace("\r", "\n")
+    unified = _decode_argument(text).replace("\r\n", "\n").replace("\r", "\n")
     if unified.isascii() and unified.isprintable():
         return unified
     return "".join(
@@ -257,7 +259,7 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
         Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
             git would remain in it, or its encoding cannot represent the new text.
     """
-    return _edited(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
+    return _edit(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
 
 
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
@@ -265,7 +267,7 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
 
     Raises as ``edit`` does.
     """
-    return _edited(
+    return _edit(
         data,
         {key: {name: value}},
         None,
@@ -273,7 +275,7 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
     )
 
 
-def _edited(
+def _edit(
     data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[FrontMatter], str]
 ) -> bytes:
     text = decode(data)
@@ -298,9 +300,9 @@ def _edited(
             raise Refused(
                 f"The front matter is broken ({error})", "fix it in an editor first"
             ) from error
-    elif given := {key: value for key, value in changes.items() if value is not None}:
+    elif values := {key: value for key, value in changes.items() if value is not None}:
         line = parts.newline
-        header = dump_header(given, line)
+        header = dump_header(values, line)
         parts = FrontMatter(f"---{line}", header, f"---{line}{line}", parts.body)
     if body is not None:
         parts = parts._replace(body=body)

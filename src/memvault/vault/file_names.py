@@ -42,7 +42,7 @@ def normalize_title(name: str) -> str:
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     """Return the aliases of a new memory's header: the given ones, and the title if needed."""
     others = given if isinstance(given, list) else [given] if given else []
-    if _is_needed(title, stem):
+    if _needs_alias(title, stem):
         others = [title, *(name for name in others if name != title)]
     return {"aliases": others} if others else {}
 
@@ -54,46 +54,50 @@ def retitled(memory: Memory, title: str) -> dict[str, list[Any]]:
     """
     given = memory.metadata.get("aliases")
     old: list[Any] = given if isinstance(given, list) else [given] if given else []
-    new = [name for name in old if not (isinstance(name, str) and _same(name, memory.title))]
-    if _is_needed(title, PurePosixPath(memory.path).stem):
+    new = [
+        name for name in old if not (isinstance(name, str) and _is_same_title(name, memory.title))
+    ]
+    if _needs_alias(title, PurePosixPath(memory.path).stem):
         new = [title, *(name for name in new if name != title)]
     return {"aliases": new} if new != old else {}
 
 
-def _is_needed(title: str, stem: str) -> bool:
+def _needs_alias(title: str, stem: str) -> bool:
     """Return whether a title needs an alias: it differs from the file name and holds no secret."""
     from memvault.secrets.detector import masked
 
-    return not _same(title, stem) and masked(title) == title
+    return not _is_same_title(title, stem) and masked(title) == title
 
 
-def _same(name: str, other: str) -> bool:
+def _is_same_title(name: str, other: str) -> bool:
     return normalize_title(" ".join(name.split())) == normalize_title(other)
 
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
-_MOST = 100
+_MAX_NAMES = 100
 """Maximum number of names read from one header key."""
 
 
 def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
     """Return the names at a header key, links without their brackets."""
     value = metadata.get(key)
-    found = (_linked(entry) for entry in _flat(value))
-    return list(dict.fromkeys(name for name in found if name))
+    names = (_link_target(entry) for entry in _strings_in(value))
+    return list(dict.fromkeys(name for name in names if name))
 
 
-def _flat(value: Any, depth: int = 0) -> list[str]:
+def _strings_in(value: Any, depth: int = 0) -> list[str]:
     """Return the strings in a value; YAML reads an unquoted ``[[link]]`` as a list in a list."""
     if isinstance(value, str):
         return [f"[[{value}]]" if depth > 1 else value]
     if not isinstance(value, list):
         return []
-    return [text for entry in value[:_MOST] for text in _flat(entry, depth + 1)][:_MOST]
+    return [text for entry in value[:_MAX_NAMES] for text in _strings_in(entry, depth + 1)][
+        :_MAX_NAMES
+    ]
 
 
-def _linked(text: str) -> str:
+def _link_target(text: str) -> str:
     """Return the target of a wikilink without heading and shown text; other text unchanged."""
     name = text.strip()
     if name.startswith("[[") and name.endswith("]]"):
@@ -118,10 +122,10 @@ def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
 _DAY = re.compile(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)
 _WEEK = re.compile(r"(\d{4})-?[Ww](\d\d)", re.ASCII)
 _MONTH = re.compile(r"(\d{4})[-_.](\d\d)", re.ASCII)
-_IN_YEAR = re.compile(r"(\d\d)[-_.](\d\d)", re.ASCII)
-_TWO = re.compile(r"\d\d", re.ASCII)
+_MONTH_DAY = re.compile(r"(\d\d)[-_.](\d\d)", re.ASCII)
+_TWO_DIGITS = re.compile(r"\d\d", re.ASCII)
 _YEAR = re.compile(r"\d{4}", re.ASCII)
-_BEGINNING = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
+_LEADING_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
 
 
 class DateRange(NamedTuple):
@@ -133,11 +137,11 @@ class DateRange(NamedTuple):
 
 def dates_in_path(path: str) -> DateRange | None:
     """Return the days that a file name consists of or begins with, or None."""
-    found = note_days(path)
-    if found is None:
-        begins = _BEGINNING.match(path.rpartition("/")[2])
-        found = parse_date_range(begins[1]) if begins is not None else None
-    return found
+    days = note_days(path)
+    if days is None:
+        match = _LEADING_DATE.match(path.rpartition("/")[2])
+        days = parse_date_range(match[1]) if match is not None else None
+    return days
 
 
 def note_days(path: str) -> DateRange | None:
@@ -151,11 +155,11 @@ def note_days(path: str) -> DateRange | None:
     pure = PurePosixPath(path)
     folders = pure.parts[-3:-1]
     stem = pure.stem
-    if _IN_YEAR.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
+    if _MONTH_DAY.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
         return parse_date_range(f"{folders[-1]}-{stem[:2]}-{stem[3:]}")
-    if _TWO.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
+    if _TWO_DIGITS.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
         return parse_date_range(f"{folders[-1]}-{stem}")
-    if _TWO.fullmatch(stem) and len(folders) > 1 and _TWO.fullmatch(folders[1]):
+    if _TWO_DIGITS.fullmatch(stem) and len(folders) > 1 and _TWO_DIGITS.fullmatch(folders[1]):
         return parse_date_range(f"{folders[0]}-{folders[1]}-{stem}")
     return parse_date_range(stem)
 

@@ -25,27 +25,27 @@ _MAX_DEPTH = 30
 _REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
 
 
-class _Meant(str):
+class _ImplicitTag(str):
     """The tag of an untagged scalar, chosen by its form; no file can contain such a tag."""
 
     __slots__ = ()
 
 
-def _integer(text: str) -> int | str:
+def _to_int(text: str) -> int | str:
     number = int(text)
-    return number if _fits(number) else text
+    return number if _is_int64(number) else text
 
 
-def _fraction(text: str) -> float | str:
+def _to_float(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
 
 
-_READ: Mapping[str, Callable[[str], Any]] = {
+_CONVERTERS: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text.lower() == "true",
     "null": lambda _: None,
-    "int": _integer,
-    "float": _fraction,
+    "int": _to_int,
+    "float": _to_float,
 }
 
 
@@ -72,7 +72,9 @@ def loader() -> Any:
             return loader.construct_yaml_map(node)
         if isinstance(node, yaml.SequenceNode):
             return loader.construct_yaml_seq(node)
-        return _READ[node.tag](node.value) if isinstance(node.tag, _Meant) else node.value
+        return (
+            _CONVERTERS[node.tag](node.value) if isinstance(node.tag, _ImplicitTag) else node.value
+        )
 
     HeaderLoader.add_constructor(None, construct)
     for tag, pattern, first in (
@@ -82,7 +84,7 @@ def loader() -> Any:
         ("float", r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?", "-+0123456789"),
     ):
         HeaderLoader.add_implicit_resolver(
-            _Meant(tag),
+            _ImplicitTag(tag),
             re.compile(f"^(?:{pattern})$"),
             [*first, ""] if tag == "null" else list(first),
         )
@@ -159,7 +161,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
             return [converted(entry, depth - 1) for entry in value]
         if isinstance(value, str):
             return whole(value)
-        fits = (isinstance(value, int) and _fits(value)) or (
+        fits = (isinstance(value, int) and _is_int64(value)) or (
             isinstance(value, float) and math.isfinite(value)
         )
         return value if value is None or fits else str(value)
@@ -172,16 +174,16 @@ def whole(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _fits(number: int) -> bool:
+def _is_int64(number: int) -> bool:
     return -(2**63) <= number < 2**63
 
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
 """Byte order marks after the line belong to it, since YAML's positions skip one."""
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
-_PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
-_LONGEST = MAX_HEADER - len("---\r\n")
-_ENDS = ("\n", "\r")
+_PLAIN_SCALAR = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
+_MAX_DUMPED = MAX_HEADER - len("---\r\n")
+_LINE_ENDS = ("\n", "\r")
 _COLON = re.compile(r"[ \t]*:")
 _LINE_END = re.compile(r"\r\n|\n|\r|\Z")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
@@ -252,10 +254,12 @@ def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
         Refused: it would not read back: it is longer, or has more values, than a header may.
     """
     with contextlib.suppress(ValueError):
-        meant = to_json_values(values)  # first, as deeply nested values cannot even be written
-        lines = (f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
+        expected = to_json_values(values)  # first, as deeply nested values cannot even be written
+        lines = (
+            f"{_dump_key(key)}: {_dump_value(value)}{newline}" for key, value in values.items()
+        )
         written = "".join(lines)
-        if len(written) <= _LONGEST and parse_header(written) == meant:
+        if len(written) <= _MAX_DUMPED and parse_header(written) == expected:
             return written
     raise Refused(
         f"The front matter cannot hold so much ({', '.join(values)[:150]})",
@@ -270,43 +274,48 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
         ValueError: the header does not parse.
         Refused: the header is written in a way that cannot be patched safely.
     """
-    wanted = parse_header(header)
+    expected = parse_header(header)
     for key, value in changes.items():
         if value is None:
-            wanted.pop(key, None)
+            expected.pop(key, None)
         else:
-            wanted[key] = value
+            expected[key] = value
 
     def patched() -> str:
         text = header
         for key, value in changes.items():
-            text = _patch(text, key, value, newline)
+            text = _patch_key(text, key, value, newline)
         return text
 
-    return _made_safely(header, patched, wanted, ", ".join(changes))
+    return _patch_safely(header, patched, expected, ", ".join(changes))
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
     """Set one entry of the mapping at a key; raises as ``patch_header`` does."""
-    wanted = parse_header(header)
-    held = wanted.get(key)
-    if not isinstance(held, Mapping) or not held:
+    expected = parse_header(header)
+    current = expected.get(key)
+    if not isinstance(current, Mapping) or not current:
         return patch_header(header, {key: {name: value}}, newline)
-    wanted[key] = {**held, name: value}
-    return _made_safely(
-        header, lambda: _with_entry(header, key, name, value, newline), wanted, f"{key}.{name}"
+    expected[key] = {**current, name: value}
+    return _patch_safely(
+        header,
+        lambda: _set_mapping_entry(header, key, name, value, newline),
+        expected,
+        f"{key}.{name}",
     )
 
 
-def _made_safely(header: str, make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
+def _patch_safely(
+    header: str, make: Callable[[], str], values: Mapping[str, Any], what: str
+) -> str:
     """Return a patched header if it reads back as intended, otherwise raise ``Refused``."""
     import yaml
 
     try:
-        meant = to_json_values(wanted)
+        expected = to_json_values(values)
         patched = make()
-        whole_lines = not patched or not header.endswith(_ENDS) or patched.endswith(_ENDS)
-        if whole_lines and len(patched) <= _LONGEST and parse_header(patched) == meant:
+        whole_lines = not patched or not header.endswith(_LINE_ENDS) or patched.endswith(_LINE_ENDS)
+        if whole_lines and len(patched) <= _MAX_DUMPED and parse_header(patched) == expected:
             return patched
     except (ValueError, yaml.YAMLError):
         pass
@@ -316,7 +325,7 @@ def _made_safely(header: str, make: Callable[[], str], wanted: Mapping[str, Any]
     )
 
 
-def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
+def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
     import yaml
 
     root: Any = yaml.compose(header, Loader=loader())
@@ -326,19 +335,19 @@ def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> s
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
             if start == end:  # the entry has no value yet
                 start = end = header.index(":", label.end_mark.index) + 1
-                return f"{header[:start]} {_item(value)}{header[end:]}"
-            return header[:start] + _item(value) + header[end:]
-    written = f"{_key(name)}: {_item(value)}"
+                return f"{header[:start]} {_dump_item(value)}{header[end:]}"
+            return header[:start] + _dump_item(value) + header[end:]
+    written = f"{_dump_key(name)}: {_dump_item(value)}"
     if node.flow_style:
         end = int(node.end_mark.index) - 1
         return f"{header[:end].rstrip(', ')}, {written}{header[end:]}"
-    line = _LINE_END.search(header, _end_of(node, header))
+    line = _LINE_END.search(header, _value_end(node, header))
     assert line is not None
     indent = " " * int(node.start_mark.column)
     return f"{header[: line.start()]}{newline}{indent}{written}{header[line.start() :]}"
 
 
-def _patch(header: str, key: str, value: Any, newline: str) -> str:
+def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
     import yaml
 
     root = yaml.compose(header, Loader=loader())
@@ -355,9 +364,9 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
                 "write it with one key a line",
             )
         gap = newline if header and not header.endswith(("\n", "\r")) else ""
-        return f"{header}{gap}{_key(key)}: {_flow(value)}{newline}"
+        return f"{header}{gap}{_dump_key(key)}: {_dump_value(value)}{newline}"
     name, node = entry
-    start, end = node.start_mark.index, _end_of(node, header)
+    start, end = node.start_mark.index, _value_end(node, header)
     if value is None:
         begin = max(header.rfind(mark, 0, name.start_mark.index) for mark in "\r\n") + 1
         line_end = _LINE_END.search(header, end)
@@ -366,19 +375,19 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
     if block and isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
         glue = newline + " " * node.start_mark.column
-        return header[:start] + glue.join(f"- {_item(item)}" for item in value) + header[end:]
+        return header[:start] + glue.join(f"- {_dump_item(item)}" for item in value) + header[end:]
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
         # Put the value directly after the key, and keep a comment there after it.
         colon = header.index(":", name.end_mark.index) + 1
         line = _LINE_END.search(header, colon)
         assert line is not None
-        kept = header[colon : line.start()] if block else ""
+        between = header[colon : line.start()] if block else ""
         rest = header[end:] if block else header[max(colon, end) :]
-        return f"{header[:colon]} {_flow(value)}{kept}{rest}"
-    return header[:start] + _flow(value) + header[end:]
+        return f"{header[:colon]} {_dump_value(value)}{between}{rest}"
+    return header[:start] + _dump_value(value) + header[end:]
 
 
-def _end_of(node: Any, header: str) -> int:
+def _value_end(node: Any, header: str) -> int:
     """Return the index where a value ends; PyYAML's end mark may be after comments."""
     import yaml
 
@@ -391,28 +400,28 @@ def _end_of(node: Any, header: str) -> int:
         return int(node.end_mark.index)
     last = node.value[-1]
     if not isinstance(last, tuple):
-        return _end_of(last, header)
+        return _value_end(last, header)
     name, value = last
     if value.start_mark.index < value.end_mark.index:
-        return _end_of(value, header)
-    end = _end_of(name, header)  # the end mark of an empty value may be after comments
+        return _value_end(value, header)
+    end = _value_end(name, header)  # the end mark of an empty value may be after comments
     colon = _COLON.match(header, end)
     return colon.end() if colon else end
 
 
-def _key(key: str) -> str:
-    return key if _is_plain(key) and ":" not in key and "," not in key else _quoted(key)
+def _dump_key(key: str) -> str:
+    return key if _is_plain(key) and ":" not in key and "," not in key else _quote(key)
 
 
-def _flow(value: Any) -> str:
+def _dump_value(value: Any) -> str:
     """Return a JSON value as YAML on one line."""
     if isinstance(value, str):
-        return value if _is_plain(value) else _quoted(value)
+        return value if _is_plain(value) else _quote(value)
     if isinstance(value, Mapping):
-        pairs = (f"{_key(str(key))}: {_item(entry)}" for key, entry in value.items())
+        pairs = (f"{_dump_key(str(key))}: {_dump_item(entry)}" for key, entry in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_item(entry) for entry in value)}]"
+        return f"[{', '.join(_dump_item(entry) for entry in value)}]"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON's name for it is not a number in YAML
     text = json.dumps(value)
@@ -421,16 +430,16 @@ def _flow(value: Any) -> str:
     return text
 
 
-def _item(value: Any) -> str:
+def _dump_item(value: Any) -> str:
     """Return a value as YAML inside brackets, where an unquoted comma would end it."""
-    return _quoted(value) if isinstance(value, str) and "," in value else _flow(value)
+    return _quote(value) if isinstance(value, str) and "," in value else _dump_value(value)
 
 
 def _is_plain(text: str) -> bool:
     """Return whether a text reads back as itself without quotes."""
     import yaml
 
-    if not _PLAIN.fullmatch(text) or text != text.strip() or not text.isprintable():
+    if not _PLAIN_SCALAR.fullmatch(text) or text != text.strip() or not text.isprintable():
         return False
     try:
         return bool(yaml.load(text, Loader=loader()) == text)  # noqa: S506  # a safe loader
@@ -438,7 +447,7 @@ def _is_plain(text: str) -> bool:
         return False
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text in double quotes, with escapes for what YAML does not allow unescaped."""
 
     def escaped(match: re.Match[str]) -> str:

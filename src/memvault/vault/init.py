@@ -60,11 +60,11 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
             name = path.relative_to(TEMPLATE).as_posix()
             atomic.create(root / name, path.read_bytes())
             created.append(name)
-    found = scan(root, load_settings(root).ignore)
+    scanned = scan(root, load_settings(root).ignore)
     return {
         "vault": str(root.resolve()),
         "created": created,
-        "memories": len(found.files) if entries else 0,
+        "memories": len(scanned.files) if entries else 0,
     }
 
 

@@ -12,7 +12,7 @@ _LINK = re.compile(
     r"\((?:<(?P<bracketed>[^<>\n]++)>|(?P<bare>[^\s()<>]++(?:\([^\s()<>]*+\)[^\s()<>]*+)*+))"
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?+\))"
 )
-_ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
+_EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
 
 
 class Link(NamedTuple):
@@ -38,12 +38,16 @@ def links(text: str) -> Iterator[Link]:
     if "[[" not in text and "](" not in text:
         return
     for match in _LINK.finditer(mask_code(text)):
-        link = _wikilink(match) if match["inside"] is not None else _markdown(match, text)
+        link = (
+            _parse_wikilink(match)
+            if match["inside"] is not None
+            else _parse_markdown_link(match, text)
+        )
         if link is not None:
             yield link
 
 
-def _wikilink(match: re.Match[str]) -> Link | None:
+def _parse_wikilink(match: re.Match[str]) -> Link | None:
     written, bar, shown = match["inside"].partition("|")
     written = written.removesuffix("\\") if bar else written  # escaped, as required within a table
     target, _, heading = written.partition("#")
@@ -63,17 +67,17 @@ def _wikilink(match: re.Match[str]) -> Link | None:
     )
 
 
-def _markdown(match: re.Match[str], text: str) -> Link | None:
+def _parse_markdown_link(match: re.Match[str], text: str) -> Link | None:
     from urllib.parse import unquote
 
-    place = "bare" if match["bare"] is not None else "bracketed"
-    if _ELSEWHERE.match(match[place]):
+    group = "bare" if match["bare"] is not None else "bracketed"
+    if _EXTERNAL.match(match[group]):
         return None
-    target, _, heading = match[place].partition("#")
+    target, _, heading = match[group].partition("#")
     name = unquote(target).strip()
     if not name:
         return None
-    start = match.start(place)
+    start = match.start(group)
     return Link(
         name,
         unquote(heading),
@@ -91,9 +95,11 @@ _FENCES = ("```", "~~~")
 _OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
 _TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
 _COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
-_SHOWN = re.compile(r"[^\n\r]")
-_ENDS = r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
-_TAG = re.compile(rf"#(?<!\S#)(?!\d++(?![^{_ENDS}]))([^{_ENDS}]++)")
+_NOT_LINE_END = re.compile(r"[^\n\r]")
+_TAG_DELIMITERS = (
+    r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
+)
+_TAG = re.compile(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMITERS}]++)")
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
@@ -103,14 +109,14 @@ def lines(text: str) -> Iterator[re.Match[str]]:
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     """Yield each heading outside code as (start, end of its line, level, text)."""
-    for line, is_code in _coded(body):
+    for line, is_code in _lines_with_code(body):
         if not is_code and line[0].lstrip(" ").startswith("#"):
-            level, title = _heading(line[0])
+            level, title = _parse_heading(line[0])
             if level:
                 yield line.start(), line.end(), level, title
 
 
-def _heading(line: str) -> tuple[int, str]:
+def _parse_heading(line: str) -> tuple[int, str]:
     """Return the level and text of a line that is a heading; level 0 if it is none."""
     bare = line.lstrip(" ")
     title = bare.lstrip("#")
@@ -126,8 +132,8 @@ def _heading(line: str) -> tuple[int, str]:
 
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
-    found = (text for _, _, level, text in headings(body) if level == 1 and text)
-    return " ".join(next(found, "").split())
+    titles = (text for _, _, level, text in headings(body) if level == 1 and text)
+    return " ".join(next(titles, "").split())
 
 
 def mask_code(text: str) -> str:
@@ -145,23 +151,23 @@ def mask_comments(text: str) -> str:
     if "%%" not in text:
         return text
     bare = _without_spans(_without_fenced(text))
-    kept: list[str] = []
-    place = 0
+    pieces: list[str] = []
+    end = 0
     for comment in _COMMENT.finditer(bare):
-        kept += (text[place : comment.start()], _blank(comment))
-        place = comment.end()
-    return "".join(kept) + text[place:]
+        pieces += (text[end : comment.start()], _blank(comment))
+        end = comment.end()
+    return "".join(pieces) + text[end:]
 
 
 def _blank(match: re.Match[str]) -> str:
-    return _SHOWN.sub(" ", match[0])
+    return _NOT_LINE_END.sub(" ", match[0])
 
 
 def _without_fenced(text: str) -> str:
-    return "".join(_blank(line) if is_code else line[0] for line, is_code in _coded(text))
+    return "".join(_blank(line) if is_code else line[0] for line, is_code in _lines_with_code(text))
 
 
-def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+def _lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     """Yield a text's lines, each with whether it belongs to a fenced code block.
 
     A fence in a list item or quote ends with that at the latest.
@@ -169,7 +175,7 @@ def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     fence = ""
     quoted, indent = False, 0
     for line in lines(text):
-        if fence and not _leaves(line[0], quoted, indent):
+        if fence and not _is_outside_block(line[0], quoted, indent):
             closing = line[0].strip("> \t\r\n")
             if closing == closing[:1] * len(closing) and closing.startswith(fence):
                 fence = ""
@@ -184,7 +190,7 @@ def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
         yield line, bool(mark)
 
 
-def _leaves(line: str, quoted: bool, indent: int) -> bool:
+def _is_outside_block(line: str, quoted: bool, indent: int) -> bool:
     """Return whether a line is outside of the quote or list item that a fence is in."""
     bare = line.lstrip(" \t>" if quoted else " \t")
     if quoted:
@@ -202,13 +208,13 @@ def _without_spans(text: str) -> str:
             following.clear()
         ends.append(following.get(length, 0))
         following[length] = run.end()
-    kept: list[str] = []
+    pieces: list[str] = []
     done = 0
     for run, end in zip(_TICKS.finditer(text), reversed(ends), strict=True):
         if end and run.start() >= done:
-            kept += (text[done : run.start()], _SHOWN.sub(" ", text[run.start() : end]))
+            pieces += (text[done : run.start()], _NOT_LINE_END.sub(" ", text[run.start() : end]))
             done = end
-    return "".join(kept) + text[done:]
+    return "".join(pieces) + text[done:]
 
 
 def tags(text: str) -> list[re.Match[str]]:
@@ -222,17 +228,17 @@ def has_conflict_markers(text: str) -> bool:
     """Return whether a text has git conflict markers that are not an example in code."""
     if _BEGIN not in text:
         return False
-    wanted = iter((_BEGIN, _MIDDLE, _END))
-    mark = next(wanted)
+    remaining = iter((_BEGIN, _MIDDLE, _END))
+    marker = next(remaining)
     fenced = False
-    for line in _marked_lines(text):
-        if mark == _BEGIN and line.lstrip(" ").startswith(_FENCES):
+    for line in _padded_lines(text):
+        if marker == _BEGIN and line.lstrip(" ").startswith(_FENCES):
             fenced = not fenced
-        elif line.startswith(mark) and not fenced:
-            following = next(wanted, None)
+        elif line.startswith(marker) and not fenced:
+            following = next(remaining, None)
             if following is None:
                 return True
-            mark = following
+            marker = following
     return False
 
 
@@ -240,7 +246,7 @@ def keep_ours(text: str) -> str:
     """Return a text with our side of each conflict, without the other side and the markers."""
     if _BEGIN not in text:
         return text
-    kept, left_out, inside = [], False, False
+    ours, left_out, inside = [], False, False
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n") + " "
         if bare.startswith(_BEGIN):
@@ -250,8 +256,8 @@ def keep_ours(text: str) -> str:
         elif inside and bare.startswith(_END):
             inside = left_out = False
         elif not left_out:
-            kept.append(line)
-    return "".join(kept)
+            ours.append(line)
+    return "".join(ours)
 
 
 def unwrapped(text: str) -> str:
@@ -261,6 +267,6 @@ def unwrapped(text: str) -> str:
     )
 
 
-def _marked_lines(text: str) -> Iterator[str]:
+def _padded_lines(text: str) -> Iterator[str]:
     """Yield lines with a space appended, so that a marker without a label is matched too."""
     return (line.rstrip("\r") + " " for line in text.split("\n"))

@@ -41,8 +41,8 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     reserved by Windows.
     """
     folded = normalize("NFC", title).lower()
-    kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
-    words = [word for word in (_LEADING_MARKS.sub("", part) for part in kept.split("-")) if word]
+    cleaned = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
+    words = [word for word in (_LEADING_MARKS.sub("", part) for part in cleaned.split("-")) if word]
     out = ""
     for word in words:
         longer = f"{out}-{word}" if out else word
@@ -58,9 +58,9 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
 def file_name(title: str) -> str:
     """Return a title as a file's stem if Obsidian and every system allow it, else its slug."""
     fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
-    odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
-    plain = fits and not odd and not _NOT_IN_NAMES.intersection(title)
-    return title if plain and title else slug(title)
+    is_odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
+    is_usable = fits and not is_odd and not _NOT_IN_NAMES.intersection(title)
+    return title if is_usable and title else slug(title)
 
 
 def belongs_to_other_agent(path: str, agent: str) -> bool:
@@ -97,24 +97,24 @@ def new_id(title: str) -> str:
 
 def derived_id(path: str) -> str:
     """Return the memId of a file whose header has none, derived from its path only."""
-    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_tail(path)}"
+    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_hash_suffix(path)}"
 
 
 def id_from_name(name: str) -> str:
     """Return an id derived from a name only, the same on every machine."""
-    return f"{slug(name, _MAX_ID_SLUG)}-{_tail(name)}"
+    return f"{slug(name, _MAX_ID_SLUG)}-{_hash_suffix(name)}"
 
 
-def _tail(text: str) -> str:
+def _hash_suffix(text: str) -> str:
     digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
-    return "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
+    return "".join(_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
 
 
 def is_mem_id(text: str) -> bool:
     """Return whether a text is a valid memId: letters, digits and marks, with - _ . inside."""
     return 1 < len(text) <= _MAX_ID and all(
-        unicodedata.category(char)[0] in "LMN" or (place and char in "-_.")
-        for place, char in enumerate(text)
+        unicodedata.category(char)[0] in "LMN" or (position and char in "-_.")
+        for position, char in enumerate(text)
     )
 
 
@@ -140,9 +140,9 @@ def normal_type(name: str) -> str:
 def _ignore_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
     expressions = []
     for pattern in patterns:
-        plain = pattern.strip().removeprefix("./").rstrip("/")
-        if plain:
-            expressions += [translate(plain), translate(f"{plain}/*")]
+        cleaned = pattern.strip().removeprefix("./").rstrip("/")
+        if cleaned:
+            expressions += [translate(cleaned), translate(f"{cleaned}/*")]
     return re.compile("|".join(expressions)) if expressions else None
 
 
@@ -170,8 +170,8 @@ def resolve_inside(root: Path, given: str) -> str:
     if "\0" in given or not given.strip():
         raise UsageError("A file's path cannot be empty or hold a NUL")
     try:
-        whole = Path(os.path.realpath(root / given))
-        inside = whole.relative_to(os.path.realpath(root))
+        resolved = Path(os.path.realpath(root / given))
+        inside = resolved.relative_to(os.path.realpath(root))
     except ValueError as error:
         raise Refused(
             f"{given} lies outside the vault", "name a file by its path inside the vault"
@@ -216,11 +216,11 @@ def private_folder(root: Path) -> Path:
             folder.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 atomic.create(folder / ".gitignore", b"*\n")
-                _tell_git(root)
+                _exclude_from_git(root)
     return folder
 
 
-def _tell_git(root: Path) -> None:
+def _exclude_from_git(root: Path) -> None:
     """Make git ignore temporary files in a vault that has no .gitignore for them.
 
     ``.git/info/exclude`` belongs to this clone only and is never committed. A repository whose root

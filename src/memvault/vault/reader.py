@@ -11,7 +11,7 @@ from memvault.errors import VaultUnreadable
 from memvault.model import FileState
 from memvault.vault import paths
 
-_LARGEST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 
 
 class Scan(NamedTuple):
@@ -41,7 +41,7 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.name.startswith(".") or (ignore and paths.is_ignored(path, ignore)):
                         continue
-                    _look(entry, path, files, pending)
+                    _add_entry(entry, path, files, pending)
         except FileNotFoundError:
             continue  # deleted between the listing and the check
         except OSError as error:
@@ -73,7 +73,9 @@ def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
     return True
 
 
-def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:
+def _add_entry(
+    entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]
+) -> None:
     """Append a memory's file to the files, or a folder that may hold some to the pending ones."""
     try:
         if entry.is_dir(follow_symlinks=False):
@@ -98,8 +100,8 @@ def state_of(root: Path, path: str) -> FileState | None:
 
 def _state(path: str, status: os.stat_result) -> FileState:
     # SQLite's integers are signed 64-bit; on Windows, scandir gives no inodes.
-    inode = 0 if sys.platform == "win32" else status.st_ino & _LARGEST
+    inode = 0 if sys.platform == "win32" else status.st_ino & _MAX_INT64
     mtime, ctime = (
-        max(-_LARGEST, min(time, _LARGEST)) for time in (status.st_mtime_ns, status.st_ctime_ns)
+        max(-_MAX_INT64, min(time, _MAX_INT64)) for time in (status.st_mtime_ns, status.st_ctime_ns)
     )
     return FileState(path, status.st_size, mtime, ctime, inode)
