@@ -262,11 +262,11 @@ class McpServer:
     async def _listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        wanted = params.notifications
+        requested = params.notifications
         with contextlib.suppress(MemvaultError, OSError):
-            if wanted.tools_list_changed:
+            if requested.tools_list_changed:
                 await self._publish_changes(self._detector.tools)
-            if wanted.resources_list_changed or wanted.resource_subscriptions:
+            if requested.resources_list_changed or requested.resource_subscriptions:
                 await self._publish_changes(self._detector.memories)
         return await self._notifier.listen(context, params)
 
