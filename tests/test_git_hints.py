@@ -219,7 +219,7 @@ def test_a_secret_that_was_pasted_is_told_before_it_is_shared(both: tuple[Clone,
     write(one.root, "memvault.toml", "version = 1\n")
     with open_vault(one.root) as vault:
         warned = vault.call("git_sync")["warnings"]
-    assert "note.md contains a secret" in warned[0]
+    assert "note.md holds a secret" in warned[0]
     assert secret not in str(warned)
 
 

@@ -245,8 +245,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(folder: Path) -> None:
     """What a library or a program started by a tool prints goes to standard error."""
     code = """
 import os, subprocess
-from memvault.mcp.stdio import diverted
-with diverted() as (read, written):
+from memvault.mcp.stdio import claimed_stdio
+with claimed_stdio() as (read, written):
     print("library", flush=True)
     subprocess.run(["sh", "-c", "cat; echo program"], check=True)
     os.write(written, b"protocol " + os.read(read, 100))

@@ -27,8 +27,8 @@ from memvault.tools.core.registry import Tool
 from memvault.vault import paths
 
 TOP = "/memories"
-_LEFT_OUT = "node_modules"
-_SHOWN_ENDINGS = frozenset(
+_EXCLUDED = "node_modules"
+_KNOWN_EXTENSIONS = frozenset(
     ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
 )
 """File extensions that Claude sees without the ``.md`` that the vault appends."""
@@ -69,11 +69,11 @@ class MemoryFolder:
         """Return the paths in the vault of the memories in a folder, with their sizes in bytes."""
         top = self.path(inside)
         start = f"{top}/" if top else ""
-        found = {state.path: state.size for state in call.store.scan().files}
+        sizes = {state.path: state.size for state in call.store.scan().files}
         return {
-            path: found[path]
-            for path in sorted(found)
-            if path.startswith(start) and _LEFT_OUT not in path.split("/")
+            path: sizes[path]
+            for path in sorted(sizes)
+            if path.startswith(start) and _EXCLUDED not in path.split("/")
         }
 
 
@@ -88,8 +88,8 @@ def relative_path(path: str) -> str:
         raise UsageError(f"Error: The path {path} is not below {TOP}")
     parts = [part for part in below.split("/") if part]
     for part in parts:
-        left_out = part.startswith(".") or part == _LEFT_OUT
-        if left_out or "\\" in part or "%" in part or part != part.strip():
+        is_excluded = part.startswith(".") or part == _EXCLUDED
+        if is_excluded or "\\" in part or "%" in part or part != part.strip():
             raise UsageError(f"Error: The path {path} is invalid: {part!r} cannot be a name in it")
         if not part.isprintable():
             raise UsageError("Error: The path is invalid: it holds characters that cannot be seen")
@@ -109,10 +109,10 @@ def check(target: str) -> None:
 def shown_name(name: str) -> str:
     """Return a file's name as Claude gave it, without ``.md`` after another known extension."""
     stem = name[: -len(".md")]
-    return stem if PurePosixPath(stem).suffix.lower() in _SHOWN_ENDINGS else name
+    return stem if PurePosixPath(stem).suffix.lower() in _KNOWN_EXTENSIONS else name
 
 
-_WIDTH = 6
+_NUMBER_WIDTH = 6
 _UNITS = ("B", "K", "M", "G")
 
 
@@ -130,20 +130,20 @@ def display_text(memory: Memory) -> str:
 
 def split_lines(text: str) -> list[str]:
     """Return a text's lines without their line ends."""
-    found = text.split("\n")
-    return found[:-1] if len(found) > 1 and not found[-1] else found
+    lines = text.split("\n")
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def whole_lines(text: str) -> list[str]:
     """Return a text's lines with their line ends; only a line feed ends a line."""
-    found = text.split("\n")
-    return [*(f"{line}\n" for line in found[:-1]), *filter(None, found[-1:])]
+    lines = text.split("\n")
+    return [*(f"{line}\n" for line in lines[:-1]), *filter(None, lines[-1:])]
 
 
 def numbered(found: list[str], first: int, last: int) -> str:
     """Return the lines from ``first`` to ``last`` with their numbers, counted from 1."""
-    some = enumerate(found[first - 1 : last], start=first)
-    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in some)
+    lines = enumerate(found[first - 1 : last], start=first)
+    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in lines)
 
 
 def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
@@ -167,12 +167,12 @@ def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
 
 def occurrences(text: str, old: str) -> list[int]:
     """Return the offsets of every occurrence of ``old``, overlapping ones too."""
-    found = []
-    at = text.find(old) if old else -1
-    while at >= 0:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
+    offsets = []
+    offset = text.find(old) if old else -1
+    while offset >= 0:
+        offsets.append(offset)
+        offset = text.find(old, offset + 1)
+    return offsets
 
 
 def with_ends(memory: Memory, text: str) -> str:
@@ -193,12 +193,12 @@ def format_size(count: float) -> str:
 
 FOLDER = "memories"
 """The default for the folder of a vault that is ``/memories``."""
-_MOST_LINES = 999_999
-_MOST_SHOWN = 16_000
+_MAX_LINES = 999_999
+_MAX_CHARACTERS = 16_000
 """The maximum number of characters that one view shows, as the tool's documentation states."""
-_AROUND = 2
+_CONTEXT_LINES = 2
 """The number of lines shown before and after a replaced text."""
-_DEEP = 2
+_MAX_DEPTH = 2
 
 
 class MemoryFiles:
@@ -224,16 +224,16 @@ class MemoryFiles:
         address(agent)
         self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
         self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
-        kind = paths.normal_type(memory_type) if memory_type else FALLBACK_TYPE
-        place = MemoryFolder(folder.strip("/"), kind)
-        if folder and not paths.is_memory_path(place.path("x.md")):
+        memory_type_name = paths.normal_type(memory_type) if memory_type else FALLBACK_TYPE
+        memory_folder = MemoryFolder(folder.strip("/"), memory_type_name)
+        if folder and not paths.is_memory_path(memory_folder.path("x.md")):
             raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
         self._tools = {
             function.__name__: Tool(
                 f"memory_tool_{function.__name__}",
                 "",
                 "anthropic",
-                partial(function, place),
+                partial(function, memory_folder),
                 read_only=function is view,
                 destructive=function is not view,
                 own_parameters=parameters.parameters_of(function),
@@ -248,14 +248,12 @@ class MemoryFiles:
             MemvaultError: the command failed; the message is for Claude too.
         """
 
-        def found(_: Call, name: str) -> Tool:
+        def find(_: Call, name: str) -> Tool:
             if name not in self._tools:
                 raise UsageError(f"There is no command {name!r}", f"use {', '.join(self._tools)}")
             return self._tools[name]
 
-        result, delivery = invoke.call(
-            self._workspace, command, arguments, self._caller, find=found
-        )
+        result, delivery = invoke.call(self._workspace, command, arguments, self._caller, find=find)
         delivery.requeue()
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
@@ -284,12 +282,12 @@ def view(
     if file is None:
         return {"text": _listing(place, call, path, inside)}
     lines = split_lines(display_text(file))
-    if len(lines) > _MOST_LINES:
+    if len(lines) > _MAX_LINES:
         raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
     first, last = line_range(view_range, len(lines))
     shown = numbered(lines, first, last)
-    if len(shown) > _MOST_SHOWN:
-        shown = shown[:_MOST_SHOWN].rpartition("\n")[0] or shown[:_MOST_SHOWN]
+    if len(shown) > _MAX_CHARACTERS:
+        shown = shown[:_MAX_CHARACTERS].rpartition("\n")[0] or shown[:_MAX_CHARACTERS]
         rest = first + shown.count("\n") + 1
         shown += f"\n(cut; view_range [{rest}, {last}] shows the rest)"
     return {"text": f"Here's the content of {path} with line numbers:\n{shown}"}
@@ -346,8 +344,8 @@ def str_replace(
     first = text.count("\n", 0, at) + 1
     shown = numbered(
         split_lines(display_text(written)),
-        max(1, first - _AROUND),
-        first + new.count("\n") + _AROUND,
+        max(1, first - _CONTEXT_LINES),
+        first + new.count("\n") + _CONTEXT_LINES,
     )
     return {"text": f"The memory file has been edited.\n{shown}"}
 
@@ -387,11 +385,11 @@ def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict
     if not inside:
         raise UsageError("Error: The /memories directory itself cannot be deleted")
     file = place.file(call, inside)
-    found = [file] if file else [call.store.read(entry) for entry in place.below(call, inside)]
-    if not found:
+    memories = [file] if file else [call.store.read(entry) for entry in place.below(call, inside)]
+    if not memories:
         raise NotFound(f"Error: The path {path} does not exist")
-    deleting.delete(call.store, found)
-    _tidy(place, call, found)
+    deleting.delete(call.store, memories)
+    _remove_empty_folders(place, call, memories)
     return {"text": f"Successfully deleted {path}"}
 
 
@@ -425,38 +423,38 @@ def rename(
         raise UsageError(f"Error: {old_path} cannot be moved into itself")
     for target in moves.values():
         check(target)
-    found = [call.store.read(source) for source in moves]
-    done: list[tuple[Memory, str]] = []
+    memories = [call.store.read(source) for source in moves]
+    moved_memories: list[tuple[Memory, str]] = []
     try:
-        for memory in found:
+        for memory in memories:
             moved = call.store.rename(memory, moves[memory.path])
-            done.append((moved.memory, memory.path))
+            moved_memories.append((moved.memory, memory.path))
     except BaseException:
-        for memory, source in reversed(done):
+        for memory, source in reversed(moved_memories):
             call.store.rename(memory, source)
         raise
-    _tidy(place, call, found)
+    _remove_empty_folders(place, call, memories)
     return {"text": f"Successfully renamed {old_path} to {new_path}"}
 
 
 def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
     """Return the listing of a folder, two levels deep, with the sizes of files and folders."""
-    found = place.below(call, inside)
-    if inside and not found:
+    files = place.below(call, inside)
+    if inside and not files:
         raise NotFound(f"The path {path} does not exist. Please provide a valid path.")
     top = place.path(inside)
     sizes: dict[str, int] = {}
-    for entry, size in found.items():
+    for entry, size in files.items():
         parts = entry.removeprefix(top).strip("/").split("/")
-        for depth in range(1, min(len(parts), _DEEP) + 1):
+        for depth in range(1, min(len(parts), _MAX_DEPTH) + 1):
             name = "/".join(parts[:depth])
             shown = shown_name(name) if depth == len(parts) else f"{name}/"
             sizes[shown] = sizes.get(shown, 0) + size
-    head = f"Here're the files and directories up to {_DEEP} levels deep in {path}, excluding "
+    head = f"Here're the files and directories up to {_MAX_DEPTH} levels deep in {path}, excluding "
     listed = [
         f"{format_size(size)}\t{path.rstrip('/')}/{name}" for name, size in sorted(sizes.items())
     ]
-    whole = f"{format_size(sum(found.values()))}\t{path}"
+    whole = f"{format_size(sum(files.values()))}\t{path}"
     return "\n".join([f"{head}hidden items and node_modules:", whole, *listed])
 
 
@@ -466,7 +464,7 @@ def _write(call: Call, memory: Memory, body: str) -> Memory:
     return call.store.change(memory, modified_now(memory), body).memory
 
 
-def _tidy(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
+def _remove_empty_folders(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
     """Delete the folders that became empty when memories were moved or deleted."""
     top = call.root / place.folder
     for memory in gone:

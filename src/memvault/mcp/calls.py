@@ -21,7 +21,7 @@ from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
 from memvault.workspace import WAITS, Workspace
 
-_OFTEN = 0.25
+_REPORT_INTERVAL = 0.25
 """Seconds between two checks for progress to report."""
 SILENCE = 5.0
 """Seconds without progress after which the client is sent a sign of life."""
@@ -42,39 +42,41 @@ class ProgressTracker:
     """
 
     def __init__(self) -> None:
-        self._what = ""
-        self._before = 0.0
-        self._step = ProgressUpdate(0, None, "")
+        self._work = ""
+        self._offset = 0.0
+        self._latest = ProgressUpdate(0, None, "")
 
     def note(self, what: str, done: int, total: int) -> None:
         """Record that ``done`` of ``total`` steps of the piece of work ``what`` are finished."""
-        if what != self._what:
-            self._before = self._step.progress
-            self._what = what
-        before = self._before
-        told = f"{what.capitalize()}: {done:,} of {total:,}"
-        self._step = ProgressUpdate(max(self._step.progress, before + done), before + total, told)
+        if what != self._work:
+            self._offset = self._latest.progress
+            self._work = what
+        offset = self._offset
+        message = f"{what.capitalize()}: {done:,} of {total:,}"
+        self._latest = ProgressUpdate(
+            max(self._latest.progress, offset + done), offset + total, message
+        )
 
     async def tell(self, report: Callable[[float, float | None, str], Awaitable[None]]) -> None:
         """Report progress until cancelled, and a sign of life where there is none for a while."""
-        begun = told_at = time.monotonic()
-        told = self._step
+        started = reported_at = time.monotonic()
+        reported = self._latest
         while True:
-            await asyncio.sleep(_OFTEN)
+            await asyncio.sleep(_REPORT_INTERVAL)
             now = time.monotonic()
-            if self._step.progress <= told.progress and now - told_at >= SILENCE:
-                self._go_on(round(now - begun))
-            if self._step.progress > told.progress:
-                told, told_at = self._step, now
+            if self._latest.progress <= reported.progress and now - reported_at >= SILENCE:
+                self._add_heartbeat(round(now - started))
+            if self._latest.progress > reported.progress:
+                reported, reported_at = self._latest, now
                 with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await report(*told)
+                    await report(*reported)
 
-    def _go_on(self, seconds: int) -> None:
+    def _add_heartbeat(self, seconds: int) -> None:
         """Add a step for time without progress, since reported progress has to increase."""
-        self._before += 1
-        step = self._step
-        total = None if step.total is None else step.total + 1
-        self._step = ProgressUpdate(step.progress + 1, total, f"At work for {seconds} s")
+        self._offset += 1
+        latest = self._latest
+        total = None if latest.total is None else latest.total + 1
+        self._latest = ProgressUpdate(latest.progress + 1, total, f"At work for {seconds} s")
 
 
 CURRENT: ContextVar[ProgressTracker | None] = ContextVar("steps", default=None)
@@ -111,7 +113,7 @@ class PendingCall:
     ) -> None:
         self._workspace = workspace
         self._state = threading.Lock()
-        self._gone = threading.Event()
+        self._cancelled = threading.Event()
         self._delivery: EventDelivery | None = None
         self._has_waited = False
         self.waits: Callable[[], None] = lambda: None
@@ -122,8 +124,8 @@ class PendingCall:
             name,
             arguments,
             caller._replace(masks=True),
-            lambda: self._gone.is_set() or ending(),
-            partial(_found, find),
+            lambda: self._cancelled.is_set() or ending(),
+            partial(_find_tool, find),
         )
 
     def _begin_to_wait(self) -> bool:
@@ -131,7 +133,7 @@ class PendingCall:
         with self._state:
             self._has_waited = True
         self.waits()
-        return self._gone.is_set()
+        return self._cancelled.is_set()
 
     def run(self) -> dict[str, Any]:
         """Run the tool and return its result, or the error as a result if it failed.
@@ -142,9 +144,9 @@ class PendingCall:
         WAITS.begin = self._begin_to_wait
         try:
             with self._workspace.lock:
-                if self._gone.is_set():
+                if self._cancelled.is_set():
                     raise TimedOut("The call was cancelled before it started", "call again")
-                found, delivery = self._call()
+                result, delivery = self._call()
         except MCPError:
             raise
         except Exception as error:
@@ -152,11 +154,11 @@ class PendingCall:
         finally:
             del WAITS.begin
         with self._state:
-            if not self._gone.is_set():
+            if not self._cancelled.is_set():
                 self._delivery = delivery
-                return found
+                return result
         delivery.requeue()
-        return found
+        return result
 
     def settle(self) -> list[str]:
         """Acknowledge the delivery, as the caller has the result; return notes about its events."""
@@ -166,7 +168,7 @@ class PendingCall:
     def cancel(self) -> None:
         """Cancel the call: end a tool that waits, and return what was delivered to its queue."""
         with self._state:
-            self._gone.set()
+            self._cancelled.set()
             has_ended = self._delivery is not None
             if not self._has_waited and not has_ended:  # ``run`` will notice the cancellation
                 return
@@ -187,7 +189,7 @@ class PendingCall:
         return delivery
 
 
-def _found(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool:
+def _find_tool(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool:
     """Return the tool of a name, with the protocol's error for an unknown one.
 
     Raises:

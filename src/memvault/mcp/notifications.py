@@ -72,15 +72,15 @@ class ChangeDetector:
         if self._memories is not None and state == self._state:
             return []
         call.only_reads = True
-        found = {
+        current = {
             record.mem_id: MemoryFingerprint.of(record)
             for record in call.engine.list_records(Filters())
         }
         if call.engine.notes():  # the list is incomplete; the next check compares again
             return []
         self._state = state
-        before, self._memories = self._memories, found
-        return [] if before is None else list(_between(before, found))
+        before, self._memories = self._memories, current
+        return [] if before is None else list(_changes_between(before, current))
 
     @property
     def are_known(self) -> bool:
@@ -93,7 +93,7 @@ class ChangeDetector:
         return out if self._memories is None else [*out, *self.memories(call)]
 
 
-def _between(
+def _changes_between(
     before: dict[str, MemoryFingerprint], after: dict[str, MemoryFingerprint]
 ) -> Iterator[ServerEvent]:
     names = before.keys() | after.keys()
@@ -114,11 +114,11 @@ def _between(
 Context = ServerRequestContext[Any, Any]
 _LEVELS = get_args(types.LoggingLevel)
 SESSION = "mcp-session-id"
-_MOST = 1_000
+_MAX_CLIENTS = 1_000
 """The maximum number of clients to remember; the oldest is dropped first."""
-_EVERY = 1.0
+_CHECK_INTERVAL = 1.0
 """The minimum number of seconds between two checks for changes while a client is subscribed."""
-_REST = 20
+_REST_FACTOR = 20
 """The minimum pause after a check, as a multiple of the time that the check took."""
 
 
@@ -135,26 +135,28 @@ class LegacyClient:
 
 
 class ChangeNotifier:
-    """A sender of notifications to the clients; ``look`` returns the changes since its last call.
+    """A sender of notifications to the clients of one server.
+
+    ``find_changes`` returns the changes since its last call.
 
     Clients of older protocol versions subscribe to single resources, and are notified of changes
     of lists that they have read. Newer ones open a stream for the changes that they choose.
     """
 
-    def __init__(self, look: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
-        self._look = look
+    def __init__(self, find_changes: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
+        self._find_changes = find_changes
         self._bus = InMemorySubscriptionBus()
         self._handler = ListenHandler(self._bus)
-        self._listening = 0
+        self._open_streams = 0
         self._clients: dict[str, LegacyClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._looking = asyncio.Lock()
-        self._is_due = False
+        self._check_lock = asyncio.Lock()
+        self._is_scheduled = False
 
     @contextlib.asynccontextmanager
     async def polling(self) -> AsyncIterator[None]:
         """Check for changes regularly, while any client is subscribed, until the context ends."""
-        self._begin(self._watch())
+        self._start_task(self._poll())
         try:
             yield
         finally:
@@ -165,11 +167,11 @@ class ChangeNotifier:
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Send changes to a client over a stream until the stream ends."""
-        self._listening += 1
+        self._open_streams += 1
         try:
             return await self._handler(context, params)
         finally:
-            self._listening -= 1
+            self._open_streams -= 1
 
     def close(self) -> None:
         """End every open stream."""
@@ -192,20 +194,20 @@ class ChangeNotifier:
     def _client(self, context: Context) -> LegacyClient:
         """Return the client of a request: that of its HTTP session, or else the only one."""
         name = "" if context.request is None else context.request.headers.get(SESSION, "")
-        while len(self._clients) >= _MOST and name not in self._clients:
+        while len(self._clients) >= _MAX_CLIENTS and name not in self._clients:
             del self._clients[next(iter(self._clients))]  # disconnects are not reported
         return self._clients.setdefault(name, LegacyClient())
 
     def schedule_check(self) -> None:
         """Check for changes in the background after a call; one check serves several calls."""
-        if not self._is_due:
-            self._is_due = True
-            self._begin(self._look_due())
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._start_task(self._run_scheduled())
 
-    async def _look_due(self) -> None:
-        async with self._looking:
-            self._is_due = False
-            await self._look_once()
+    async def _run_scheduled(self) -> None:
+        async with self._check_lock:
+            self._is_scheduled = False
+            await self._check_once()
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
         """Set the minimum level of log messages for a client."""
@@ -214,35 +216,35 @@ class ChangeNotifier:
     async def log(self, context: Context, level: types.LoggingLevel, data: Any) -> None:
         """Send a log message, if the client asked for messages of its level."""
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            wanted = level in allowed_log_levels(context.protocol_version, context.meta)
+            is_wanted = level in allowed_log_levels(context.protocol_version, context.meta)
         else:
-            asked = self._client(context).level
-            wanted = asked is not None and _LEVELS.index(level) >= _LEVELS.index(asked)
-        if wanted:
+            min_level = self._client(context).level
+            is_wanted = min_level is not None and _LEVELS.index(level) >= _LEVELS.index(min_level)
+        if is_wanted:
             params = types.LoggingMessageNotificationParams(
                 level=level, logger="memvault", data=data
             )
             message = types.LoggingMessageNotification(params=params)
             await context.session.send_notification(message, context.request_id)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _watch(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            begun = time.monotonic()
-            if self._listening or any(client.subscribed for client in self._clients.values()):
+            started = time.monotonic()
+            if self._open_streams or any(client.subscribed for client in self._clients.values()):
                 try:
-                    await self._look_once()
+                    await self._check_once()
                 except Exception as error:  # the next check may succeed, so keep the task alive
                     print(f"note: a look at the vault failed: {error!r}", file=sys.stderr)
-            await asyncio.sleep(max(_EVERY, _REST * (time.monotonic() - begun)))
+            await asyncio.sleep(max(_CHECK_INTERVAL, _REST_FACTOR * (time.monotonic() - started)))
 
-    async def _look_once(self) -> None:
+    async def _check_once(self) -> None:
         with contextlib.suppress(MemvaultError, OSError):  # every call reports the same error
-            await self.publish(await self._look())
+            await self.publish(await self._find_changes())
 
     async def publish(self, events: list[ServerEvent]) -> None:
         """Send changes to the streams and clients that want them; ignore closed sessions."""
@@ -251,9 +253,9 @@ class ChangeNotifier:
             for client in list(self._clients.values()):
                 if client.session is not None:
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                        await self._tell(client.session, client.subscribed, event)
+                        await self._notify(client.session, client.subscribed, event)
 
-    async def _tell(
+    async def _notify(
         self, session: ServerSession, subscribed: dict[str, str], event: ServerEvent
     ) -> None:
         if isinstance(event, ResourceUpdated):

@@ -50,11 +50,11 @@ CORE: Mapping[str, tuple[str, ...]] = {
 Agents seldom need the hidden arguments; they are still accepted."""
 _ALL = "all"
 _DEFAULT = "core"
-_A_TOKEN = 4
+_CHARACTERS_PER_TOKEN = 4
 """Characters per token in estimates; a model's own tokenizer differs by about a fifth."""
-_READ = ("name", "description", "inputSchema")
+_MODEL_FIELDS = ("name", "description", "inputSchema")
 """The fields of a tool that a model reads; titles and hints are for the client."""
-_SAID = 2
+_MAX_PARAGRAPHS = 2
 """Paragraphs of a tool's docstring in its description; the rest is only in the reference."""
 
 
@@ -69,11 +69,16 @@ class ToolProfile(NamedTuple):
 @cache
 def profiles() -> dict[str, ToolProfile]:
     """Return every profile by its name: ``core``, one for each group of tools, and ``all``."""
-    found = {_DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))}
+    result = {
+        _DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))
+    }
     for name, heading in GROUPS.items():
         tools = tuple(command.tool for command in COMMANDS if command.group == name)
-        found[name] = ToolProfile(name, heading, tools)
-    return {**found, _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS))}
+        result[name] = ToolProfile(name, heading, tools)
+    return {
+        **result,
+        _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS)),
+    }
 
 
 def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
@@ -84,34 +89,34 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: the list is empty, or a word in it is neither a profile nor a tool.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    selection: dict[str, tuple[str, ...]] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         profile = profiles().get(word.lower().replace("_", "-"))
         if profile is not None and profile.name == _DEFAULT:
-            found = {**CORE, **found}
+            selection = {**CORE, **selection}
         elif profile is not None:
-            found.update(dict.fromkeys(profile.tools, ()))
+            selection.update(dict.fromkeys(profile.tools, ()))
         else:
-            found[_named(word)] = ()
-    if not found:
+            selection[_tool_name(word)] = ()
+    if not selection:
         raise UsageError("No tools are named", "memvault mcp --list-profiles names the profiles")
-    return found
+    return selection
 
 
-def _named(word: str) -> str:
+def _tool_name(word: str) -> str:
     tool = registry.lookup(word)
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in COMMANDS)]
-    near = get_close_matches(normal_name(word), names, n=1)
-    hint = f"did you mean {near[0]}?" if near else "memvault mcp --list-profiles names them"
+    matches = get_close_matches(normal_name(word), names, n=1)
+    hint = f"did you mean {matches[0]}?" if matches else "memvault mcp --list-profiles names them"
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
 def smallest_profile(name: str) -> str:
     """Return the name of the smallest profile that contains a tool."""
-    held = [entry for entry in profiles().values() if name in entry.tools]
-    return min(held, key=lambda entry: len(entry.tools)).name
+    candidates = [entry for entry in profiles().values() if name in entry.tools]
+    return min(candidates, key=lambda entry: len(entry.tools)).name
 
 
 class ToolSelection:
@@ -124,13 +129,13 @@ class ToolSelection:
     """
 
     def __init__(self, named: str = "") -> None:
-        self._named = named
-        self._wished = named or user_settings.load().mcp_tools or _DEFAULT
-        parse_selection(self._wished)
+        self._explicit = named
+        self._configured = named or user_settings.load().mcp_tools or _DEFAULT
+        parse_selection(self._configured)
 
     def words(self, call: Call) -> str:
         """Return the chosen list of profiles and tools as it was written."""
-        return self._named or call.settings.mcp_tools or self._wished
+        return self._explicit or call.settings.mcp_tools or self._configured
 
     def selected(self, call: Call) -> dict[str, tuple[str, ...]]:
         """Return the built-in tools to offer, each with the arguments hidden from its schema.
@@ -149,9 +154,11 @@ class ToolSelection:
         Raises:
             UsageError: the vault's settings name an unknown profile or tool.
         """
-        untold = self.selected(call)
-        offered = (tool for tool in available.advertised_tools(call) if _is_among(untold, tool))
-        return [tool_definition(tool, untold.get(tool.name, ())) for tool in offered]
+        selection = self.selected(call)
+        offered = (
+            tool for tool in available.advertised_tools(call) if _is_selected(selection, tool)
+        )
+        return [tool_definition(tool, selection.get(tool.name, ())) for tool in offered]
 
     def find(self, call: Call, name: str) -> Tool:
         """Return the offered tool of an exact name.
@@ -161,7 +168,7 @@ class ToolSelection:
             Refused: the tool is switched off, or its file is broken.
         """
         tool = available.find_tool(call, name)
-        if _is_among(self.selected(call), tool):
+        if _is_selected(self.selected(call), tool):
             return tool
         words = f"{self.words(call)},{smallest_profile(tool.name)}"
         raise UsageError(
@@ -170,7 +177,7 @@ class ToolSelection:
         )
 
 
-def _is_among(names: Collection[str], tool: Tool) -> bool:
+def _is_selected(names: Collection[str], tool: Tool) -> bool:
     """Return whether a selection of names includes a tool; it includes every vault plugin."""
     return tool.group == VAULTS_OWN or tool.name in names
 
@@ -182,61 +189,61 @@ def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[
     del hints["title"]  # the same as the tool's own title
     if tool.read_only:
         del hints["destructiveHint"], hints["idempotentHint"]  # meaningful only if a tool writes
-    said = "\n\n".join(entry["description"].split("\n\n")[:_SAID])
-    schema = _short(entry["inputSchema"])
+    description = "\n\n".join(entry["description"].split("\n\n")[:_MAX_PARAGRAPHS])
+    schema = _simplified(entry["inputSchema"])
     if hidden_arguments:
         del schema["additionalProperties"]
         schema["properties"] = {
             key: part for key, part in schema["properties"].items() if key not in hidden_arguments
         }
-    return {**entry, "description": said, "inputSchema": schema, "annotations": hints}
+    return {**entry, "description": description, "inputSchema": schema, "annotations": hints}
 
 
-def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _simplified(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent JSON schema without redundant entries."""
-    out: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in schema.items():
-        nothing = (key == "required" and not value) or (key == "default" and not value)
-        endless = key in ("minimum", "maximum") and abs(value) >= LARGEST
-        if nothing or endless or (key == "additionalProperties" and value is True):
+        is_empty = (key == "required" and not value) or (key == "default" and not value)
+        is_unbounded = key in ("minimum", "maximum") and abs(value) >= LARGEST
+        if is_empty or is_unbounded or (key == "additionalProperties" and value is True):
             continue
         if key == "type" and isinstance(value, list):
             # Some clients support only a single type, so each becomes a branch of anyOf.
-            out["anyOf"] = [_branch(name, schema) for name in value]
-        elif key == "items" and "anyOf" in out:
+            result["anyOf"] = [_branch(name, schema) for name in value]
+        elif key == "items" and "anyOf" in result:
             continue
         elif key == "properties":
-            out[key] = {name: _short(part) for name, part in value.items()}
+            result[key] = {name: _simplified(part) for name, part in value.items()}
         else:
-            out[key] = _short(value) if key == "items" else value
-    return out
+            result[key] = _simplified(value) if key == "items" else value
+    return result
 
 
 def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    items = {"items": _short(schema["items"])} if name == "array" and "items" in schema else {}
+    items = {"items": _simplified(schema["items"])} if name == "array" and "items" in schema else {}
     return {"type": name, **items}
 
 
 def read(name: str) -> str:
     """Return the JSON that a model reads for the tools of a profile."""
     tools = [
-        tool_definition(registry.find(tool), untold)
-        for tool, untold in parse_selection(name).items()
+        tool_definition(registry.find(tool), hidden)
+        for tool, hidden in parse_selection(name).items()
     ]
-    told = [{key: entry[key] for key in _READ} for entry in tools]
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    fields = [{key: entry[key] for key in _MODEL_FIELDS} for entry in tools]
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def table() -> dict[str, Any]:
     """Return every profile with its tools and its estimated number of tokens."""
-    found = [
+    entries = [
         {
             "name": entry.name,
             "heading": entry.heading,
             "count": len(entry.tools),
-            "tokens": round(len(read(entry.name)) / _A_TOKEN),
+            "tokens": round(len(read(entry.name)) / _CHARACTERS_PER_TOKEN),
             "tools": list(entry.tools),
         }
         for entry in profiles().values()
     ]
-    return {"profiles": found}
+    return {"profiles": entries}

@@ -118,19 +118,19 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     given = {key: value.strip() for key, value in arguments.items() if value.strip()}
     known = [part.name for part in prompt.arguments]
     missing = [part.name for part in prompt.arguments if part.required and part.name not in given]
-    wrong = [key for key in given if key not in known]
-    if missing or wrong:
-        what = f"needs {missing[0]}" if missing else f"takes no {wrong[0]!r}"
+    unknown = [key for key in given if key not in known]
+    if missing or unknown:
+        what = f"needs {missing[0]}" if missing else f"takes no {unknown[0]!r}"
         raise MCPError(
             types.INVALID_PARAMS, f"The prompt {name} {what}", {"hint": f"it takes {known}"}
         )
     lines = []
     for line in prompt.text.split("\n"):
-        about = next((key for key in known if f"{{{key}}}" in line), None)
-        if about is None:
+        argument = next((key for key in known if f"{{{key}}}" in line), None)
+        if argument is None:
             lines.append(line)
-        elif about in given:
-            lines.append(line.replace(f"{{{about}}}", given[about]))
+        elif argument in given:
+            lines.append(line.replace(f"{{{argument}}}", given[argument]))
     message = types.PromptMessage(role="user", content=types.TextContent(text="\n".join(lines)))
     return types.GetPromptResult(description=prompt.description, messages=[message])
 

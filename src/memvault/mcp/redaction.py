@@ -19,12 +19,12 @@ from memvault.errors import MemvaultError
 from memvault.model import Memory
 from memvault.secrets import detector
 
-_IDS = ("memId", "id")
-_PIECES = ("content", "snippet", "text", "diff")
+_ID_KEYS = ("memId", "id")
+_TEXT_KEYS = ("content", "snippet", "text", "diff")
 """Keys of a result that hold a memory's text, or often an excerpt of it."""
-_NAMED = re.compile(r"\(([\w.-]{1,200})[;)]")
+_MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId with which ``context`` marks the source of a line."""
-_MOST_NAMED = 1_000
+_MAX_MEM_IDS = 1_000
 """The maximum number of such memIds to look up in one text; ``context`` names ten."""
 
 
@@ -32,10 +32,10 @@ class KnownSecrets(NamedTuple):
     """The secrets to mask in a memory's text, with their kinds, and the secrets it allows."""
 
     secrets: Mapping[str, str] = {}
-    fine: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
 
 
-class _Looks(NamedTuple):
+class _Lookups(NamedTuple):
     """The lookups of one result, cached because its texts may name a memory many times.
 
     ``in_vault`` returns a call for the vault of a name, ``known`` the secrets of a memory by its
@@ -50,9 +50,9 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked."""
     call.only_reads = True
     with call.workspace.lock:
-        looks = _Looks(cache(partial(_in_vault, call)), cache(_known))
-        out: dict[str, Any] = _masked(call, found, KnownSecrets(), looks)
-    return out
+        lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
+        result: dict[str, Any] = _masked(call, found, KnownSecrets(), lookups)
+    return result
 
 
 def masked_file(memory: Memory, text: str) -> str:
@@ -60,19 +60,19 @@ def masked_file(memory: Memory, text: str) -> str:
     return text if detector.allows(memory.metadata) else detector.masked(text)
 
 
-def _masked(call: Call, value: Any, known: KnownSecrets, looks: _Looks) -> Any:
+def _masked(call: Call, value: Any, known: KnownSecrets, lookups: _Lookups) -> Any:
     if isinstance(value, str):
-        return _text(call, value, known, looks)
+        return _masked_text(call, value, known, lookups)
     if isinstance(value, Mapping):
         vault = value.get("vault")
-        call = looks.in_vault(vault) if isinstance(vault, str) and vault else call
-        known = _secrets_of(call, value, looks) or known
+        call = lookups.in_vault(vault) if isinstance(vault, str) and vault else call
+        known = _secrets_of(call, value, lookups) or known
         return {
-            _text(call, key, known, looks): _masked(call, entry, known, looks)
+            _masked_text(call, key, known, lookups): _masked(call, entry, known, lookups)
             for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_masked(call, entry, known, looks) for entry in value]
+        return [_masked(call, entry, known, lookups) for entry in value]
     return value
 
 
@@ -86,23 +86,23 @@ def _in_vault(call: Call, name: str) -> Call:
     return call
 
 
-def _text(call: Call, text: str, known: KnownSecrets, looks: _Looks) -> str:
-    out = detector.masked_part(text, *known)
-    if out != text and not known.fine:
-        names = islice(dict.fromkeys(match[1] for match in _NAMED.finditer(text)), _MOST_NAMED)
-        named = (looks.known(call, "", name) for name in names)
-        fine = frozenset(value for one in named if one for value in one.fine)
-        out = detector.masked_part(text, known.secrets, fine) if fine else out
-    return out
+def _masked_text(call: Call, text: str, known: KnownSecrets, lookups: _Lookups) -> str:
+    result = detector.masked_part(text, *known)
+    if result != text and not known.allowed:
+        names = islice(dict.fromkeys(match[1] for match in _MEM_ID.finditer(text)), _MAX_MEM_IDS)
+        named = (lookups.known(call, "", name) for name in names)
+        allowed = frozenset(value for one in named if one for value in one.allowed)
+        result = detector.masked_part(text, known.secrets, allowed) if allowed else result
+    return result
 
 
-def _secrets_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> KnownSecrets | None:
+def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> KnownSecrets | None:
     """Return the secrets of the memory whose text a part of a result holds, or else None."""
     path = str(value.get("filePath") or "")
-    mem_id = next((str(value[key]) for key in _IDS if value.get(key)), "")
-    if not (path or mem_id) or not any(value.get(key) for key in _PIECES):
+    mem_id = next((str(value[key]) for key in _ID_KEYS if value.get(key)), "")
+    if not (path or mem_id) or not any(value.get(key) for key in _TEXT_KEYS):
         return None
-    return looks.known(call, path, mem_id)
+    return lookups.known(call, path, mem_id)
 
 
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
@@ -113,5 +113,5 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
         return None
     secrets = detector.secret_values(f"{memory.title}\n{memory.body}")
     if detector.allows(memory.metadata):
-        return KnownSecrets(fine=frozenset(secrets))
+        return KnownSecrets(allowed=frozenset(secrets))
     return KnownSecrets(secrets)

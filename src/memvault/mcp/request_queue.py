@@ -58,7 +58,7 @@ class RequestQueue:
     def __init__(
         self, each: float = math.inf, total: float = math.inf, waiting: float = math.inf
     ) -> None:
-        self._each, self._total, self._most = each, total, waiting
+        self._per_key, self._total, self._max_waiting = each, total, waiting
         self._taken: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[QueueSlot]]] = {}
 
@@ -69,17 +69,17 @@ class RequestQueue:
 
     def take_free(self, key: Hashable) -> QueueSlot | None:
         """Return a slot if one is free for the key, or else None, without waiting."""
-        return self._take(key) if self._has_room(key) else None
+        return self._take(key) if self._has_free_slot(key) else None
 
     def is_full(self, key: Hashable) -> bool:
         """Return whether no more requests of a key may wait."""
-        return len(self._waiting.get(key, ())) >= self._most
+        return len(self._waiting.get(key, ())) >= self._max_waiting
 
     async def take(self, key: Hashable) -> QueueSlot:
         """Wait for a slot and return it; a cancelled request leaves the queue."""
-        free = self.take_free(key)
-        if free is not None:
-            return free
+        slot = self.take_free(key)
+        if slot is not None:
+            return slot
         turn: asyncio.Future[QueueSlot] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(turn)
         try:
@@ -88,18 +88,18 @@ class RequestQueue:
             if turn.done() and not turn.cancelled():
                 turn.result().leave()
             else:
-                self._forget(key, turn)
+                self._remove_waiting(key, turn)
             raise
 
-    def _forget(self, key: Hashable, turn: asyncio.Future[QueueSlot]) -> None:
-        own = self._waiting.get(key)
-        if own is not None and turn in own:
-            own.remove(turn)
-            if not own:
+    def _remove_waiting(self, key: Hashable, turn: asyncio.Future[QueueSlot]) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is not None and turn in waiting:
+            waiting.remove(turn)
+            if not waiting:
                 del self._waiting[key]
 
-    def _has_room(self, key: Hashable) -> bool:
-        return self._taken[key] < self._each and self._taken.total() < self._total
+    def _has_free_slot(self, key: Hashable) -> bool:
+        return self._taken[key] < self._per_key and self._taken.total() < self._total
 
     def _take(self, key: Hashable) -> QueueSlot:
         self._taken[key] += 1
@@ -109,18 +109,18 @@ class RequestQueue:
         self._taken[key] -= 1
         if not self._taken[key]:
             del self._taken[key]
-        while ready := [*islice(filter(self._has_room, self._waiting), 1)]:
-            (following,) = ready
-            own = self._waiting.pop(following)
-            turn = own.popleft()
-            if own:
-                self._waiting[following] = own  # after the other keys
+        while ready := [*islice(filter(self._has_free_slot, self._waiting), 1)]:
+            (next_key,) = ready
+            waiting = self._waiting.pop(next_key)
+            turn = waiting.popleft()
+            if waiting:
+                self._waiting[next_key] = waiting  # after the other keys
             if not turn.cancelled():
-                turn.set_result(self._take(following))
+                turn.set_result(self._take(next_key))
 
 
 async def in_thread(
-    work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *places: QueueSlot
+    work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *slots: QueueSlot
 ) -> Answer:
     """Run work in a thread, and release the given slots when it has ended.
 
@@ -128,30 +128,30 @@ async def in_thread(
     work ends. Work that has not started by then never starts.
     """
     loop = asyncio.get_running_loop()
-    deciding = threading.Lock()
-    begun, dropped = False, False
+    start_lock = threading.Lock()
+    started, dropped = False, False
 
-    def leave() -> None:
-        for place in places:
-            place.leave()
+    def release_slots() -> None:
+        for slot in slots:
+            slot.leave()
 
     def run() -> Answer:
-        nonlocal begun
-        with deciding:
+        nonlocal started
+        with start_lock:
             if dropped:
                 raise RuntimeError("nobody waits for this")
-            begun = True
+            started = True
         try:
             return work()
         finally:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(leave)
+                loop.call_soon_threadsafe(release_slots)
 
     try:
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
     except BaseException:
-        with deciding:
-            dropped = not begun
+        with start_lock:
+            dropped = not started
         if dropped:
-            leave()
+            release_slots()
         raise

@@ -17,7 +17,7 @@ from memvault.mcp import prompts, redaction
 from memvault.mcp.results import read_request, replace_surrogates
 from memvault.secrets import detector
 
-_MOST = 100
+_MAX_VALUES = 100
 """The protocol's maximum number of values in a completion."""
 
 
@@ -29,26 +29,28 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
     Raises:
         MCPError: there is no such prompt, template or argument.
     """
-    ref, name, typed = params.ref, params.argument.name, params.argument.value
+    ref, name, prefix = params.ref, params.argument.name, params.argument.value
     if isinstance(ref, types.PromptReference):
-        known = prompts.has(ref.name, name)
+        is_known = prompts.has(ref.name, name)
     else:
-        known = accepts_argument(ref.uri, name)
-    if not known:
+        is_known = accepts_argument(ref.uri, name)
+    if not is_known:
         raise MCPError(
             types.INVALID_PARAMS, f"There is no argument {replace_surrogates(name)!r} to complete"
         )
     with read_request(call):
-        found = list(dict.fromkeys(_matches(call, name, typed.strip().casefold())))
-    told = [value for value in found if detector.masked(value) == value]
+        values = list(dict.fromkeys(_matches(call, name, prefix.strip().casefold())))
+    visible = [value for value in values if detector.masked(value) == value]
     return types.CompleteResult(
         completion=types.Completion(
-            values=replace_surrogates(told[:_MOST]), total=len(told), has_more=len(told) > _MOST
+            values=replace_surrogates(visible[:_MAX_VALUES]),
+            total=len(visible),
+            has_more=len(visible) > _MAX_VALUES,
         )
     )
 
 
-def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
+def _matches(call: Call, name: str, prefix: str) -> Iterable[str]:
     """Return the values that start with the typed text, then those that contain it.
 
     A memId also matches by the title of its memory.
@@ -59,9 +61,9 @@ def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
         return []
     records = call.engine.list_records(Filters())
     if name == "memId":
-        named = {entry.mem_id: entry.title for entry in records}
-        begin = [key for key in named if key.casefold().startswith(typed)]
-        return [*begin, *(key for key, title in named.items() if typed in title.casefold())]
+        titles = {entry.mem_id: entry.title for entry in records}
+        starting = [key for key in titles if key.casefold().startswith(prefix)]
+        return [*starting, *(key for key, title in titles.items() if prefix in title.casefold())]
     counts = Counter(
         value
         for entry in records
@@ -70,15 +72,15 @@ def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
     values = [value for value, _ in counts.most_common()]
     if name == "memoryType":
         values += [entry.name for entry in call.settings.types]
-    begin = [value for value in values if value.casefold().startswith(typed)]
-    return [*begin, *(value for value in values if typed in value.casefold())]
+    starting = [value for value in values if value.casefold().startswith(prefix)]
+    return [*starting, *(value for value in values if prefix in value.casefold())]
 
 
 MEMORY = "memvault://memory/"
 TYPE = "memvault://type/"
 TAG = "memvault://tag/"
 _MARKDOWN = "text/markdown"
-_PAGE = 100
+_PAGE_SIZE = 100
 _TEMPLATES = (
     (MEMORY, "memId", "memory", "A memory", "The markdown file of a memory, by its memId"),
     (TYPE, "memoryType", "type", "Memories of a type", "The memories of a type, newest first"),
@@ -97,30 +99,30 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
 
     with read_request(call):
         records = call.engine.list_records(Filters())
-    named = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
-    page = [named[mem_id] for mem_id in sorted(named)[:_PAGE]]
-    told = [record for record in page if detector.masked(record.mem_id) == record.mem_id]
-    found = [
+    later = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
+    page = [later[mem_id] for mem_id in sorted(later)[:_PAGE_SIZE]]
+    visible = [record for record in page if detector.masked(record.mem_id) == record.mem_id]
+    listing = [
         types.Resource(
             uri=uri_for(record.mem_id),
             name=replace_surrogates(record.mem_id),
             title=replace_surrogates(detector.masked(record.title)),
-            description=replace_surrogates(_described(record)),
+            description=replace_surrogates(_description(record)),
             mime_type=_MARKDOWN,
         )
-        for record in told
+        for record in visible
     ]
-    more = page[-1].mem_id if len(named) > len(page) else None
-    return types.ListResourcesResult(resources=found, next_cursor=more)
+    next_cursor = page[-1].mem_id if len(later) > len(page) else None
+    return types.ListResourcesResult(resources=listing, next_cursor=next_cursor)
 
 
-def _described(record: MemoryRecord) -> str:
+def _description(record: MemoryRecord) -> str:
     return detector.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
 
 
 def templates() -> types.ListResourceTemplatesResult:
     """Return the templates of the addresses of memories and of lists of memories."""
-    found = [
+    listing = [
         types.ResourceTemplate(
             uri_template=f"{start}{{{argument}}}",
             name=name,
@@ -130,7 +132,7 @@ def templates() -> types.ListResourceTemplatesResult:
         )
         for start, argument, name, title, description in _TEMPLATES
     ]
-    return types.ListResourceTemplatesResult(resource_templates=found)
+    return types.ListResourceTemplatesResult(resource_templates=listing)
 
 
 def read(call: Call, uri: str) -> types.ReadResourceResult:
@@ -160,12 +162,16 @@ def _read(call: Call, uri: str) -> str:
         data, _ = call.store.read_bytes(memory.path)
         return redaction.masked_file(memory, document.decode(data).text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
-    found = call.engine.list_records(filters) if name else []
-    if not found:
+    records = call.engine.list_records(filters) if name else []
+    if not records:
         raise NotFound(f"No memory has the {start.split('/')[-2]} {name!r}", "list the memories")
-    told = [entry for entry in found[:_PAGE] if detector.masked(entry.mem_id) == entry.mem_id]
-    lines = [f"- [{sanitize.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in told]
-    more = len(found) - _PAGE
+    visible = [
+        entry for entry in records[:_PAGE_SIZE] if detector.masked(entry.mem_id) == entry.mem_id
+    ]
+    lines = [
+        f"- [{sanitize.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in visible
+    ]
+    more = len(records) - _PAGE_SIZE
     return detector.masked(
         "\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n"
     )

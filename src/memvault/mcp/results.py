@@ -16,14 +16,14 @@ from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import redaction, texts
 from memvault.mcp.profiles import ToolSelection
 
-_LONE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     """Return the tools that are currently offered, with their schemas and annotations."""
     with read_request(call):
-        found = offer.tools(call)
-    return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])
+        definitions = offer.tools(call)
+    return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
 
 
 def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
@@ -38,16 +38,16 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
 
 def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result whose error and warnings do not reveal paths of this machine."""
-    out = dict(found)
+    result = dict(found)
     has_error = isinstance(found.get("error"), Mapping)
     if not (has_error or found.get("warnings")):
-        return out
-    told = local_paths.telling(call)
+        return result
+    without_paths = local_paths.telling(call)
     if "warnings" in found:
-        out["warnings"] = [told(entry) for entry in found["warnings"]]
+        result["warnings"] = [without_paths(entry) for entry in found["warnings"]]
     if has_error:
-        out["error"] = {key: told(str(entry)) for key, entry in found["error"].items()}
-    return out
+        result["error"] = {key: without_paths(str(entry)) for key, entry in found["error"].items()}
+    return result
 
 
 def unknown_tool(error: MemvaultError) -> MCPError:
@@ -75,8 +75,8 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            told = redaction.masked(call, _without_paths(call, mapped.result()))
-            data = {**told, **({"uri": uri} if uri else {})}
+            content = redaction.masked(call, _without_paths(call, mapped.result()))
+            data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(
                 code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)
             ) from error
@@ -85,7 +85,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
 def replace_surrogates(value: Any) -> Any:
     """Replace lone surrogates in a value by U+FFFD, because JSON messages cannot hold them."""
     if isinstance(value, str):
-        return _LONE.sub("\ufffd", value)
+        return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, Mapping):
         return {replace_surrogates(key): replace_surrogates(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

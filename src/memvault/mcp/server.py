@@ -28,7 +28,7 @@ from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_t
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
-_AT_ONCE = 2
+_MAX_CONCURRENT = 2
 """Calls of one vault in threads at once: one that runs and one ready to; waiting ones are extra."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 def new_turns() -> RequestQueue:
     """Return the request queue of a vault, whose calls run one after the other."""
-    return RequestQueue(total=_AT_ONCE)
+    return RequestQueue(total=_MAX_CONCURRENT)
 
 
 class SdkServer(Server[Any]):
@@ -45,8 +45,8 @@ class SdkServer(Server[Any]):
 
     def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
         """Return the server's capabilities, with notifications of changed tools and resources."""
-        told = NotificationOptions(tools_changed=True, resources_changed=True)
-        return super().get_capabilities(told, *given[1:], **named)
+        options = NotificationOptions(tools_changed=True, resources_changed=True)
+        return super().get_capabilities(options, *given[1:], **named)
 
 
 def serve(workspace: Workspace, caller: Caller, offer: ToolSelection) -> int:
@@ -82,15 +82,15 @@ class McpServer:
         turns: RequestQueue | None = None,
         who: Hashable = "",
     ) -> None:
-        self._turns = turns or new_turns()
-        self._who = who
+        self._queue = turns or new_turns()
+        self._queue_key = who
         self._workspace = workspace
         self._caller = caller
-        self._offer = offer
-        self._ending = ending
+        self._selection = offer
+        self._is_ending = ending
         self._calls: dict[types.RequestId, PendingCall] = {}
-        self._changes = ChangeDetector(offer)
-        self._telling = ChangeNotifier(self._look_at_known)
+        self._detector = ChangeDetector(offer)
+        self._notifier = ChangeNotifier(self._find_known_changes)
         workspace.progress = calls.report_progress
         self._threads = anyio.CapacityLimiter(math.inf)  # waiting calls must not block others
         self.server = SdkServer(
@@ -120,29 +120,29 @@ class McpServer:
 
     def end_streams(self) -> None:
         """End every open stream of notifications."""
-        self._telling.close()
+        self._notifier.close()
 
     async def run(self, read: int, written: int) -> int:
         """Answer requests until the input ends or a signal arrives; return the exit code."""
-        outgoing = stdio.StdioWriter(written, self._answered)
-        asked: list[int] = []
-        with anyio.CancelScope() as scope, handle_signals(asked, scope.cancel):
+        outgoing = stdio.StdioWriter(written, self._on_written)
+        signals: list[int] = []
+        with anyio.CancelScope() as scope, handle_signals(signals, scope.cancel):
             await self.server.run(
                 stdio.read_messages(read), outgoing, self.server.create_initialization_options()
             )
         outgoing.close()
         for call in list(self._calls.values()):  # calls whose answers were never written
             call.cancel()
-        return 128 + asked[0] if asked else 0
+        return 128 + signals[0] if signals else 0
 
-    def _answered(self, message: types.JSONRPCMessage, whole: bool) -> None:
+    def _on_written(self, message: types.JSONRPCMessage, is_complete: bool) -> None:
         """Acknowledge what a call delivered if its answer was written whole, or else cancel it."""
         if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return
         call = self._calls.pop(message.id, None) if message.id is not None else None
         if call is None:
             return
-        if not whole or isinstance(message, types.JSONRPCError):
+        if not is_complete or isinstance(message, types.JSONRPCError):
             call.cancel()
             return
         for note in call.settle():
@@ -151,14 +151,14 @@ class McpServer:
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        begun = time.monotonic()
+        started = time.monotonic()
         call = PendingCall(
             self._workspace,
             self._caller,
             params.name,
             params.arguments or {},
-            self._offer.find,
-            self._ending,
+            self._selection.find,
+            self._is_ending,
         )
         assert context.request_id is not None
         # Over HTTP several clients use the same ids, so each request keeps its own calls.
@@ -168,8 +168,8 @@ class McpServer:
             earlier.cancel()
         calls[context.request_id] = call
         try:
-            with self._telling_steps(context):
-                answer = await self._threaded(
+            with self._reporting_progress(context):
+                result = await self._run_in_thread(
                     lambda: results.result(self._call(), call.run()), context, call
                 )
         except BaseException:  # cancelled, or the tool is unknown
@@ -177,49 +177,51 @@ class McpServer:
                 del calls[context.request_id]
             call.cancel()
             raise
-        await self._tell_notes(context, params.name, answer, time.monotonic() - begun)
-        self._telling.schedule_check()
-        return answer
+        await self._log_notes(context, params.name, result, time.monotonic() - started)
+        self._notifier.schedule_check()
+        return result
 
     @contextlib.contextmanager
-    def _telling_steps(self, context: Context) -> Iterator[None]:
+    def _reporting_progress(self, context: Context) -> Iterator[None]:
         """Send progress notifications during a call, if its caller asked for them."""
         if "progress_token" not in (context.meta or {}):
             yield
             return
-        steps = calls.ProgressTracker()
-        here = calls.CURRENT.set(steps)
-        telling = asyncio.get_running_loop().create_task(
-            steps.tell(context.session.report_progress)
+        tracker = calls.ProgressTracker()
+        context_token = calls.CURRENT.set(tracker)
+        reporting = asyncio.get_running_loop().create_task(
+            tracker.tell(context.session.report_progress)
         )
         try:
             yield
         finally:
-            telling.cancel()
-            calls.CURRENT.reset(here)
+            reporting.cancel()
+            calls.CURRENT.reset(context_token)
 
-    async def _tell_notes(
-        self, context: Context, name: str, answer: types.CallToolResult, seconds: float
+    async def _log_notes(
+        self, context: Context, name: str, result: types.CallToolResult, seconds: float
     ) -> None:
-        for note in (answer.structured_content or {}).get("warnings", ()):
-            await self._telling.log(context, "warning", {"tool": name, "message": note})
-        took = {"tool": name, "message": f"took {seconds:.3f} seconds"}
-        await self._telling.log(context, "debug", took)
+        for note in (result.structured_content or {}).get("warnings", ()):
+            await self._notifier.log(context, "warning", {"tool": name, "message": note})
+        timing = {"tool": name, "message": f"took {seconds:.3f} seconds"}
+        await self._notifier.log(context, "debug", timing)
 
     async def _list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
-        self._telling.register_client(context)
+        self._notifier.register_client(context)
         with contextlib.suppress(MemvaultError, OSError):  # the answer reports the same error
-            await self._look(self._changes.tools)
-        return await self._threaded(lambda: results.tools(self._call(), self._offer), context)
+            await self._publish_changes(self._detector.tools)
+        return await self._run_in_thread(
+            lambda: results.tools(self._call(), self._selection), context
+        )
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        self._telling.register_client(context)
+        self._notifier.register_client(context)
         with contextlib.suppress(MemvaultError, OSError):
-            await self._look(self._changes.memories)
+            await self._publish_changes(self._detector.memories)
         cursor = params.cursor if params else None
-        return await self._threaded(lambda: resources.listed(self._call(), cursor), context)
+        return await self._run_in_thread(lambda: resources.listed(self._call(), cursor), context)
 
     async def _list_templates(self, _: Context, __: Any) -> types.ListResourceTemplatesResult:
         return resources.templates()
@@ -227,7 +229,7 @@ class McpServer:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._threaded(lambda: resources.read(self._call(), params.uri), context)
+        return await self._run_in_thread(lambda: resources.read(self._call(), params.uri), context)
 
     async def _list_prompts(self, _: Context, __: Any) -> types.ListPromptsResult:
         return prompts.prompt_list()
@@ -240,65 +242,65 @@ class McpServer:
     async def _complete(
         self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        return await self._threaded(lambda: resources.complete(self._call(), params), context)
+        return await self._run_in_thread(lambda: resources.complete(self._call(), params), context)
 
     async def _subscribe(
         self, context: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         # Fails if the resource does not exist.
-        await self._threaded(lambda: resources.read(self._call(), params.uri), context)
-        await self._look(self._changes.memories)
-        self._telling.subscribe(context, params.uri)
+        await self._run_in_thread(lambda: resources.read(self._call(), params.uri), context)
+        await self._publish_changes(self._detector.memories)
+        self._notifier.subscribe(context, params.uri)
         return types.EmptyResult()
 
     async def _unsubscribe(
         self, context: Context, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        self._telling.unsubscribe(context, params.uri)
+        self._notifier.unsubscribe(context, params.uri)
         return types.EmptyResult()
 
     async def _listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        wanted = params.notifications
+        requested = params.notifications
         with contextlib.suppress(MemvaultError, OSError):
-            if wanted.tools_list_changed:
-                await self._look(self._changes.tools)
-            if wanted.resources_list_changed or wanted.resource_subscriptions:
-                await self._look(self._changes.memories)
-        return await self._telling.listen(context, params)
+            if requested.tools_list_changed:
+                await self._publish_changes(self._detector.tools)
+            if requested.resources_list_changed or requested.resource_subscriptions:
+                await self._publish_changes(self._detector.memories)
+        return await self._notifier.listen(context, params)
 
     async def _set_level(
         self, context: Context, params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        self._telling.set_level(context, params.level)
+        self._notifier.set_level(context, params.level)
         return types.EmptyResult()
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
-        async with self._telling.polling():
+        async with self._notifier.polling():
             yield
 
-    async def _look(self, look: Callable[[Call], list[ServerEvent]]) -> None:
-        await self._telling.publish(await self._looked(look))
+    async def _publish_changes(self, find: Callable[[Call], list[ServerEvent]]) -> None:
+        await self._notifier.publish(await self._find_changes(find))
 
-    async def _look_at_known(self) -> list[ServerEvent]:
-        return await self._looked(self._changes.known) if self._changes.are_known else []
+    async def _find_known_changes(self) -> list[ServerEvent]:
+        return await self._find_changes(self._detector.known) if self._detector.are_known else []
 
-    async def _looked(self, look: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
-        """Return the changes that ``look`` finds, run in a thread that holds the vault's lock."""
+    async def _find_changes(self, find: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
+        """Return the changes that ``find`` returns, run in a thread that holds the vault's lock."""
 
-        def looked() -> list[ServerEvent]:
+        def find_locked() -> list[ServerEvent]:
             with self._workspace.lock:
                 self._workspace.refresh_settings()
-                return look(self._call())
+                return find(self._call())
 
-        return await self._threaded(looked)
+        return await self._run_in_thread(find_locked)
 
     def _call(self) -> Call:
         return Call(self._workspace, self._caller)
 
-    async def _threaded(
+    async def _run_in_thread(
         self,
         work: Callable[[], Answer],
         context: Context | None = None,
@@ -308,44 +310,44 @@ class McpServer:
 
         A call that starts to wait gives its slot to the next.
         """
-        places: list[QueueSlot] = []
+        slots: list[QueueSlot] = []
         if context is not None and context.request is not None:
-            place: QueueSlot = context.request.scope[QUEUE_SLOT]
-            if place.hold():  # a request counts until its threads have ended
-                places.append(place)
+            request_slot: QueueSlot = context.request.scope[QUEUE_SLOT]
+            if request_slot.hold():  # a request counts until its threads have ended
+                slots.append(request_slot)
         try:
-            turn = await self._turns.take(self._who)
+            turn_slot = await self._queue.take(self._queue_key)
         except BaseException:
-            for place in places:
-                place.leave()
+            for request_slot in slots:
+                request_slot.leave()
             raise
-        places.append(turn)
+        slots.append(turn_slot)
         if call is not None:
             loop = asyncio.get_running_loop()
 
-            def give_on() -> None:
+            def pass_on_slot() -> None:
                 with contextlib.suppress(RuntimeError):  # the loop has ended
-                    loop.call_soon_threadsafe(turn.free)
+                    loop.call_soon_threadsafe(turn_slot.free)
 
-            call.waits = give_on
-        return await in_thread(work, self._threads, *places)
+            call.waits = pass_on_slot
+        return await in_thread(work, self._threads, *slots)
 
 
 @contextlib.contextmanager
-def handle_signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM call ``end``, and append their numbers to ``asked``.
+def handle_signals(signals: list[int], end: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM call ``end``, and append their numbers to ``signals``.
 
     Where the event loop cannot handle signals this does nothing.
     """
     loop = asyncio.get_running_loop()
 
-    def note(number: int) -> None:
-        asked.append(number)
+    def on_signal(number: int) -> None:
+        signals.append(number)
         end()
 
     try:
         for number in _SIGNALS:
-            loop.add_signal_handler(number, note, number)
+            loop.add_signal_handler(number, on_signal, number)
     except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
         yield
         return

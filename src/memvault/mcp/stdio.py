@@ -26,7 +26,7 @@ from memvault import sanitize
 from memvault.errors import UsageError
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-_LAST_WORDS = 2.0
+_FLUSH_TIMEOUT = 2.0
 """Seconds to wait at the end for the client to read the remaining messages."""
 
 
@@ -70,14 +70,14 @@ def read_messages(descriptor: int) -> Incoming:
             with contextlib.suppress(OSError):
                 for line in os.fdopen(descriptor, "rb", closefd=False):
                     if line.strip():
-                        loop.call_soon_threadsafe(_hand_on, send, _message(line))
+                        loop.call_soon_threadsafe(_deliver, send, _message(line))
             loop.call_soon_threadsafe(send.close)
 
     threading.Thread(target=read, name="memvault reads", daemon=True).start()
     return receive
 
 
-def _hand_on(
+def _deliver(
     stream: MemoryObjectSendStream[SessionMessage | Exception], item: SessionMessage | Exception
 ) -> None:
     with contextlib.suppress(anyio.BrokenResourceError):  # the server has ended
@@ -130,7 +130,7 @@ class StdioWriter:
     def close(self) -> None:
         """Wait until every message is written, or the client has not read them for 2 seconds."""
         self._queue.put(None)
-        self._thread.join(_LAST_WORDS)
+        self._thread.join(_FLUSH_TIMEOUT)
 
     async def __aenter__(self) -> StdioWriter:
         return self
@@ -146,19 +146,19 @@ class StdioWriter:
     def _write(self) -> None:
         while (entry := self._queue.get()) is not None:
             item, done = entry
-            whole = True
+            is_complete = True
             try:
                 _write_whole(self._descriptor, _line(item.message))
             except OSError:
-                whole = False
-            self._written(item.message, whole)
+                is_complete = False
+            self._written(item.message, is_complete)
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(_finish, done, whole)
+                self._loop.call_soon_threadsafe(_finish, done, is_complete)
 
 
-def _finish(done: asyncio.Future[bool], whole: bool) -> None:
+def _finish(done: asyncio.Future[bool], is_complete: bool) -> None:
     if not done.done():
-        done.set_result(whole)
+        done.set_result(is_complete)
 
 
 def _line(message: types.JSONRPCMessage) -> bytes:

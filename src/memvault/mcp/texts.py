@@ -16,8 +16,8 @@ from typing import Any
 
 from memvault import sanitize
 
-_IN = "  "
-_MINUTE = len("2026-01-31T12:00")
+_INDENT = "  "
+_MINUTE_LENGTH = len("2026-01-31T12:00")
 
 
 def text(found: Mapping[str, Any]) -> str:
@@ -28,14 +28,14 @@ def text(found: Mapping[str, Any]) -> str:
 
 def _entries(found: Mapping[Any, Any], indent: str) -> Iterator[str]:
     for key, value in found.items():
-        yield from _entry(f"{indent}{sanitize.escape_line(str(key))}:", value, indent + _IN)
+        yield from _entry(f"{indent}{sanitize.escape_line(str(key))}:", value, indent + _INDENT)
 
 
 def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
     """Yield the lines of a key or dash with its value, on the same line or indented below."""
-    flat = _flat(value)
-    if flat is not None:
-        yield f"{head} {flat}"
+    inline = _inline(value)
+    if inline is not None:
+        yield f"{head} {inline}"
         return
     yield head
     if isinstance(value, str):
@@ -51,33 +51,33 @@ def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
 
 def _items(found: Sequence[Any], indent: str) -> Iterator[str]:
     for value in found:
-        kept = _kept(value) if isinstance(value, Mapping) else {}
-        if kept:
-            first, *rest = _entries(kept, indent)
+        fields = _relevant_fields(value) if isinstance(value, Mapping) else {}
+        if fields:
+            first, *rest = _entries(fields, indent)
             yield f"{indent[:-2]}- {first[len(indent) :]}"
             yield from rest
         else:
-            yield from _entry(f"{indent[:-2]}-", value, indent + _IN)
+            yield from _entry(f"{indent[:-2]}-", value, indent + _INDENT)
 
 
-def _kept(record: Mapping[Any, Any]) -> dict[Any, Any]:
+def _relevant_fields(record: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return the fields of a record in a list that a model needs."""
-    kept = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
-    if isinstance(kept.get("modified"), str):
-        kept.pop("created", None)
-        kept["modified"] = kept["modified"][:_MINUTE]
-    return kept
+    fields = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
+    if isinstance(fields.get("modified"), str):
+        fields.pop("created", None)
+        fields["modified"] = fields["modified"][:_MINUTE_LENGTH]
+    return fields
 
 
-def _flat(value: Any) -> str | None:
+def _inline(value: Any) -> str | None:
     """Return a value as text that fits on its key's line, or None if it needs its own lines."""
     if isinstance(value, str):
         return None if "\n" in value else sanitize.escape_line(value) or '""'
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not value):
         return None if value else json.dumps(value)
     if isinstance(value, list | tuple):
-        plain = all(
+        is_plain = all(
             isinstance(part, str) and "\n" not in part and "," not in part for part in value
         )
-        return ", ".join(sanitize.escape_line(part) or '""' for part in value) if plain else None
+        return ", ".join(sanitize.escape_line(part) or '""' for part in value) if is_plain else None
     return json.dumps(value)

@@ -24,12 +24,12 @@ from memvault.errors import StorageError
 from memvault.tools.core import registry
 
 OK = "ok"
-_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_MIN_PAUSE, _MAX_PAUSE = 1.0, 60.0
 """Seconds between the first two log lines of one kind, and the maximum between later ones."""
 Kind = TypeVar("Kind", bound=Hashable)
-_QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
+_UNLOGGED_METHODS = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
 """Methods that do not access a vault, and so are not logged."""
-_METHODS = frozenset(
+_LOGGED_METHODS = frozenset(
     (
         *("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
         *("resources/list", "resources/templates/list", "resources/read"),
@@ -85,7 +85,7 @@ class RepeatLimiter(Generic[Kind]):
             if kind in self._seen:
                 self._seen[kind].unwritten += 1
                 return
-            self._seen[kind] = _RepeatCount(time.monotonic(), _PAUSE)
+            self._seen[kind] = _RepeatCount(time.monotonic(), _MIN_PAUSE)
             self._write(kind, 1)
 
     def flush(self, is_end: bool = False) -> None:
@@ -97,7 +97,7 @@ class RepeatLimiter(Generic[Kind]):
                     continue
                 if seen.unwritten:
                     self._write(kind, seen.unwritten)
-                    self._seen[kind] = _RepeatCount(now, min(2 * seen.pause, _LONGEST_PAUSE))
+                    self._seen[kind] = _RepeatCount(now, min(2 * seen.pause, _MAX_PAUSE))
                 else:
                     del self._seen[kind]
 
@@ -144,7 +144,7 @@ class AuditLog:
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
-        self._refused = RepeatLimiter(self._locked_write)
+        self._refusals = RepeatLimiter(self._locked_write)
         self._file = Path(file).expanduser() if file else None
         if self._file is not None:
             try:
@@ -162,19 +162,19 @@ class AuditLog:
 
     def note_refused(self, entry: AuditRecord) -> None:
         """Write a line for a request that the gateway refused, or count it."""
-        self._refused.note(entry)
+        self._refusals.note(entry)
 
     def flush(self, is_end: bool = False) -> None:
         """Write the counts of refusals whose pause has passed, or all of them at the end."""
-        self._refused.flush(is_end)
+        self._refusals.flush(is_end)
 
     def _locked_write(self, entry: AuditRecord, times: int) -> None:
         with self._lock:
             self._write(entry, times)
 
     def _write(self, entry: AuditRecord, times: int = 1) -> None:
-        more = {"times": times} if times > 1 else {}
-        line = json.dumps({"when": clock.iso(), **entry._asdict(), **more})
+        extra = {"times": times} if times > 1 else {}
+        line = json.dumps({"when": clock.iso(), **entry._asdict(), **extra})
         try:
             if self._file is not None:
                 self._append(self._file, f"{line}\n".encode())
@@ -200,54 +200,54 @@ class AuditMiddleware:
 
     def __init__(self, audit: AuditLog, token: str, agent: str, vault: str) -> None:
         self._audit = audit
-        self._who = (token, agent, vault)
+        self._identity = (token, agent, vault)
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
         """Handle a request, and write its line of the audit log."""
-        if ctx.request_id is None or ctx.method in _QUIET:
+        if ctx.request_id is None or ctx.method in _UNLOGGED_METHODS:
             return await call_next(ctx)
-        begun = time.monotonic()
-        outcome, vault = "failed", self._who[2]
+        started = time.monotonic()
+        outcome, vault = "failed", self._identity[2]
         try:
             result = await call_next(ctx)
             outcome, vault = _outcome(result), _vault(result, vault)
             return result
         finally:
-            spent = round((time.monotonic() - begun) * 1000)
-            what = _asked_for(ctx.method, ctx.params or {})
-            self._audit.note(AuditRecord(*self._who[:2], vault, what, outcome, spent))
+            elapsed_ms = round((time.monotonic() - started) * 1000)
+            tool = _logged_name(ctx.method, ctx.params or {})
+            self._audit.note(AuditRecord(*self._identity[:2], vault, tool, outcome, elapsed_ms))
 
 
-def _asked_for(method: str, params: Mapping[str, Any]) -> str:
+def _logged_name(method: str, params: Mapping[str, Any]) -> str:
     """Return the tool's name, or the method; names that a client made up become ``unknown``."""
     if method != "tools/call":
-        return method if method in _METHODS else "unknown"
-    return _known(params.get("name"), params.get("arguments"))
+        return method if method in _LOGGED_METHODS else "unknown"
+    return _tool_name(params.get("name"), params.get("arguments"))
 
 
-def _known(name: Any, arguments: Any) -> str:
+def _tool_name(name: Any, arguments: Any) -> str:
     tool = registry.lookup(name) if isinstance(name, str) else None
     if tool is None:
         return "unknown"
     inner = arguments.get("toolName") if isinstance(arguments, Mapping) else None
-    return f"{tool.name}:{_known(inner, None)}" if tool.name == "call_tool" else tool.name
+    return f"{tool.name}:{_tool_name(inner, None)}" if tool.name == "call_tool" else tool.name
 
 
 def _outcome(result: Any) -> str:
-    found = _structured(result)
-    if found.get("success") is False and isinstance(found.get("error"), Mapping):
-        return str(found["error"].get("code", "failed"))
+    content = _structured(result)
+    if content.get("success") is False and isinstance(content.get("error"), Mapping):
+        return str(content["error"].get("code", "failed"))
     return OK
 
 
-def _vault(result: Any, own: str) -> str:
+def _vault(result: Any, default: str) -> str:
     """Return the vault in which a tool ran, which differs if it names another vault's memory."""
     vault = _structured(result).get("vault")
-    return vault if isinstance(vault, str) else own
+    return vault if isinstance(vault, str) else default
 
 
 def _structured(result: Any) -> Mapping[str, Any]:
-    found = result.get("structuredContent") if isinstance(result, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    content = result.get("structuredContent") if isinstance(result, Mapping) else None
+    return content if isinstance(content, Mapping) else {}

@@ -30,7 +30,7 @@ from memvault.server.tokens import ApiToken, TokenStore
 
 PATH = "/mcp"
 HEALTH = "/healthz"
-_RETRY = 5
+_RETRY_AFTER = 5
 """Seconds of ``Retry-After`` for a client that found the queue full or waited too long in it."""
 _METHODS = ("GET", "POST", "DELETE")
 
@@ -59,17 +59,17 @@ class RateLimiter:
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._left = 2 * rate
-        self._seen = time.monotonic()
+        self._available = 2 * rate
+        self._updated = time.monotonic()
 
     def try_acquire(self) -> bool:
         """Take one request from the bucket; return whether there was one."""
         now = time.monotonic()
-        self._left = min(2 * self._rate, self._left + (now - self._seen) * self._rate)
-        self._seen = now
-        if self._left < 1:
+        self._available = min(2 * self._rate, self._available + (now - self._updated) * self._rate)
+        self._updated = now
+        if self._available < 1:
             return False
-        self._left -= 1
+        self._available -= 1
         return True
 
 
@@ -78,21 +78,21 @@ class HttpGateway:
 
     def __init__(
         self,
-        keyring: TokenStore,
-        open_rooms: TenantServers,
+        tokens: TokenStore,
+        tenant_servers: TenantServers,
         security: TransportSecuritySettings,
         limits: RequestLimits,
         audit: AuditLog,
     ) -> None:
-        self._keyring = keyring
-        self._rooms = open_rooms
+        self._tokens = tokens
+        self._tenants = tenant_servers
         self._security = TransportSecurityMiddleware(security)
         self._limits = limits
         self._audit = audit
-        self._allowances: dict[ApiToken, RateLimiter] = {}
+        self._rate_limiters: dict[ApiToken, RateLimiter] = {}
         self._queue = RequestQueue(limits.calls, waiting=limits.queue)
-        self._streams = RequestQueue(limits.calls)
-        self._control = RequestQueue(limits.calls)
+        self._stream_queue = RequestQueue(limits.calls)
+        self._control_queue = RequestQueue(limits.calls)
         self._active_request_ids: set[tuple[str, str]] = set()
         self.is_ending = False
 
@@ -102,9 +102,11 @@ class HttpGateway:
         Raises:
             MemvaultError: the tokens cannot be read; nothing is closed.
         """
-        self._rooms.close_revoked(self._keyring.is_valid)
-        self._allowances = {
-            token: held for token, held in self._allowances.items() if self._keyring.is_valid(token)
+        self._tenants.close_revoked(self._tokens.is_valid)
+        self._rate_limiters = {
+            token: limiter
+            for token, limiter in self._rate_limiters.items()
+            if self._tokens.is_valid(token)
         }
 
     @property
@@ -119,11 +121,11 @@ class HttpGateway:
         request = Request(scope, receive)
         refused = await self._security.validate_request(request)
         if refused is None:
-            refused = await self._handled(request, scope, receive, send)
+            refused = await self._handle(request, scope, receive, send)
         if refused is not None:
             await refused(scope, receive, send)
 
-    async def _handled(
+    async def _handle(
         self, request: Request, scope: Scope, receive: Receive, send: Send
     ) -> Response | None:
         """Answer a request and return None, or return the response that refuses it."""
@@ -132,164 +134,166 @@ class HttpGateway:
             return JSONResponse(
                 {"status": state, "version": __version__}, 503 if self.is_ending else 200
             )
-        token = self._token(request)
+        token = self._authenticate(request)
         if isinstance(token, Response):
             return token
         if request.method not in _METHODS:
-            self._note(token, "", "not_allowed")
+            self._log_refusal(token, "", "not_allowed")
             return _error_response(
                 405, "There is no such method", ", ".join(_METHODS), {"Allow": ", ".join(_METHODS)}
             )
-        vault = self._vault(request.url.path, token)
+        vault = self._requested_vault(request.url.path, token)
         if vault is None:
-            self._note(token, "", "not_found")
+            self._log_refusal(token, "", "not_found")
             return _error_response(404, "There is no such vault for this token", f"{PATH}/NAME")
-        if not self._allowances.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
+        if not self._rate_limiters.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
             return self._too_many(token, vault, "requests a second")
-        arriving = _Arriving(receive)
-        place = await self._place(token, vault, request.method, arriving)
-        if isinstance(place, Response):
-            return place
-        scope[QUEUE_SLOT] = place
+        waiting = _WaitingRequest(receive)
+        slot = await self._acquire_slot(token, vault, request.method, waiting)
+        if isinstance(slot, Response):
+            return slot
+        scope[QUEUE_SLOT] = slot
         try:
-            body = await self._body(Request(scope, arriving.receive), token, vault)
+            body = await self._body(Request(scope, waiting.receive), token, vault)
             if isinstance(body, Response):
                 return body
             try:
-                manager = await self._rooms.server_for(token, vault)
+                manager = await self._tenants.server_for(token, vault)
             except MemvaultError as error:
                 tenants.log_operator_note(error)
-                self._note(token, vault, error.code)
+                self._log_refusal(token, vault, error.code)
                 return _error_response(
                     503, f"The vault {vault} cannot be read", "ask who serves it"
                 )
-            asked = request.headers.get(SESSION, ""), _id(body)
-            if (
-                all(asked) and asked in self._active_request_ids
-            ):  # the SDK would answer only one of the two requests
-                self._note(token, vault, "invalid")
+            request_key = request.headers.get(SESSION, ""), _request_id(body)
+            # The SDK would answer only one of two requests with the same id.
+            if all(request_key) and request_key in self._active_request_ids:
+                self._log_refusal(token, vault, "invalid")
                 return _error_response(
                     400, "The request's id is in use", "take another for each request"
                 )
-            await self._answer(manager, asked, ResponseTracker(scope, body, receive, send))
+            await self._answer(manager, request_key, ResponseTracker(scope, body, receive, send))
         finally:
-            place.leave()
+            slot.leave()
         return None
 
-    def _token(self, request: Request) -> ApiToken | Response:
+    def _authenticate(self, request: Request) -> ApiToken | Response:
         """Return the token of a request, or the response that refuses it."""
         if self.is_ending:
             return _error_response(503, "The server is ending", "try again", {"Retry-After": "5"})
         try:
-            token = self._keyring.verify(_bearer(request))
+            token = self._tokens.verify(_bearer(request))
         except MemvaultError as error:
-            self._note(None, "", error.code)
+            self._log_refusal(None, "", error.code)
             return _error_response(503, "The tokens cannot be read", "ask who serves the vaults")
         if token is None:
-            self._note(None, "", "unauthorized")
+            self._log_refusal(None, "", "unauthorized")
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
             return _error_response(401, "The token is missing or not good", "", challenge)
         return token
 
     async def _answer(
-        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: ResponseTracker
+        self,
+        manager: StreamableHTTPSessionManager,
+        request_key: tuple[str, str],
+        response: ResponseTracker,
     ) -> None:
         """Let the SDK answer a request; ``asked`` is the pair of its session and its id."""
-        self._active_request_ids.add(asked)
+        self._active_request_ids.add(request_key)
         try:
-            await manager.handle_request(answer.scope, answer.receive, answer.send)
+            await manager.handle_request(response.scope, response.receive, response.send)
         finally:
-            answer.close()
-            self._active_request_ids.discard(asked)
+            response.close()
+            self._active_request_ids.discard(request_key)
 
-    def _vault(self, path: str, token: ApiToken) -> str | None:
+    def _requested_vault(self, path: str, token: ApiToken) -> str | None:
         """Return the vault that a path names, or None if the token does not permit it.
 
         The bare path names the token's first vault.
         """
-        opened = self._rooms.vaults_of(token)
+        permitted = self._tenants.vaults_of(token)
         start, _, name = path.rstrip("/").rpartition("/")
         if (start, name) == ("", PATH[1:]):
-            return opened[0] if opened else None
-        return name if start == PATH and name in opened else None
+            return permitted[0] if permitted else None
+        return name if start == PATH and name in permitted else None
 
-    async def _place(
-        self, token: ApiToken, vault: str, method: str, arriving: _Arriving
+    async def _acquire_slot(
+        self, token: ApiToken, vault: str, method: str, waiting: _WaitingRequest
     ) -> QueueSlot | Response:
         """Wait for a queue slot for a request; return it, or the response that refuses it.
 
         A GET request, which opens a stream, never waits.
         """
-        queue = self._streams if method == "GET" else self._queue
-        place = queue.take_free(token)
-        if place is None and await self._is_control(method, arriving):
-            place = self._control.take_free(token)
-        if place is not None:
-            return place
+        queue = self._stream_queue if method == "GET" else self._queue
+        slot = queue.take_free(token)
+        if slot is None and await self._is_control(method, waiting):
+            slot = self._control_queue.take_free(token)
+        if slot is not None:
+            return slot
         if method == "GET" or queue.is_full(token):
-            return self._too_many(token, vault, "requests at once", _RETRY)
+            return self._too_many(token, vault, "requests at once", _RETRY_AFTER)
         try:
             async with anyio.create_task_group() as tasks:
 
                 async def watch() -> None:
-                    await arriving.gone()
+                    await waiting.wait_for_disconnect()
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch)
                 with anyio.move_on_after(self._limits.wait):
-                    place = await queue.take(token)
+                    slot = await queue.take(token)
                 tasks.cancel_scope.cancel()
-        except BaseException:  # cancelled after it got its place
-            if place is not None:
-                place.leave()
+        except BaseException:  # cancelled after it got its slot
+            if slot is not None:
+                slot.leave()
             raise
-        if place is not None:
-            return place
-        if arriving.has_gone:
-            self._note(token, vault, "gone")
+        if slot is not None:
+            return slot
+        if waiting.is_disconnected:
+            self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
-        return self._too_many(token, vault, "requests before this one", _RETRY)
+        return self._too_many(token, vault, "requests before this one", _RETRY_AFTER)
 
-    async def _is_control(self, method: str, arriving: _Arriving) -> bool:
-        """Return whether a request ends a session or notifies: it may free the places of others."""
+    async def _is_control(self, method: str, waiting: _WaitingRequest) -> bool:
+        """Return whether a request ends a session or notifies: it may free the slots of others."""
         if method != "POST":
             return method == "DELETE"
         with anyio.move_on_after(self._limits.seconds):
-            return _is_notification(await arriving.whole_body())
+            return _is_notification(await waiting.whole_body())
         return False
 
     async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
         """Read the body of a request; return it, or a refusal if it is too large or too slow."""
-        most = self._limits.body
-        held = bytearray()
+        max_bytes = self._limits.body
+        body = bytearray()
         try:
             with anyio.move_on_after(self._limits.seconds) as time_left:
                 async for part in request.stream():
-                    held += part
-                    if len(held) > most:
-                        said = f"The request has more than {most:,} bytes"
-                        self._note(token, vault, "too_large")
-                        return _error_response(413, said, "send less at once")
+                    body += part
+                    if len(body) > max_bytes:
+                        message = f"The request has more than {max_bytes:,} bytes"
+                        self._log_refusal(token, vault, "too_large")
+                        return _error_response(413, message, "send less at once")
         except ClientDisconnect:
-            self._note(token, vault, "gone")
+            self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
         if time_left.cancelled_caught:
-            self._note(token, vault, "too_slow")
+            self._log_refusal(token, vault, "too_slow")
             return _error_response(408, "The request did not arrive in time", "")
-        return bytes(held)
+        return bytes(body)
 
     def _too_many(self, token: ApiToken, vault: str, what: str, seconds: int = 1) -> Response:
-        self._note(token, vault, "too_many")
+        self._log_refusal(token, vault, "too_many")
         return _error_response(
             429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)}
         )
 
-    def _note(self, token: ApiToken | None, vault: str, outcome: str) -> None:
-        who = (token.name, token.agent) if token is not None else ("", "")
-        self._audit.note_refused(AuditRecord(*who, vault, "", outcome, 0))
+    def _log_refusal(self, token: ApiToken | None, vault: str, outcome: str) -> None:
+        identity = (token.name, token.agent) if token is not None else ("", "")
+        self._audit.note_refused(AuditRecord(*identity, vault, "", outcome, 0))
 
 
-class _Arriving:
+class _WaitingRequest:
     """A request that waits for a slot, watched for a disconnect of its client.
 
     To notice a disconnect it reads the first part of the body, which ``receive`` returns later.
@@ -298,7 +302,7 @@ class _Arriving:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._first: Message | None = None
-        self.has_gone = False
+        self.is_disconnected = False
 
     async def whole_body(self) -> bytes:
         """Return the body if it is small enough to arrive in one part, else nothing."""
@@ -307,7 +311,7 @@ class _Arriving:
         is_whole = self._first["type"] == "http.request" and not self._first.get("more_body", False)
         return self._first.get("body", b"") if is_whole else b""
 
-    async def gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Return when the client has disconnected.
 
         If the body has several parts, only the first is read and a disconnect goes unnoticed.
@@ -318,7 +322,7 @@ class _Arriving:
             if self._first.get("more_body", False):
                 await anyio.sleep_forever()
             await self._receive()
-        self.has_gone = True
+        self.is_disconnected = True
 
     async def receive(self) -> Message:
         """Return the message read while waiting, then the following ones."""
@@ -340,8 +344,8 @@ class ResponseTracker:
         self._body: bytes | None = body
         self._receive = receive
         self._send = send
-        self._has_gone = False
-        self._is_whole = False
+        self._is_disconnected = False
+        self._is_complete = False
 
     async def receive(self) -> Message:
         """Return the body, which was already read, and later a disconnect of the client."""
@@ -349,7 +353,7 @@ class ResponseTracker:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         message = await self._receive()
-        self._has_gone = self._has_gone or message["type"] == "http.disconnect"
+        self._is_disconnected = self._is_disconnected or message["type"] == "http.disconnect"
         return message
 
     async def send(self, message: Message) -> None:
@@ -359,12 +363,12 @@ class ResponseTracker:
             with anyio.move_on_after(0):
                 await self.receive()
         await self._send(message)
-        self._is_whole = is_last and not self._has_gone
+        self._is_complete = is_last and not self._is_disconnected
 
     def close(self) -> None:
         """Acknowledge what the calls delivered, or take it back if the answer is incomplete."""
         for call in self._calls.values():
-            if not self._is_whole:
+            if not self._is_complete:
                 call.cancel()
                 continue
             for note in call.settle():
@@ -389,16 +393,16 @@ def _is_notification(body: bytes) -> bool:
     return isinstance(message, dict) and "method" in message and "id" not in message
 
 
-def _id(body: bytes) -> str:
-    """Return the id of a request, or nothing for other messages, such as a response to ours."""
+def _request_id(body: bytes) -> str:
+    """Return the id of a JSON-RPC request; empty for others, such as an answer to the server."""
     message = _message(body)
     is_request = isinstance(message, dict) and "method" in message
-    found = message.get("id") if is_request else None
-    return str(found) if isinstance(found, int | str) else ""
+    request_id = message.get("id") if is_request else None
+    return str(request_id) if isinstance(request_id, int | str) else ""
 
 
 def _error_response(
     status: int, message: str, hint: str, headers: dict[str, str] | None = None
 ) -> Response:
-    said = {"error": message, **({"hint": hint} if hint else {})}
-    return JSONResponse(said, status, headers)
+    content = {"error": message, **({"hint": hint} if hint else {})}
+    return JSONResponse(content, status, headers)

@@ -28,19 +28,19 @@ from memvault.server.gateway import PATH, HttpGateway, RequestLimits
 from memvault.server.tenants import TenantServers, log_operator_note
 from memvault.server.tokens import TokenStore
 
-_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
+_HOST_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_GRACE = 30.0
+_GRACE_PERIOD = 30.0
 """Seconds that running calls have to end after a signal to shut down."""
-_LAST, _AT_ONCE = 15.0, 2.0
+_EXIT_TIMEOUT, _FORCED_EXIT_TIMEOUT = 15.0, 2.0
 """Seconds that the process has to exit after that period, and after a second signal."""
-_CUT_OFF = 1
+_EXIT_ABORTED = 1
 """The exit code if running calls were aborted."""
-_CONNECTIONS = 1_000
-_HEAD = 10.0
+_MAX_CONNECTIONS = 1_000
+_IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
-_STILL = 0.05
-_SWEEP = 1.0
+_POLL_INTERVAL = 0.05
+_REAP_INTERVAL = 1.0
 
 
 class ListenAddress(NamedTuple):
@@ -67,9 +67,9 @@ class ListenAddress(NamedTuple):
                 f"{host} is every address of this machine, so its name is missing",
                 "--name memory.example.org says how clients call it",
             )
-        wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
-        if wrong is not None:
-            raise UsageError(f"{wrong!r} is not a host's name", "--name memory.example.org")
+        invalid = next((name for name in names if not _HOST_NAME.fullmatch(name)), None)
+        if invalid is not None:
+            raise UsageError(f"{invalid!r} is not a host's name", "--name memory.example.org")
         return cls(host, int(port), tuple(names))
 
     @property
@@ -84,9 +84,9 @@ class ListenAddress(NamedTuple):
 
         They keep web pages of other origins, and DNS rebinding, from using the server.
         """
-        own = _LOOPBACK if self.is_loopback else (self.host,)
-        known = [_bracketed(name) for name in (*own, *self.allowed_hosts)]
-        hosts = [entry for name in known for entry in (name, f"{name}:*")]
+        own_hosts = _LOOPBACK if self.is_loopback else (self.host,)
+        names = [_bracketed(name) for name in (*own_hosts, *self.allowed_hosts)]
+        hosts = [entry for name in names for entry in (name, f"{name}:*")]
         return TransportSecuritySettings(
             allowed_hosts=hosts,
             allowed_origins=[f"{kind}://{host}" for host in hosts for kind in ("http", "https")],
@@ -101,18 +101,18 @@ class ListenAddress(NamedTuple):
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         # asyncio sets TCP_NODELAY only on sockets whose protocol is given; without it small
         # packets are delayed by 40 ms.
-        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((self.host, self.port))
-            made.listen()  # from here on a client that reads the address can connect
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+            listener.listen()  # from here on a client that reads the address can connect
         except OSError as error:
-            made.close()
+            listener.close()
             raise StorageError(
                 f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}",
                 "name another address, such as :8421",
             ) from error
-        return made
+        return listener
 
 
 class TlsCertificate(NamedTuple):
@@ -159,7 +159,7 @@ class IdleTimeoutProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
         """Start the timeout for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._start_timeout()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not HTTP, and end the request whose body they were in, if any."""
@@ -174,13 +174,13 @@ class IdleTimeoutProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Start the timeout for the next request."""
         super().on_response_complete()
-        self._wait()
+        self._start_timeout()
 
-    def _wait(self) -> None:
-        self.loop.call_later(_HEAD, self._end_idle, self.cycle)
+    def _start_timeout(self) -> None:
+        self.loop.call_later(_IDLE_TIMEOUT, self._close_if_idle, self.cycle)
 
-    def _end_idle(self, last: object) -> None:
-        if self.cycle is last and not self.transport.is_closing():
+    def _close_if_idle(self, cycle: object) -> None:
+        if self.cycle is cycle and not self.transport.is_closing():
             self.transport.close()
 
 
@@ -211,7 +211,7 @@ def serve(
     with contextlib.closing(listening):
         served = frozenset(vaults) if vaults else None
         run = HttpServer(address, certificate, listening, served, offer, limits, audit, log)
-        return asyncio.run(run.until_asked())
+        return asyncio.run(run.run_until_signal())
 
 
 class HttpServer:
@@ -232,95 +232,96 @@ class HttpServer:
         self._address = address
         self._certificate = certificate
         self._listening = listening
-        self._served = served
+        self._vaults = served
         self._offer = offer
         self._limits = limits
         self._audit = audit
-        self._asked: list[int] = []
+        self._signals: list[int] = []
 
-    async def until_asked(self) -> int:
+    async def run_until_signal(self) -> int:
         """Serve until a signal arrives, and shut down; return the exit code.
 
         Running calls have a grace period to end. A second signal ends it at once.
         """
         stop = asyncio.Event()
 
-        def asked() -> None:
-            if len(self._asked) > 1:
+        def on_signal() -> None:
+            if len(self._signals) > 1:
                 web.force_exit = True
-                self._ends_in(_AT_ONCE)
+                self._exit_after(_FORCED_EXIT_TIMEOUT)
             stop.set()
 
         async with anyio.create_task_group() as tasks:
-            rooms = TenantServers(
+            tenants = TenantServers(
                 tasks,
-                self._served,
+                self._vaults,
                 self._offer,
                 self._audit,
-                lambda: bool(self._asked),
+                lambda: bool(self._signals),
                 self._limits.body,
             )
             security = self._address.security()
-            door = HttpGateway(TokenStore(), rooms, security, self._limits, self._audit)
-            web = _Uvicorn(self._config(door))
-            tasks.start_soon(_reap_revoked, door, self._audit, self._log)
-            with handle_signals(self._asked, asked):
+            gateway = HttpGateway(TokenStore(), tenants, security, self._limits, self._audit)
+            web = _Uvicorn(self._config(gateway))
+            tasks.start_soon(_reap_revoked, gateway, self._audit, self._log)
+            with handle_signals(self._signals, on_signal):
                 serving = asyncio.create_task(web.serve([self._listening]))
-                self._tell()
+                self._print_url()
                 await asyncio.wait(
                     [serving, ending := asyncio.create_task(stop.wait())],
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 ending.cancel()
-                door.is_ending = True
-                rooms.end_streams()
-                await anyio.to_thread.run_sync(rooms.wake)
-                with anyio.move_on_after(_GRACE):
-                    while door.in_flight and not web.force_exit:
-                        await asyncio.sleep(_STILL)
-                self._ends_in(_LAST)  # threads that wait for a lock or a disk cannot be stopped
-                rooms.close_revoked(lambda _: False)
+                gateway.is_ending = True
+                tenants.end_streams()
+                await anyio.to_thread.run_sync(tenants.wake)
+                with anyio.move_on_after(_GRACE_PERIOD):
+                    while gateway.in_flight and not web.force_exit:
+                        await asyncio.sleep(_POLL_INTERVAL)
+                # Threads that wait for a lock or a disk cannot be stopped.
+                self._exit_after(_EXIT_TIMEOUT)
+                tenants.close_revoked(lambda _: False)
                 web.should_exit = True
                 await serving
             tasks.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(rooms.close)
+        await anyio.to_thread.run_sync(tenants.close)
         self._flush()
         return 0
 
-    def _ends_in(self, seconds: float) -> None:
+    def _exit_after(self, seconds: float) -> None:
         """Exit the process after some seconds, even if calls still run.
 
         Like a kill this loses nothing that was written.
         """
-        last = threading.Timer(seconds, self._cut_off)
-        last.daemon = True
-        last.start()
+        timer = threading.Timer(seconds, self._abort)
+        timer.daemon = True
+        timer.start()
 
     def _flush(self) -> None:
         self._audit.flush(is_end=True)
         self._log.summarize(is_end=True)
 
-    def _cut_off(self) -> None:
+    def _abort(self) -> None:
         self._flush()
         print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
-        os._exit(_CUT_OFF)
+        os._exit(_EXIT_ABORTED)
 
-    def _config(self, door: HttpGateway) -> uvicorn.Config:
+    def _config(self, gateway: HttpGateway) -> uvicorn.Config:
         return uvicorn.Config(
-            door,
+            gateway,
             http=IdleTimeoutProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=5,
             ssl_certfile=self._certificate.file or None,
             ssl_keyfile=self._certificate.key or None,
         )
 
-    def _tell(self) -> None:
+    def _print_url(self) -> None:
         """Print the URL of the server, and a warning if others can read its traffic."""
         scheme = "https" if self._certificate.file else "http"
         port = self._listening.getsockname()[1]
@@ -335,19 +336,19 @@ class HttpServer:
         sys.stderr.flush()
 
 
-async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatLimitingHandler) -> None:
+async def _reap_revoked(gateway: HttpGateway, audit: AuditLog, log: RepeatLimitingHandler) -> None:
     """Close servers of removed or expired tokens, and write counted log lines, every second."""
-    told = ""
+    last_message = ""
     while True:
-        await asyncio.sleep(_SWEEP)
+        await asyncio.sleep(_REAP_INTERVAL)
         audit.flush()
         log.summarize()
         try:
-            door.drop_revoked()
-            told = ""
+            gateway.drop_revoked()
+            last_message = ""
         except MemvaultError as error:  # meanwhile the gateway refuses every request
-            if error.message != told:
-                told = error.message
+            if error.message != last_message:
+                last_message = error.message
                 log_operator_note(error)
 
 

@@ -27,9 +27,9 @@ from memvault.server.tokens import ApiToken
 from memvault.settings import locate
 from memvault.workspace import Workspace
 
-_SESSIONS = 100
+_MAX_SESSIONS = 100
 """The maximum number of sessions (clients of older protocol versions) of one tenant."""
-_IDLE = 600.0
+_SESSION_IDLE_TIMEOUT = 600.0
 """Seconds after which a session without requests and open streams is closed."""
 
 
@@ -61,22 +61,26 @@ class TenantServers:
         body: int,
     ) -> None:
         self._tasks = tasks
-        self._body = body
-        self._served = served
+        self._max_body_size = body
+        self._served_names = served
         self._offer = offer
         self._audit = audit
-        self._ending = ending
-        self._rooms: dict[tuple[ApiToken, str], TenantServer] = {}
+        self._is_ending = ending
+        self._tenants: dict[tuple[ApiToken, str], TenantServer] = {}
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
-        self._turns: dict[Workspace, RequestQueue] = {}
-        self._openers = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
-        self._entering = anyio.Lock()
-        self._opening = threading.Lock()
+        self._queues: dict[Workspace, RequestQueue] = {}
+        self._open_limiter = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
+        self._tenants_lock = anyio.Lock()
+        self._vaults_lock = threading.Lock()
 
     def vaults_of(self, token: ApiToken) -> list[str]:
         """Return the names of the served vaults that a token permits, its default first."""
-        return [name for name in token.vaults if self._served is None or name in self._served]
+        return [
+            name
+            for name in token.vaults
+            if self._served_names is None or name in self._served_names
+        ]
 
     async def server_for(self, token: ApiToken, vault: str) -> StreamableHTTPSessionManager:
         """Return the session manager of a token and vault, starting its MCP server if needed.
@@ -84,27 +88,29 @@ class TenantServers:
         Raises:
             MemvaultError: the vault is missing or cannot be read.
         """
-        workspace = await anyio.to_thread.run_sync(self._opened, vault, limiter=self._openers)
-        async with self._entering:
-            for key, other in list(self._rooms.items()):
+        workspace = await anyio.to_thread.run_sync(
+            self._open_workspace, vault, limiter=self._open_limiter
+        )
+        async with self._tenants_lock:
+            for key, other in list(self._tenants.items()):
                 if key[1] == vault and other.workspace is not workspace:
-                    self._left(key)  # the name now belongs to another folder
-            room = self._rooms.get((token, vault))
-            if room is None:
-                room = self._create(token, vault, workspace)
-                await self._tasks.start(self._run, room)
-                self._rooms[token, vault] = room
-            return room.manager
+                    self._remove(key)  # the name now belongs to another folder
+            tenant = self._tenants.get((token, vault))
+            if tenant is None:
+                tenant = self._create(token, vault, workspace)
+                await self._tasks.start(self._run, tenant)
+                self._tenants[token, vault] = tenant
+            return tenant.manager
 
     def close_revoked(self, is_in: Callable[[ApiToken], bool]) -> None:
         """Close the tenants of every token for which ``is_in`` returns false."""
-        for key in [key for key in self._rooms if not is_in(key[0])]:
-            self._left(key)
+        for key in [key for key in self._tenants if not is_in(key[0])]:
+            self._remove(key)
 
-    def _left(self, key: tuple[ApiToken, str]) -> None:
-        room = self._rooms.pop(key)
-        room.serving.end_streams()
-        room.leave.set()
+    def _remove(self, key: tuple[ApiToken, str]) -> None:
+        tenant = self._tenants.pop(key)
+        tenant.serving.end_streams()
+        tenant.leave.set()
 
     def close(self) -> None:
         """Close all workspaces; to be called when no tenant runs any more."""
@@ -113,24 +119,24 @@ class TenantServers:
 
     def end_streams(self) -> None:
         """End every open stream of notifications."""
-        for room in self._rooms.values():
-            room.serving.end_streams()
+        for tenant in self._tenants.values():
+            tenant.serving.end_streams()
 
     def wake(self) -> None:
         """Wake every waiting tool, so that it notices the shutdown."""
         for workspace in self._vaults.values():
             workspace.notify_waiters()
 
-    def _opened(self, vault: str) -> Workspace:
+    def _open_workspace(self, vault: str) -> Workspace:
         root = locate.vault_named(vault)  # for each request: the name may move to another folder
-        with self._opening:
-            known = self._vaults.get(vault)
-            if known is None or known.root != root:
-                known = Workspace(root)
-                _ = known.settings
-                self._vaults[vault] = known
-                self._in_use[known] += 0
-            return known
+        with self._vaults_lock:
+            workspace = self._vaults.get(vault)
+            if workspace is None or workspace.root != root:
+                workspace = Workspace(root)
+                _ = workspace.settings
+                self._vaults[vault] = workspace
+                self._in_use[workspace] += 0
+            return workspace
 
     def _create(self, token: ApiToken, vault: str, workspace: Workspace) -> TenantServer:
         caller = Caller(
@@ -141,42 +147,42 @@ class TenantServers:
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )
-        turns = self._turns.setdefault(workspace, new_turns())
-        serving = McpServer(workspace, caller, self._offer, self._ending, turns, token)
-        serving.server.middleware.append(
+        queue = self._queues.setdefault(workspace, new_turns())
+        server = McpServer(workspace, caller, self._offer, self._is_ending, queue, token)
+        server.server.middleware.append(
             AuditMiddleware(self._audit, token.name, token.agent, vault)
         )
         manager = StreamableHTTPSessionManager(
-            serving.server,
-            max_sessions=_SESSIONS,
-            session_idle_timeout=_IDLE,
-            max_request_body_size=self._body,
+            server.server,
+            max_sessions=_MAX_SESSIONS,
+            session_idle_timeout=_SESSION_IDLE_TIMEOUT,
+            max_request_body_size=self._max_body_size,
         )
-        return TenantServer(token, workspace, serving, manager, anyio.Event())
+        return TenantServer(token, workspace, server, manager, anyio.Event())
 
-    async def _run(self, room: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async def _run(self, tenant: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Run a tenant's server until its ``leave`` is set."""
-        self._in_use[room.workspace] += 1
+        self._in_use[tenant.workspace] += 1
         try:
-            async with room.manager.run():
+            async with tenant.manager.run():
                 task_status.started()
-                await room.leave.wait()
+                await tenant.leave.wait()
         finally:
-            self._in_use[room.workspace] -= 1
-        await anyio.to_thread.run_sync(self._let_go)
+            self._in_use[tenant.workspace] -= 1
+        await anyio.to_thread.run_sync(self._close_unused)
 
-    def _let_go(self) -> None:
+    def _close_unused(self) -> None:
         """Close workspaces that no name leads to any more and that no tenant uses."""
-        with self._opening:
-            former = [
+        with self._vaults_lock:
+            unused = [
                 workspace
                 for workspace, count in self._in_use.items()
                 if not count and workspace not in self._vaults.values()
             ]
-            for workspace in former:
+            for workspace in unused:
                 del self._in_use[workspace]
-                self._turns.pop(workspace, None)
-        for workspace in former:
+                self._queues.pop(workspace, None)
+        for workspace in unused:
             _close(workspace)
 
 

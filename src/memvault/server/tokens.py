@@ -28,8 +28,8 @@ from memvault.settings.vaults import NAME
 
 READ: Literal["read"] = "read"
 SCOPES = (READ, "write")
-_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_TEXTS = ("name", "agent", "scope", "created", "expires", "hash")
+_RESOURCE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_TEXT_FIELDS = ("name", "agent", "scope", "created", "expires", "hash")
 
 
 class ApiToken(NamedTuple):
@@ -53,16 +53,16 @@ class ApiToken(NamedTuple):
 
     def public_fields(self) -> dict[str, Any]:
         """Return the fields to show to a person, without the hash."""
-        ends = {"expires": self.expires} if self.expires else {}
-        over = {"problem": "expired"} if self.is_expired else {}
+        expiry = {"expires": self.expires} if self.expires else {}
+        problem = {"problem": "expired"} if self.is_expired else {}
         return {
             "name": self.name,
             "agent": self.agent,
             "vaults": list(self.vaults),
             "scope": self.scope,
             "created": self.created,
-            **ends,
-            **over,
+            **expiry,
+            **problem,
         }
 
 
@@ -95,18 +95,20 @@ def add(
     if speaker.brain or speaker.agent == USER:
         raise UsageError(f"A token cannot speak as {agent or name}", "name an agent: --as AGENT")
     text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
-    ends = clock.iso(clock.now() + timedelta(days=days)) if days else ""
-    told = tuple(dict.fromkeys(vaults))
-    made = ApiToken(name, speaker.agent, told, _scope(scope), clock.iso(), ends, _hash(text))
+    expires = clock.iso(clock.now() + timedelta(days=days)) if days else ""
+    vault_names = tuple(dict.fromkeys(vaults))
+    token = ApiToken(
+        name, speaker.agent, vault_names, _scope(scope), clock.iso(), expires, _hash(text)
+    )
     path = _folder(make=True) / f"{name}.json"
-    data = json.dumps(made._asdict(), indent=1).encode()
+    data = json.dumps(token._asdict(), indent=1).encode()
     try:
         atomic.create(path, data)
     except FileExistsError as error:
         raise Conflict(
             f"There is a token named {name}", f"memvault tokens remove {name} ends it"
         ) from error
-    return made, text
+    return token, text
 
 
 def remove(name: str) -> None:
@@ -120,8 +122,8 @@ def remove(name: str) -> None:
         raise UsageError("The token's name is missing", "memvault tokens remove NAME")
     known = {token.name for token in all_tokens()}
     if name not in known:
-        told = ", ".join(sorted(known))
-        hint = f"there are {told}" if told else "memvault tokens list names them"
+        names = ", ".join(sorted(known))
+        hint = f"there are {names}" if names else "memvault tokens list names them"
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)
@@ -144,7 +146,7 @@ class TokenStore:
 
     def __init__(self) -> None:
         self._state: tuple[object, ...] | None = None
-        self._known: dict[str, ApiToken] = {}
+        self._tokens: dict[str, ApiToken] = {}
 
     def verify(self, text: str) -> ApiToken | None:
         """Return the record of a token's text, or None if it is unknown or expired.
@@ -152,8 +154,8 @@ class TokenStore:
         Raises:
             MemvaultError: the tokens cannot be read; until they can, every token is unknown.
         """
-        self._look()
-        token = self._known.get(_hash(text))
+        self._refresh()
+        token = self._tokens.get(_hash(text))
         return None if token is None or token.is_expired else token
 
     def is_valid(self, token: ApiToken) -> bool:
@@ -162,20 +164,20 @@ class TokenStore:
         Raises:
             MemvaultError: the tokens cannot be read.
         """
-        self._look()
-        return self._known.get(token.hash) == token and not token.is_expired
+        self._refresh()
+        return self._tokens.get(token.hash) == token and not token.is_expired
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Read the tokens again if one was added, changed or removed."""
         try:
             state = _state()
             if state == self._state:
                 return
-            known = {token.hash: token for token in _read()}
+            tokens = {token.hash: token for token in _read()}
         except MemvaultError:
-            self._state, self._known = None, {}
+            self._state, self._tokens = None, {}
             raise
-        self._state, self._known = state, known
+        self._state, self._tokens = state, tokens
 
 
 def _state() -> tuple[object, ...]:
@@ -207,24 +209,25 @@ def _read() -> Iterator[ApiToken]:
         path = _folder() / name
         if name.endswith(".json") and not name.startswith("."):
             try:
-                found = (
+                token = (
                     _parsed(json.loads(plain_files.read(path)))
                     if only_user_can_write(path)
                     else None
                 )
             except (OSError, ValueError, KeyError, TypeError) as error:
-                if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be valid
+                # A token that cannot be read for lack of resources may be valid.
+                if isinstance(error, OSError) and error.errno in _RESOURCE_ERRORS:
                     raise StorageError(
                         f"The tokens cannot be read: {error.strerror}", "try again later"
                     ) from error
                 continue
-            if found is not None and f"{found.name}.json" == name:  # copies of a file do not count
-                yield found
+            if token is not None and f"{token.name}.json" == name:  # copies of a file do not count
+                yield token
 
 
-def _parsed(held: dict[str, Any]) -> ApiToken:
-    texts = {key: held[key] for key in _TEXTS}
-    vaults = held["vaults"]
+def _parsed(data: dict[str, Any]) -> ApiToken:
+    texts = {key: data[key] for key in _TEXT_FIELDS}
+    vaults = data["vaults"]
     if not all(isinstance(text, str) for text in (*texts.values(), *vaults)) or not vaults:
         raise TypeError("not as it is written")
     return ApiToken(**{**texts, "vaults": tuple(vaults), "scope": _scope(texts["scope"])})

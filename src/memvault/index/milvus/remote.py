@@ -220,7 +220,7 @@ class RemoteIndex(LocalIndex):
         """Return the state of the published index; raises the same errors as ``refresh``."""
         return _state_of(self._card())
 
-    def read_listed(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
+    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",
