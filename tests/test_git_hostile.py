@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, refused, succeeded, write
-from git_clones import git, without_identity
+from git_clones import cloned, git, without_identity
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
@@ -306,6 +306,7 @@ def test_what_was_allowed_is_allowed_as_it_was(folder: Path, vault: Vault, file:
         '[remote "origin"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/heads/*\n',
         "[merge]\n\tdriver = {}\n",
         "\ufeff[core]\n\tfsmonitor = {}\n",
+        '[remote "origin"]\n\turl = C:x\n',
     ],
 )
 def test_no_spelling_hides_a_setting(folder: Path, ran: Path, vault: Vault, text: str) -> None:
@@ -403,3 +404,204 @@ def test_a_socket_in_git_is_no_pipe(
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(".git/fsmonitor--daemon.ipc")
         assert vault.call("git_status")["success"]
+
+
+def repository_as_remote(folder: Path, ran: Path, name: str = "origin") -> None:
+    """Write a bare repository into the vault whose hook records that it ran."""
+    git(folder, "init", "--quiet", "--bare", "--initial-branch=main", name)
+    program(ran, folder / name / "hooks/pre-receive")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
+        '[remote "origin"]\n\tpushurl = https://example.org/x\n',
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n',
+        '[branch "main"]\n\tpushRemote = origin\n',
+        "[remote]\n\tpushDefault = origin\n",
+        '[remote "origin"]\n\turl = https://example.org/x\n\turl =\n',
+        '[remote "origin"]\n\turl\n',
+        '[remote "Origin"]\n\turl = https://example.org/x\n[branch "main"]\n\tremote = origin\n',
+    ],
+)
+def test_a_remote_without_an_address_is_asked_about(
+    folder: Path, ran: Path, vault: Vault, text: str
+) -> None:
+    """A remote whose name git would take for a folder is named and asked about first."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    repository_as_remote(folder, ran)
+    with (folder / ".git/config").open("a", encoding="utf-8") as file:
+        file.write(text)
+    failed = vault.call("git_sync")
+    assert failed["error"]["code"] == "refused", failed
+    assert "remote.origin.url = origin" in failed["runs"]
+    assert not ran.exists()
+
+
+def test_an_address_of_a_file_that_git_may_not_include_is_none(folder: Path, vault: Vault) -> None:
+    """An address in a file that is included on a condition does not replace the question."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    write(folder, ".git/more", '[remote "origin"]\n\turl = https://example.org/x\n')
+    git(folder, "config", "includeIf.onbranch:other.path", "more")
+    git(folder, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    assert "remote.origin.url = origin" in vault.call("git_init")["runs"]
+
+
+@pytest.mark.parametrize("name", ["origin", "a origin", "a\u2028remote.origin"])
+def test_sync_uses_no_remote_without_an_address(
+    folder: Path, ran: Path, vault: Vault, name: str
+) -> None:
+    """Sync pushes to a remote that has an address alone, also once all was allowed."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    repository_as_remote(folder, ran)
+    git(folder, "config", f"remote.{name}.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    if name != "origin":
+        git(folder, "config", f"remote.{name}.url", "https://nowhere.invalid/x")
+    failed = vault.call("git_sync", confirm=True)["error"]
+    assert name == "origin" or "nowhere.invalid" in failed["message"], failed
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85"])
+@pytest.mark.parametrize("setting", ["hooksPath", "path"])
+def test_a_blank_that_git_keeps_hides_no_file(
+    folder: Path, ran: Path, vault: Vault, blank: str, setting: str
+) -> None:
+    """A name that ends with a blank other than a space leads git and the question to one file."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    if setting == "hooksPath":
+        program(ran, folder / f"h{blank}" / "pre-commit")
+        text = f"[core]\n\thooksPath = h{blank}\n"
+    else:
+        program(ran, folder / "hooks/pre-commit")
+        write(folder, f".git/inc{blank}", "[core]\n\thooksPath = hooks\n")
+        text = f"[include]\n\tpath = inc{blank}\n"
+    with (folder / ".git/config").open("a", encoding="utf-8") as file:
+        file.write(text)
+    failed = vault.call("git_sync", confirm=True)["error"]
+    assert failed["message"].startswith("config cannot be read"), failed
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'sh "clean.sh"',
+        "sh 'clean.sh'",
+        "sh clean.sh # as ever",
+        "true; sh clean.sh",
+        "true;sh<clean.sh",
+        "sh $(echo clean.sh)",
+        "sh `echo clean.sh`",
+        "F=clean.sh; sh $F",
+        "sh ./\\clean.sh",
+        "sh $PWD/clean.sh",
+        'sh "a clean.sh"',
+        "awk -fclean.sh",
+        "!./clean.sh",
+    ],
+)
+def test_a_file_that_a_quoted_command_names_is_covered(
+    folder: Path, vault: Vault, command: str
+) -> None:
+    """However a command of the settings quotes a file of the vault, its change is asked about."""
+    name = "a clean.sh" if "a clean.sh" in command else "clean.sh"
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    write(folder, name, "cat\n")
+    git(folder, "config", "filter.f.clean", command)
+    assert vault.call("git_init", confirm=True)["success"]
+    assert "warnings" not in vault.call("git_status")
+    write(folder, name, "touch ran; cat\n")
+    assert name in vault.call("git_status")["warnings"][0]
+
+
+@pytest.mark.parametrize("setting", ["gpg.program", "core.attributesFile", "core.askPass"])
+def test_a_file_of_another_setting_is_covered(folder: Path, vault: Vault, setting: str) -> None:
+    """A file of the vault that any setting names in quotes is asked about when it changes."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    write(folder, "named #1", "x\n")
+    git(folder, "config", setting, "named #1")
+    assert vault.call("git_init", confirm=True)["success"]
+    assert "warnings" not in vault.call("git_status")
+    write(folder, "named #1", "y\n")
+    assert "named #1" in vault.call("git_status")["warnings"][0]
+
+
+def test_an_include_through_a_link_leads_where_git_goes(
+    folder: Path, ran: Path, vault: Vault
+) -> None:
+    """A file that is included through a link includes others from the folder of the link."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    program(ran, folder / "hooks/pre-commit")
+    write(folder, ".git/z/real.inc", "[include]\n\tpath = more.inc\n")
+    write(folder, ".git/z/more.inc", "")
+    write(folder, ".git/a/more.inc", "[core]\n\thooksPath = hooks\n")
+    (folder / ".git/a/link.inc").symlink_to("../z/real.inc")
+    git(folder, "config", "include.path", "a/link.inc")
+    assert git(folder, "config", "core.hooksPath").strip() == "hooks"
+    runs = vault.call("git_init")["runs"]
+    assert "core.hookspath = hooks" in [run.lower() for run in runs]
+    assert "hooks/pre-commit" in runs
+
+
+@pytest.mark.parametrize("include", ["include.path", "includeIf.gitdir:**.path"])
+def test_a_file_that_a_command_names_is_included_too(
+    folder: Path, ran: Path, vault: Vault, include: str
+) -> None:
+    """A file that a command names before the settings include it is read as settings too."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    program(ran, folder / "hooks/pre-commit")
+    write(folder, "inc", "[core]\n\thooksPath = hooks\n")
+    git(folder, "config", "filter.f.clean", "inc")
+    git(folder, "config", include, "../inc")
+    runs = vault.call("git_init")["runs"]
+    assert {"inc", "core.hookspath = hooks", "hooks/pre-commit"} <= {run.lower() for run in runs}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[include]\n\tpath = "inc"\n',
+        "[include]\n\tpath = inc # as ever\n",
+        "[include]\r\n\tpath = in\\\r\nc\r\n",
+        '[includeIf "gitdir:**"]\n\tpath = "inc"\n',
+        '[includeIf "gitdir:\\*\\*"]\n\tpath = inc\n',
+    ],
+)
+def test_an_include_of_no_plain_form_is_refused(folder: Path, vault: Vault, text: str) -> None:
+    """A file that is included by a line that cannot be read as git reads it is not overlooked."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    write(folder, ".git/inc", "[core]\n\thooksPath = hooks\n")
+    with (folder / ".git/config").open("ab") as file:
+        file.write(text.encode())
+    assert git(folder, "config", "core.hooksPath").strip() == "hooks"
+    failed = vault.call("git_init", confirm=True)["error"]
+    assert failed["message"].startswith("config cannot be read"), failed
+
+
+def test_includes_in_a_circle_come_to_an_end(folder: Path, vault: Vault) -> None:
+    """Files that include themselves under ever other names are read once each."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / ".git/a").mkdir()
+    lines = "".join(f"\tpath = {'a/../' * count}inc\n" for count in range(15))
+    write(folder, ".git/inc", f"[include]\n{lines}")
+    git(folder, "config", "include.path", "inc")
+    assert len(vault.call("git_init")["runs"]) == 15
+
+
+def test_a_folder_that_is_replaced_by_a_link_is_synced(tmp_path: Path) -> None:
+    """A shared folder that becomes a link is no obstacle to this sync, the next or others'."""
+    for one, two in cloned(tmp_path):
+        write(one.root, "docs/x.txt", "text\n")
+        write(one.root, "docs/a.md", "zebra\n")
+        one.sync()
+        two.sync()
+        (one.root / "docs").rename(one.root / "elsewhere")
+        (one.root / "docs").symlink_to("elsewhere")
+        for clone in (one, two, one):
+            clone.sync()
+        for clone in (one, two):
+            assert (clone.root / "docs").is_symlink()
+            assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
+            assert not clone.git("status", "--porcelain")

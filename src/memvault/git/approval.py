@@ -8,7 +8,6 @@ that is not of the plain form in which git writes them is taken for one that cou
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -25,15 +24,27 @@ from memvault.vault.document import replace_surrogates
 
 _KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
-_SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\"\\#;\x00-\x1f\x7f]*))?")
-_NOTHING = re.compile(r"\s*(?:[#;].*)?")
+_SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
+"""A value has no blank but spaces: git strips ASCII blanks and keeps all others."""
+_NOTHING = re.compile(r"[ \t\r]*(?:[#;].*)?")
+_QUOTES = re.compile(r"[\"'`\\]+")
+_MARKS = re.compile(r"[\s!\"#$&'()*,:;<=>?\[\\\]`{|}]+")
+"""Characters that end a word in git's settings or in a shell."""
+_LONGEST = 4_096
+"""Characters of a path at most."""
+_ENDS = 32
+"""Ends of a path, of one name, two names and so on, that are looked for at most."""
 _ELSEWHERE = re.compile(r"include|hookspath|worktree", re.IGNORECASE)
 """What names a file or folder that counts too, and so has to be read."""
-_NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//)\S*"
-"""An address on another machine; a path's repository here has hooks of its own."""
+_NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]+:(?!:|//)\S*"
+"""An address on another machine; a path's repository here has hooks of its own.
+
+A host of one letter counts as a path, since Windows has drives of that name.
+"""
+_REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _HARMLESS = re.compile(
     r"user\.(?:name|email)=.*"
-    r"|branch\.(?:remote|pushremote)=[A-Za-z0-9][\w-]*"
+    rf"|branch\.(?:remote|pushremote)={_REMOTE_NAME.pattern}"
     r"|branch\.(?!remote|pushremote)[\w-]+=.*"
     rf"|remote\.(?:url|pushurl)=(?:{_NETWORK})"
     r"|remote\.fetch=\+?refs/heads/[^:]*:refs/remotes/[^:]*"
@@ -43,6 +54,7 @@ _HARMLESS = re.compile(
     r"|pull\.(?:rebase|ff)=.*"
     r"|merge memvault\.(?:name|driver)=.*"  # what memvault sets; no git that it runs merges
 )
+_REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _OTHERS = "info/attributes", "objects/info/alternates", "objects/info/http-alternates"
 _FOLDERS = "remotes", "branches"
@@ -142,7 +154,7 @@ def _lines(data: bytes) -> Iterator[_Line]:
         if header:
             section, below = header[1].lower(), header[2] or ""
         elif setting and section:
-            yield _Line(text, section, below, setting[1].lower(), (setting[2] or "").rstrip())
+            yield _Line(text, section, below, setting[1].lower(), (setting[2] or "").strip(" "))
         elif not _NOTHING.fullmatch(text):
             if "[" in text:
                 section = below = ""  # what follows is under no header that is known
@@ -154,8 +166,11 @@ class _Look:
 
     def __init__(self, place: RepositoryLocation) -> None:
         self._place = place
-        self._read: set[str] = set()
+        self._parsed: set[Path] = set()
+        self._digested: set[str] = set()
         self._hooks = [place.common / "hooks"]
+        self._remotes: dict[str, None] = {}
+        self._with_url: set[str] = set()
 
     def parts(self) -> Iterator[Part]:
         """Yield what counts: settings in their order, then files."""
@@ -166,6 +181,9 @@ class _Look:
             yield _part(f".git/commondir = {replace_surrogates(str(common))}", str(common))
         for file in dict.fromkeys((common / "config", folder / "config.worktree")):
             yield from self._settings(file)
+        for name in self._remotes:
+            if name not in self._with_url:  # git takes the name for a path
+                yield _part(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
         for hooks in self._hooks:
             yield from self._folder(hooks)
         for above in dict.fromkeys((common, folder)):
@@ -175,44 +193,77 @@ class _Look:
                 yield from self._folder(above / name)
 
     def _settings(self, file: Path, depth: int = 0) -> Iterator[Part]:
-        data = _read(file)
+        real = Path(os.path.realpath(file)) if depth else file
+        data = _read(real, plain_files.SETTING)
         if data is None or depth > _DEEPEST:
             return
         for line in _lines(data):
+            self._note_remote(line, file)
             is_include = line.section in ("include", "includeif") and line.key == "path"
             is_hooks = (line.section, line.key) == ("core", "hookspath")
             if is_include or is_hooks:
                 yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
                 named = self._named(line.value, file.parent if is_include else self._place.top)
                 if is_hooks:
-                    self._hooks.append(named)
-                elif str(named) not in self._read:
-                    self._read.add(str(named))
+                    self._hooks.append(Path(os.path.realpath(named)))
+                    continue
+                # What a linked file includes is relative to the folder of the link.
+                named = Path(os.path.realpath(named.parent), named.name)
+                if named not in self._parsed:
+                    self._parsed.add(named)
                     yield from self._settings(named, depth + 1)
             elif (line.section, line.key) == ("core", "worktree"):
-                if self._named(line.value, self._place.folder) != self._place.top:
+                named = self._named(line.value, self._place.folder)
+                if os.path.realpath(named) != str(self._place.top):
                     hint = "git config --unset core.worktree"
                     raise Refused("The setting core.worktree leads git to another folder", hint)
-            elif not line.key and _ELSEWHERE.search(line.text):
+            elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
                 hint = "write a setting that names files on a line of its own, as git config does"
                 raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
             elif not line.is_harmless:
                 yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
-                yield from self._words(line.value)
+                yield from self._words(line)
 
-    def _named(self, value: str, below: Path) -> Path:
-        if not value or value.startswith("%"):
+    def _note_remote(self, line: _Line, file: Path) -> None:
+        """Note the remotes that a setting uses, and which of them have a URL.
+
+        A URL counts only in the repository's own settings: git may not read those
+        of a worktree, or a file that is included on a condition.
+        """
+        if line.section == "remote" and line.below:
+            self._remotes[line.below] = None
+            if line.key == "url" and not line.value:  # which clears the list of URLs
+                self._with_url.discard(line.below)
+            elif line.key == "url" and file == self._place.common / "config":
+                self._with_url.add(line.below)
+        elif f"{line.section}.{line.key}" in _REMOTE_SETTINGS and _REMOTE_NAME.fullmatch(
+            line.value
+        ):
+            self._remotes[line.value] = None
+
+    @staticmethod
+    def _named(value: str, below: Path) -> Path:
+        if not value or value.startswith(("%", ":(")):  # git's own prefixes of a path
             raise Refused(f"The settings name a file as {value!r}", "name it by its path")
-        return Path(os.path.realpath(below / expand_home(value)))
+        return below / expand_home(value)
 
-    def _words(self, value: str) -> Iterator[Part]:
-        """Yield the files of the vault that a command names."""
-        for word in re.split(r"[\s'|&()]+", value):
-            file = Path(os.path.realpath(self._place.top / word))
-            if word and file.is_relative_to(self._place.top):
-                with contextlib.suppress(OSError):  # such as for a name that is too long
-                    if file.is_file():
-                        yield from self._file(file)
+    def _words(self, line: _Line) -> Iterator[Part]:
+        """Yield the files of the vault that a setting names, as far as its text gives the names.
+
+        The end of a path counts too, since its beginning may be ``~`` or a variable.
+        """
+        text, top = line.text, self._place.top
+        words = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]
+        words += [word[2:] for word in words if word.startswith("-")]
+        for word in filter(None, dict.fromkeys(map(str.strip, words))):
+            names = word.split("/") if len(word) <= _LONGEST else []
+            ends = ("/".join(names[at:]) for at in range(max(1, len(names) - _ENDS), len(names)))
+            for path in (word, *filter(None, ends)):
+                file = os.path.join(top, path)
+                if os.path.isfile(file):  # noqa: PTH113 - Path raises for a name that is too long
+                    real = Path(os.path.realpath(file))
+                    if any(Path(way).is_relative_to(top) for way in (real, os.path.normpath(file))):
+                        yield from self._file(real)
 
     def _folder(self, folder: Path) -> Iterator[Part]:
         count = 0
@@ -227,8 +278,8 @@ class _Look:
                     yield from self._file(Path(parent, name))
 
     def _file(self, file: Path) -> Iterator[Part]:
-        if str(file) not in self._read:
-            self._read.add(str(file))
+        if str(file) not in self._digested:
+            self._digested.add(str(file))
             data = _read(Path(os.path.realpath(file)))
             if data is not None:
                 yield _part(self._name(file), data)
@@ -245,14 +296,14 @@ def _part(name: str, data: bytes | str) -> Part:
     return Part(name, hashlib.sha256(whole).hexdigest())
 
 
-def _read(file: Path) -> bytes | None:
+def _read(file: Path, most: int = plain_files.STATE) -> bytes | None:
     """Return a file's bytes, None where there is none.
 
     Raises:
         Refused: it is no plain file, or too large.
     """
     try:
-        return plain_files.read(file, plain_files.STATE)
+        return plain_files.read(file, most)
     except OSError as error:
         if not os.path.lexists(file):
             return None

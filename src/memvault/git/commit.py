@@ -116,7 +116,12 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
 
 
 def _add_all(git: Git) -> None:
-    """Stage whatever changed, but for repositories of their own: git would keep their name only."""
+    """Stage whatever changed, but for repositories of their own: git would keep their name only.
+
+    Deleted files come first: ``--remove`` fails for one whose folder became a link.
+    """
+    deleted = git.run("diff-files", QUIET_INSIDE, "--diff-filter=D", "--name-only", "-z")
+    git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted)
     changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
     new = _named(program.new_files(git))
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)

@@ -261,7 +261,7 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     git = found.git
     branch = found.branch
     name = git.config(f"branch.{branch}.remote") if branch else ""
-    remotes = git.line("remote").split()
+    remotes = git.line("remote").split("\n")
     remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
     about: dict[str, Any] = {"branch": branch, "remote": remote}
     if remote and call.caller.may_see_paths:

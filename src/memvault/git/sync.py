@@ -446,7 +446,9 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
-    known = git.line("remote").split()
+    # Git takes the name of a remote without a URL for a path, whose repository has hooks.
+    urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", good=(0, 1))
+    known = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
     if name in known and merge:  # else it is a path, whose repository has hooks of its own
         return RemoteBranch(name, merge, True)
     if not known:
