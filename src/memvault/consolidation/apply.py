@@ -57,19 +57,21 @@ def load_input(
     before ``now`` are included.
     """
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
-    experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
-    most = now - datetime.min.replace(tzinfo=now.tzinfo)
-    since = clock.iso(now - min(timedelta(days=days), most))
+    found_episodes, found_facts, found_procedures = (
+        list(_read(store, engine, kind)) for kind in kinds
+    )
+    max_age = now - datetime.min.replace(tzinfo=now.tzinfo)
+    since = clock.iso(now - min(timedelta(days=days), max_age))
     files = Counter(record.mem_id for record in engine.list_records(Filters()))
     unused = [
         memory
-        for memory in (*experiences, *known)
+        for memory in (*found_episodes, *found_facts)
         if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
     ]
     return ConsolidationInput(
-        [episodes.episode_of(memory) for memory in experiences if memory.created >= since],
-        known,
-        done,
+        [episodes.episode_of(memory) for memory in found_episodes if memory.created >= since],
+        found_facts,
+        found_procedures,
         unused,
         frozenset(mem_id for mem_id, count in files.items() if count > 1),
     )
@@ -122,8 +124,8 @@ def apply_proposals(
                 write(new.proposal, procedures.add, held, made, SOURCE, origin(new))
     for merge in proposals.merged:
         write(merge.proposal, _archive, merge.other, {"superseded_by": merge.kept.mem_id})
-    for gone in proposals.forgotten:
-        write(gone.proposal, _archive, gone.memory, {})
+    for proposal_to_archive in proposals.forgotten:
+        write(proposal_to_archive.proposal, _archive, proposal_to_archive.memory, {})
     return ApplyResult(written, passed_over)
 
 

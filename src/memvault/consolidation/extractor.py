@@ -18,9 +18,9 @@ from memvault.model import CATEGORY
 from memvault.process import run
 from memvault.vault.document import plain_text
 
-_SECONDS = 600.0
-_MOST_BYTES = 5_000_000
-_SHOWN = 120
+_TIMEOUT = 600.0
+_MAX_OUTPUT = 5_000_000
+_MAX_SHOWN = 120
 _KEYS = {
     "fact": {"fact", "confidence", "episodes", "category"},
     "procedure": {"procedure", "prompt", "episodes", "skillId"},
@@ -46,7 +46,7 @@ class ExtractorOutput(NamedTuple):
 def extract(
     command: str,
     episodes: Sequence[Episode],
-    seconds: float = _SECONDS,
+    seconds: float = _TIMEOUT,
     pause: Callable[[float], object] = time.sleep,
 ) -> ExtractorOutput:
     """Run a command without a shell, pass it the episodes, and read its proposals.
@@ -65,7 +65,7 @@ def extract(
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
     given = "".join(f"{_line_of(episode)}\n" for episode in episodes)
-    ended = run(parts, given, seconds, _MOST_BYTES, pause=pause)
+    ended = run(parts, given, seconds, _MAX_OUTPUT, pause=pause)
     if ended.timed_out:
         raise TimedOut(
             f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
@@ -73,7 +73,7 @@ def extract(
         )
     if ended.truncated:
         raise Refused(
-            f"The extractor {parts[0]} printed more than {_MOST_BYTES:,} bytes and was stopped",
+            f"The extractor {parts[0]} printed more than {_MAX_OUTPUT:,} bytes and was stopped",
             "let it print only facts and procedures, one JSON object a line",
         )
     if ended.code:
@@ -178,4 +178,4 @@ def _share(value: Any) -> float:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

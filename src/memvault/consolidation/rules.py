@@ -48,7 +48,7 @@ from memvault.memories.procedures import clean_name, found_id, key
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.file_names import normalize
 
-_MOST_ACTIONS = 100
+_MAX_ACTIONS = 100
 """The maximum number of actions of one episode that are compared: the first ones."""
 
 Step = tuple[tuple[str, ...], tuple[str, ...]]
@@ -76,7 +76,7 @@ def repeated(
     contain. Longer sequences are built from shorter ones, because a part of a repeated sequence is
     itself repeated.
     """
-    rows, keys, wordings = _numbered(episodes, analyser)
+    rows, keys, wordings = _number_steps(episodes, analyser)
     found: list[ActionSequence] = []
     places = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
     length = 1
@@ -107,7 +107,7 @@ def repeated(
     return found
 
 
-def _numbered(
+def _number_steps(
     episodes: Sequence[Sequence[str]], analyser: Analyser
 ) -> tuple[list[list[int]], list[Step], list[str]]:
     """Return each episode's actions as numbers, and the step and usual wording of each number."""
@@ -116,7 +116,7 @@ def _numbered(
     rows: list[list[int]] = []
     for actions in episodes:
         rows.append([])
-        for text in actions[:_MOST_ACTIONS]:
+        for text in actions[:_MAX_ACTIONS]:
             key = step(text, analyser)
             wordings[key][" ".join(text.split())] += 1
             rows[-1].append(numbers.setdefault(key, len(numbers)))
@@ -126,7 +126,7 @@ def _numbered(
 
 def parts(whole: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     """Yield the contiguous parts of a sequence; of a very long one, only of its first 100 steps."""
-    steps = tuple(whole[:_MOST_ACTIONS])
+    steps = tuple(whole[:_MAX_ACTIONS])
     for start in range(len(steps)):
         for end in range(start + 1, len(steps) + 1):
             yield steps[start:end]
@@ -143,7 +143,7 @@ _VALUE = re.compile(
 )
 _LOOKS_LIKE_A_VALUE = re.compile(r"[A-Z0-9`_./:@]")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_BE = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
+_VERB = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
 OpposingGroups = tuple[tuple[int, ...], ...]
@@ -192,7 +192,7 @@ def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[
     The stems exclude numbers and negations, but a number in the name of the subject is kept.
     """
     sides = _opposites(analyser)
-    subject = _BE.search(text) or _TWO_WORDS.match(text)
+    subject = _VERB.search(text) or _TWO_WORDS.match(text)
     start = subject.end() if subject else 0
     numbers = tuple(_NUMBER.findall(text[start:]))
     stems: list[str] = []
@@ -236,7 +236,7 @@ MOSTLY = 0.5
 UNIMPORTANT = 0.3
 """The importance below which a memory may be archived."""
 FORGOTTEN_AFTER_DAYS = 90
-_LEAST_OF_FACTS = 2
+_MIN_FACT_WORDS = 2
 """The minimum number of content words of a fact, which is known to be a statement."""
 
 
@@ -253,15 +253,15 @@ def propose(
     """
     found = [] if extracted else clusters(given.episodes, analyser)
     facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
-    fresh = _unheld_facts(given.facts, facts, analyser)
+    fresh = _new_facts(given.facts, facts, analyser)
     merged = _merges(given, analyser)
-    gone = {merge.other.path for merge in merged}
+    merged_paths = {merge.other.path for merge in merged}
     return Proposals(
         fresh,
-        _unheld_procedures(given.procedures, procedures, analyser),
+        _new_procedures(given.procedures, procedures, analyser),
         merged,
         _contradictions(given.facts, fresh, found, analyser),
-        _forgotten((memory for memory in given.unused if memory.path not in gone), now),
+        _archivable((memory for memory in given.unused if memory.path not in merged_paths), now),
     )
 
 
@@ -281,7 +281,7 @@ def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
     return sorted(facts, key=lambda fact: (-len(fact.episodes), fact.text))
 
 
-def _unheld_facts(
+def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
     """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
@@ -292,27 +292,27 @@ def _unheld_facts(
         proposals.add(str(memory.metadata.get("proposal")))
         text = text_of(memory)
         for sentence in (memory.title, text, *sentences(text)):
-            verbatim.add(_folded(sentence))
+            verbatim.add(_normalized(sentence))
             if (made := _fact_statement(sentence, analyser)) is not None:
                 known.add(made)
     fresh = []
     for new in facts:
         made = _fact_statement(new.text, analyser)
-        seen = new.proposal in proposals or _folded(new.text) in verbatim
+        seen = new.proposal in proposals or _normalized(new.text) in verbatim
         if not seen and (made is None or known.find(made) is None):
             fresh.append(new)
         proposals.add(new.proposal)
-        verbatim.add(_folded(new.text))
+        verbatim.add(_normalized(new.text))
         if made is not None:
             known.add(made)
     return fresh
 
 
 def _fact_statement(text: str, analyser: Analyser) -> Statement | None:
-    return statement(unmarked(text), analyser, _LEAST_OF_FACTS)
+    return statement(unmarked(text), analyser, _MIN_FACT_WORDS)
 
 
-def _folded(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(unmarked(text).casefold().split()).rstrip(" .!")
 
 
@@ -326,24 +326,24 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
         if several and rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
-    parts_of_kept: set[tuple[Step, ...]] = set()
-    kept = []
+    parts_of_selected: set[tuple[Step, ...]] = set()
+    selected = []
     for steps, inside, rate in found:
-        if steps.key in parts_of_kept:
+        if steps.key in parts_of_selected:
             continue
-        parts_of_kept.update(parts(steps.key))
+        parts_of_selected.update(parts(steps.key))
         skill = _common_skill(inside)
-        kept.append(
+        selected.append(
             NewProcedure(
                 proposal_id("procedure", steps.key),
-                skill or _named(steps.texts),
+                skill or _default_name(steps.texts),
                 "\n".join(f"{place}. {text}" for place, text in enumerate(steps.texts, 1)),
                 round(rate, 4),
                 tuple(sorted({episode.episode_id for episode in inside})),
                 skill,
             )
         )
-    return kept
+    return selected
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
@@ -358,12 +358,12 @@ def _common_skill(episodes: Sequence[Episode]) -> str:
     return min(name for names in spelled for name in names if key(name) in common)
 
 
-def _named(texts: Sequence[str]) -> str:
+def _default_name(texts: Sequence[str]) -> str:
     first, last = (text.strip(" .`") for text in (texts[0], texts[-1]))
     return clean_name(f"{first[:60].strip()}, then {last[:60].strip()}")
 
 
-def _unheld_procedures(
+def _new_procedures(
     held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Return the procedures that the vault does not contain yet, each with an unused name."""
@@ -381,22 +381,22 @@ def _unheld_procedures(
     fresh = []
     for new in procedures:
         texts = steps_of(new.prompt)
-        own = steps(texts)
-        seen = own in known or new.proposal in proposals
-        if seen or (not own and new.name.casefold() in names):
+        new_steps = steps(texts)
+        seen = new_steps in known or new.proposal in proposals
+        if seen or (not new_steps and new.name.casefold() in names):
             continue
-        name, skill = _free(new.name, texts, names), key(new.skill)
+        name, skill = _unused_name(new.name, texts, names), key(new.skill)
         fresh.append(new._replace(name=name, skill="" if skill in used else new.skill))
-        known.update(parts(own))
+        known.update(parts(new_steps))
         names.add(name.casefold())
         used.add(skill)
         proposals.add(new.proposal)
     return fresh
 
 
-def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
+def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
     """Return an unused name: the given one, one made from the actions, or one with a number."""
-    base = _named(texts) if texts else name
+    base = _default_name(texts) if texts else name
     names = chain([name, base], (f"{base} ({number})" for number in count(2)))
     return next(free for free in names if free.casefold() not in taken)
 
@@ -448,11 +448,11 @@ def _contradictions(
     ]
     given += [(new.text, new.episodes) for new in fresh]
     sources = [(_fact_statement(text, analyser), ids) for text, ids in given]
-    made = [(whole, ids) for whole, ids in sources if whole is not None]
-    keys, facts_end = {whole.key for whole, _ in made}, len(made)
-    made += [(whole, ids) for whole, ids, _ in found if whole.key not in keys]
+    made = [(claim, ids) for claim, ids in sources if claim is not None]
+    keys, facts_end = {claim.key for claim, _ in made}, len(made)
+    made += [(claim, ids) for claim, ids, _ in found if claim.key not in keys]
     out = []
-    for sides, difference in contradictions([whole for whole, _ in made], analyser):
+    for sides, difference in contradictions([claim for claim, _ in made], analyser):
         if any(place < facts_end for side in sides for place in side):
             wordings = tuple(made[side[0]][0].text for side in sides)
             ids = ({name for place in side for name in made[place][1]} for side in sides)
@@ -462,7 +462,7 @@ def _contradictions(
     return sorted(out)
 
 
-def _forgotten(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
+def _archivable(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
     """Return proposals to archive what is unimportant, old and was never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     found = []

@@ -23,15 +23,15 @@ Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 LEAST_WORDS = 3
 """The minimum number of content words of a statement; fewer are a heading or a remark."""
-_LONGEST = 300
+_MAX_LENGTH = 300
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
 _ADDRESS = re.compile(r"(?<!\w)\w+://\S+")
-_LIGHT = frozenset(
+_FILLER_WORDS = frozenset(
     "a an the is are was were be been being am it its this that these those there here do does did "
     "i we you he she they my our your his her their us me them also just really very indeed again "
     "always please so simply actually note remember turn out".split()
 )
-_NOT = {
+_NEGATIONS = {
     **dict.fromkeys(
         "dont doesnt didnt isnt arent wasnt werent aint not never no none".split(), ("not",)
     ),
@@ -39,7 +39,7 @@ _NOT = {
     **dict.fromkeys(("wont", "wouldnt"), ("will", "not")),
     **dict.fromkeys(("mustnt", "shouldnt"), ("should", "not")),
 }
-_SAME_WORD = {
+_SYNONYMS = {
     "require": "need",
     "execute": "run",
     "delete": "remove",
@@ -48,7 +48,7 @@ _SAME_WORD = {
     "utilize": "use",
     "utilise": "use",
 }
-_LIMITS = frozenset(
+_LIMITING_WORDS = frozenset(
     "not without unless except only if when while until before after but hardly rarely seldom "
     "sometimes often usually almost nearly partly barely less more fewer most least than too "
     "from to over under above below no may might could should can must".split()
@@ -58,7 +58,7 @@ _SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-
 _MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _LABEL = re.compile(r"(?i)^(?:lessons?(?: learned)?|learned|learning|note|reminder)\s*:\s*")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
@@ -92,7 +92,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _split(paragraph: str) -> Iterator[str]:
-    for sentence in _END.split(paragraph):
+    for sentence in _SENTENCE_END.split(paragraph):
         plain = unmarked(sentence)
         if plain and not plain.endswith(("?", "？", ":")):
             yield plain
@@ -108,14 +108,14 @@ def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> St
 
     ``least`` is the minimum number of content words; a negation counts as one.
     """
-    if len(sentence) > _LONGEST or _TASK.match(sentence):
+    if len(sentence) > _MAX_LENGTH or _TASK.match(sentence):
         return None
     stems = words(sentence, analyser)
     telling = words(_ADDRESS.sub(" ", sentence), analyser)
     if sum(stem == "not" or stem not in analyser.stop_stems for stem in telling) < least:
         return None
     names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
-    limits = _limits(analyser) if analyser.language == "english" else frozenset(stems)
+    limits = _limiting_stems(analyser) if analyser.language == "english" else frozenset(stems)
     return Statement(sentence, (stems, signs(sentence)), limits.intersection(stems).union(names))
 
 
@@ -132,17 +132,17 @@ def words(text: str, analyser: Analyser) -> tuple[str, ...]:
     stems = analyser.sequence(text)
     if analyser.language != "english":
         return tuple(stems)
-    meanings = _meanings(analyser)
+    meanings = _replacements(analyser)
     return tuple(word for stem in stems for word in meanings.get(stem, (stem,)))
 
 
 @cache
-def _meanings(analyser: Analyser) -> dict[str, tuple[str, ...]]:
+def _replacements(analyser: Analyser) -> dict[str, tuple[str, ...]]:
     """Return the replacement for each stem that has one; filler words are replaced by nothing."""
     spelled = {
-        **{word: (meant,) for word, meant in _SAME_WORD.items()},
-        **_NOT,
-        **dict.fromkeys(_LIGHT, ()),
+        **{word: (meant,) for word, meant in _SYNONYMS.items()},
+        **_NEGATIONS,
+        **dict.fromkeys(_FILLER_WORDS, ()),
     }
     return {
         analyser.sequence(word)[0]: tuple(analyser.sequence(other)[0] for other in meant)
@@ -151,17 +151,17 @@ def _meanings(analyser: Analyser) -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _limits(analyser: Analyser) -> frozenset[str]:
-    return frozenset(analyser.sequence(word)[0] for word in _LIMITS)
+def _limiting_stems(analyser: Analyser) -> frozenset[str]:
+    return frozenset(analyser.sequence(word)[0] for word in _LIMITING_WORDS)
 
 
-_BAR = 0.75
+_MIN_SIMILARITY = 0.75
 """The minimum similarity of two wordings; the static table gives about 0.86 to the same words."""
-_MOST_DROPPED = 2
+_MAX_DROPPED = 2
 _WORDS_PER_DROPPED = 4
-_MOST_COMPARED = 1_000
+_MAX_COMPARED = 1_000
 """The maximum number of statements compared with one; only artificial input has more candidates."""
-_MOST_NEAR = 20
+_MAX_CANDIDATES = 20
 """The maximum number of candidate statements whose similarity to one is computed."""
 _CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
 """Words that make a context a claim, not just a situation; other languages need a full stop."""
@@ -203,37 +203,39 @@ class StatementIndex:
         self._alike = alike
         self._exact: dict[Key, Statement] = {}
         self._by_first: defaultdict[_Place, list[Statement]] = defaultdict(list)
-        self._by_early: defaultdict[_Place, list[Statement]] = defaultdict(list)
+        self._by_prefix: defaultdict[_Place, list[Statement]] = defaultdict(list)
 
     def add(self, new: Statement) -> None:
         """Add a statement."""
         if new.key not in self._exact:
             self._exact[new.key] = new
             stems, signs = new.key
-            early = [(word, signs, len(stems)) for word in _early(stems)]
+            early = [(word, signs, len(stems)) for word in _prefix(stems)]
             self._by_first[early[0]].append(new)
             for place in early:
-                self._by_early[place].append(new)
+                self._by_prefix[place].append(new)
 
     def find(self, wanted: Statement) -> Statement | None:
         """Return the indexed statement with the same meaning, or the most similar of several."""
         if wanted.key in self._exact:
             return self._exact[wanted.key]
-        near = islice(self._near(wanted), _MOST_NEAR)
-        measured = [(-self._alike(wanted.text, other.text), other.key, other) for other in near]
+        candidates = islice(self._candidates(wanted), _MAX_CANDIDATES)
+        measured = [
+            (-self._alike(wanted.text, other.text), other.key, other) for other in candidates
+        ]
         best = min(measured, default=None)
-        return best[2] if best and -best[0] >= _BAR else None
+        return best[2] if best and -best[0] >= _MIN_SIMILARITY else None
 
-    def _near(self, wanted: Statement) -> Iterator[Statement]:
+    def _candidates(self, wanted: Statement) -> Iterator[Statement]:
         """Yield the indexed statements that shorten a statement, or that it shortens."""
         stems, signs = wanted.key
-        early, count, dropped = _early(stems), len(stems), range(1, _MOST_DROPPED + 1)
+        early, count, dropped = _prefix(stems), len(stems), range(1, _MAX_DROPPED + 1)
         shorter = (self._by_first.get((word, signs, count - n)) for n in dropped for word in early)
-        longer = (self._by_early.get((early[0], signs, count + n)) for n in dropped)
-        for other in islice(chain.from_iterable(filter(None, shorter)), _MOST_COMPARED):
+        longer = (self._by_prefix.get((early[0], signs, count + n)) for n in dropped)
+        for other in islice(chain.from_iterable(filter(None, shorter)), _MAX_COMPARED):
             if shortens(other, wanted):
                 yield other
-        for other in islice(chain.from_iterable(filter(None, longer)), _MOST_COMPARED):
+        for other in islice(chain.from_iterable(filter(None, longer)), _MAX_COMPARED):
             if shortens(wanted, other):
                 yield other
 
@@ -249,33 +251,35 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementC
     for episode in episodes:
         for text in (episode.reflection, *filter(_is_claim, episode.context)):
             for sentence in sentences(text):
-                made = statement(sentence, analyser)
-                if made is not None:
-                    makers[made].add(episode.episode_id)
-                    by_words[made.key].add(episode.episode_id)
+                candidate = statement(sentence, analyser)
+                if candidate is not None:
+                    makers[candidate].add(episode.episode_id)
+                    by_words[candidate.key].add(episode.episode_id)
     ordered = sorted(
         makers,
-        key=lambda made: (
-            -len(by_words[made.key]),
-            len(made.stems),
-            made.key,
-            -len(makers[made]),
-            made.text,
+        key=lambda candidate: (
+            -len(by_words[candidate.key]),
+            len(candidate.stems),
+            candidate.key,
+            -len(makers[candidate]),
+            candidate.text,
         ),
     )
     known = StatementIndex()
     members: dict[Statement, list[Statement]] = {}
-    for made in ordered:
-        leader = known.find(made)
+    for candidate in ordered:
+        leader = known.find(candidate)
         if leader is None:
-            known.add(made)
-            leader = made
-        members.setdefault(leader, []).append(made)
+            known.add(candidate)
+            leader = candidate
+        members.setdefault(leader, []).append(candidate)
     found = []
     for leader, same in members.items():
-        ids = set().union(*(makers[made] for made in same))
-        others = {made.key: made.text for made in same if made.key != leader.key}
-        found.append(StatementCluster(leader, tuple(sorted(ids)), tuple(others.values())))
+        ids = set().union(*(makers[candidate] for candidate in same))
+        other_wordings = {
+            candidate.key: candidate.text for candidate in same if candidate.key != leader.key
+        }
+        found.append(StatementCluster(leader, tuple(sorted(ids)), tuple(other_wordings.values())))
     return found
 
 
@@ -290,20 +294,23 @@ def shortens(shorter: Statement, longer: Statement) -> bool:
     One word in four may be omitted, and at most two; never a name, a number, or a word that negates
     or limits.
     """
-    most = min(_MOST_DROPPED, len(longer.stems) // _WORDS_PER_DROPPED)
-    if not 0 < len(longer.stems) - len(shorter.stems) <= most or len(shorter.stems) < LEAST_WORDS:
+    max_dropped = min(_MAX_DROPPED, len(longer.stems) // _WORDS_PER_DROPPED)
+    if (
+        not 0 < len(longer.stems) - len(shorter.stems) <= max_dropped
+        or len(shorter.stems) < LEAST_WORDS
+    ):
         return False
-    lost = Counter(longer.stems) - Counter(shorter.stems)
-    rest = iter(longer.stems)
-    in_order = all(stem in rest for stem in shorter.stems)
-    return in_order and not any(stem in longer.fixed or stem.isdigit() for stem in lost)
+    dropped = Counter(longer.stems) - Counter(shorter.stems)
+    remaining = iter(longer.stems)
+    in_order = all(stem in remaining for stem in shorter.stems)
+    return in_order and not any(stem in longer.fixed or stem.isdigit() for stem in dropped)
 
 
-def _early(stems: tuple[str, ...]) -> list[_Word]:
+def _prefix(stems: tuple[str, ...]) -> list[_Word]:
     """Return a statement's first words in the global order, which starts with the longest."""
     seen: Counter[str] = Counter()
     words = []
     for stem in stems:
         words.append((-len(stem), stem, seen[stem]))
         seen[stem] += 1
-    return sorted(words)[: _MOST_DROPPED + 1]
+    return sorted(words)[: _MAX_DROPPED + 1]

@@ -78,7 +78,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         EngineUnavailable: it does not answer.
         EngineRefused: it denies access, or another machine publishes this vault.
     """
-    shared = _named(workspace.settings)
+    shared = _configured_engine(workspace.settings)
     if to and to != shared.uri:
         raise UsageError(f"memvault.toml names {shared.uri}, not {to}", "correct one of them")
     factory.allow_token(shared.uri, bool(to))
@@ -101,7 +101,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         if is_new:  # otherwise every search would be refused too
             factory.revoke(workspace.root, shared)
         raise
-    return {**_about(shared), **(card.about() if card else {})}
+    return {**_describe(shared), **(card.about() if card else {})}
 
 
 def status(workspace: Workspace) -> dict[str, Any]:
@@ -109,15 +109,15 @@ def status(workspace: Workspace) -> dict[str, Any]:
 
     Raises the same errors as ``push``.
     """
-    shared = _named(workspace.settings)
+    shared = _configured_engine(workspace.settings)
     reason = factory.why_unavailable(workspace.root, shared)
     if reason:
-        return {**_about(shared), "problem": reason}
+        return {**_describe(shared), "problem": reason}
     index = workspace.index
     assert isinstance(index, PublishedIndex)
     card = index.engine.card(shared.vault)
     if card is None or not card.is_valid:
-        return {**_about(shared), "problem": "The engine holds nothing of it"}
+        return {**_describe(shared), "problem": "The engine holds nothing of it"}
     rows = {
         kind: index.engine.count(
             kind, f'vault == "{shared.vault}" and generation == "{generation}"'
@@ -125,9 +125,9 @@ def status(workspace: Workspace) -> dict[str, Any]:
         for kind, generation in (("words", card.words), ("passages", card.passages))
     }
     differs = index.differs()
-    wrong = f"{differs}; memvault index push puts it right" if differs else ""
-    problem = "; ".join(filter(None, (wrong, clock_skew_note(card.sent))))
-    return {**_about(shared), **card.about(), "rows": rows, "problem": problem}
+    difference = f"{differs}; memvault index push puts it right" if differs else ""
+    problem = "; ".join(filter(None, (difference, clock_skew_note(card.sent))))
+    return {**_describe(shared), **card.about(), "rows": rows, "problem": problem}
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
@@ -137,35 +137,35 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the same errors
     as ``push``.
     """
-    shared = _named(workspace.settings)
+    shared = _configured_engine(workspace.settings)
     holder = factory.granted(workspace.root, shared).get("holder") if shared.vault else None
     if holder is None:
-        said = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
+        outcome = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
         if every:
-            raise Refused(said, "memvault index push allows asking that engine")
-        return {**_about(shared), "dropped": "nothing", "outcome": said}
+            raise Refused(outcome, "memvault index push allows asking that engine")
+        return {**_describe(shared), "dropped": "nothing", "outcome": outcome}
     engine = factory.engine_of(shared, makes=False)
     dropped = "nothing"
-    said = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
+    outcome = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
     try:
         if every:
             engine.drop()
-            dropped, said = "every vault", f"Dropped what every vault had in {shared.uri}"
+            dropped, outcome = "every vault", f"Dropped what every vault had in {shared.uri}"
         elif (card := engine.card(shared.vault)) is not None:
             if card.publisher == holder:
                 engine.clear(shared.vault)
-                dropped, said = "this vault", f"Dropped what this vault had in {shared.uri}"
+                dropped, outcome = "this vault", f"Dropped what this vault had in {shared.uri}"
             else:
-                said = f"Nothing was dropped: {card.host} sends this vault"
+                outcome = f"Nothing was dropped: {card.host} sends this vault"
     except CollectionMissing:
         pass
     finally:
         engine.close()
     factory.revoke(workspace.root, shared)
-    return {**_about(shared), "dropped": dropped, "outcome": said}
+    return {**_describe(shared), "dropped": dropped, "outcome": outcome}
 
 
-def _named(settings: Settings) -> EngineSettings:
+def _configured_engine(settings: Settings) -> EngineSettings:
     """Return the engine that the settings name.
 
     Raises:
@@ -181,5 +181,5 @@ def _named(settings: Settings) -> EngineSettings:
     return shared
 
 
-def _about(shared: EngineSettings) -> dict[str, Any]:
+def _describe(shared: EngineSettings) -> dict[str, Any]:
     return {"uri": shared.uri, "collection": shared.collection, "vault": shared.vault}

@@ -71,7 +71,7 @@ def add(
         cards = engine.cards()
     finally:
         engine.close()
-    vault = _chosen(cards, which)
+    vault = _choose(cards, which)
     card = cards[vault]
     shared = shared._replace(vault=vault, sent=_host(card))
     root = _folder() / name
@@ -99,10 +99,10 @@ def forget(root: Path) -> bool:
     A vault that still has a name is kept.
     """
     try:
-        own = _folder()
+        parent = _folder()
     except MemvaultError:  # there is no state folder, so nothing is registered
         return False
-    if root.parent != own or str(root) in user_settings.load().vaults.values():
+    if root.parent != parent or str(root) in user_settings.load().vaults.values():
         return False
     try:
         factory.revoke(root, load_settings(root).shared)
@@ -119,22 +119,22 @@ def forget(root: Path) -> bool:
     return True
 
 
-def _chosen(cards: Mapping[str, Publication], which: str) -> str:
-    fitting = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    told = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
+def _choose(cards: Mapping[str, Publication], which: str) -> str:
+    matching = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
+    if len(matching) == 1:
+        return matching[0]
+    choices = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
     if not cards:
         raise NotFound("The engine holds no vault", "memvault index push sends one there")
-    if not fitting:
-        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {told}")
-    raise Conflict("The engine holds several vaults", f"name one with --of: {told}")
+    if not matching:
+        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
+    raise Conflict("The engine holds several vaults", f"name one with --of: {choices}")
 
 
 def _host(card: Publication) -> str:
     """Return the name of the publishing machine, limited to 100 printable ASCII characters."""
-    said = "".join(letter for letter in card.host if " " <= letter <= "~")
-    return said.strip()[:100] or "another machine"
+    printable = "".join(letter for letter in card.host if " " <= letter <= "~")
+    return printable.strip()[:100] or "another machine"
 
 
 def _folder() -> Path:

@@ -58,16 +58,16 @@ def read_all(root: Path) -> ToolFiles:
             continue
         path = f"{FOLDER}/{name}"
         try:
-            kept = _read(root, path)
+            tool = _read(root, path)
         except (MemvaultError, ValueError, OSError) as error:
             stem = normal_name(PurePosixPath(name).stem)
             reason = error.strerror if isinstance(error, OSError) else error
             found.broken[stem] = f"{document.replace_surrogates(path)} is not a tool: {reason}"
             continue
-        if kept is None:
+        if tool is None:
             continue
-        first = found.tools.setdefault(normal_name(kept.definition.name), kept)
-        if first is not kept:
+        first = found.tools.setdefault(normal_name(tool.definition.name), tool)
+        if first is not tool:
             path = document.replace_surrogates(path)
             found.broken[path] = f"{path} is passed over: {first.path} has the same name"
     return found
@@ -149,7 +149,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
                 "choose another name, or remove that file",
             )
         if old is not None:
-            return old.path, _rewritten(store, old, header, text)
+            return old.path, _rewrite(store, old, header, text)
         path = f"{FOLDER}/{definition.name}.md"
         given = {key: value for key, value in header.items() if value is not None}
         try:
@@ -162,7 +162,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         return path, ""
 
 
-def _rewritten(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: str | None) -> str:
+def _rewrite(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: str | None) -> str:
     """Update a tool's file; return the revision of the earlier bytes, empty if nothing changed."""
     changes = {key: value for key, value in header.items() if old.header.get(key) != value}
     body = None if text is None or text.strip("\n") == old.text else f"\n{text.strip(chr(10))}\n"
@@ -181,14 +181,14 @@ FOLDER = "tools"
 """The folder of a vault's tools."""
 TIMEOUT = 60.0
 """The default time limit of a tool, in seconds."""
-_KINDS = {name: kind for kind, name in JSON_NAMES.items()}
-_CHOSEN = (str, float, int)
+_TYPES_BY_NAME = {name: kind for kind, name in JSON_NAMES.items()}
+_ENUM_TYPES = (str, float, int)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
-_TAKEN = ("agent", "help", "json", "quiet", "vault")
-_MOST_PARAMETERS = 100
-_LONGEST_COMMAND = 4_000
-_LONGEST_DESCRIPTION = 1_000
-_ALSO_OURS = frozenset({"call", "help", "init", "mcp", "version"})
+_RESERVED_FLAGS = ("agent", "help", "json", "quiet", "vault")
+_MAX_PARAMETERS = 100
+_MAX_COMMAND = 4_000
+_MAX_DESCRIPTION = 1_000
+_OTHER_RESERVED_NAMES = frozenset({"call", "help", "init", "mcp", "version"})
 
 
 class ToolParameter(TypedDict):
@@ -248,10 +248,8 @@ def tool_definition(
     if not description:
         raise UsageError(f"The tool {name} has no description", "say what it does")
     entries: list[Any] = parameters or []
-    if len(entries) > _MOST_PARAMETERS:
-        raise UsageError(
-            f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use fewer"
-        )
+    if len(entries) > _MAX_PARAMETERS:
+        raise UsageError(f"The tool {name} has more than {_MAX_PARAMETERS} parameters", "use fewer")
     checked = tuple(_parameter(entry) for entry in entries)
     keys = [normal_key(entry.key) for entry in checked]
     for names in (keys, [entry.flag for entry in checked]):
@@ -268,9 +266,9 @@ def tool_definition(
 
 def _description(text: str, whose: str) -> str:
     """Return a description, which is limited because every model with the tool reads it."""
-    if len(text) > _LONGEST_DESCRIPTION:
+    if len(text) > _MAX_DESCRIPTION:
         raise UsageError(
-            f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
+            f"The description of the {whose} is longer than {_MAX_DESCRIPTION:,} characters",
             "say in short what it is for; the rest goes into the documentation",
         )
     return document.plain_text(text).strip()
@@ -278,11 +276,11 @@ def _description(text: str, whose: str) -> str:
 
 def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
-    wanted = normal_name(name)
-    ours = {command.tool for command in COMMANDS}
-    ours.update(command.words.replace(" ", "_") for command in COMMANDS)
-    ours.update(command.words.split()[0] for command in COMMANDS)
-    if wanted in ours or wanted in _ALSO_OURS:
+    normalized = normal_name(name)
+    reserved_names = {command.tool for command in COMMANDS}
+    reserved_names.update(command.words.replace(" ", "_") for command in COMMANDS)
+    reserved_names.update(command.words.split()[0] for command in COMMANDS)
+    if normalized in reserved_names or normalized in _OTHER_RESERVED_NAMES:
         raise UsageError(f"{name} is a name of memvault's own", "choose another name")
 
 
@@ -302,8 +300,8 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
     parameter = Parameter(
         f"{name.replace('-', '_')}_",  # never a Python keyword, nor the name of a common option
         name,
-        f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
-        (_KINDS[kind],),
+        f"--its-{flag}" if flag in _RESERVED_FLAGS else f"--{flag}",
+        (_TYPES_BY_NAME[kind],),
         (),
         entry.get("required", "default" not in entry),
         None,
@@ -311,21 +309,21 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         anything=True,
     )
     if "enum" in entry:
-        if not entry["enum"] or parameter.types[0] not in _CHOSEN:
+        if not entry["enum"] or parameter.types[0] not in _ENUM_TYPES:
             raise UsageError(
                 f"The parameter {name} cannot have this enum",
                 "name one value or more, of a string, number or integer",
             )
         parameter = parameter._replace(
-            choices=tuple(_fitting(parameter, value, "enum") for value in entry["enum"])
+            choices=tuple(_converted(parameter, value, "enum") for value in entry["enum"])
         )
     if "default" in entry:
-        default = _fitting(parameter, entry["default"], "default")
+        default = _converted(parameter, entry["default"], "default")
         parameter = parameter._replace(default=default)
     return parameter
 
 
-def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
+def _converted(parameter: Parameter, value: Any, what: str) -> Any:
     """Return a value converted to the parameter's type."""
     try:
         typed = check_type(parameter, value)
@@ -350,9 +348,9 @@ def _command(given: list[str] | str) -> tuple[str, ...]:
             ) from error
     if not words or not words[0].strip() or any("\0" in word for word in words):
         raise UsageError("The command is empty", "name a program, then its arguments")
-    if sum(len(word) + 1 for word in words) > _LONGEST_COMMAND:
+    if sum(len(word) + 1 for word in words) > _MAX_COMMAND:
         raise UsageError(
-            f"The command is longer than {_LONGEST_COMMAND:,} characters",
+            f"The command is longer than {_MAX_COMMAND:,} characters",
             f"put it into a script in {FOLDER}/",
         )
     return tuple(words)

@@ -30,52 +30,59 @@ _INTERPRETER = re.compile(
     r"[\d.]*(?:\.exe)?",
     re.IGNORECASE,
 )
-_NODE = ("package.json", "package-lock.json", ".npmrc")
-_PACKAGE = ("pyproject.toml", "setup.cfg", "setup.py")
-_COMPOSE = tuple(
+_NODE_FILES = ("package.json", "package-lock.json", ".npmrc")
+_PACKAGE_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
+_COMPOSE_FILES = tuple(
     f"{name}{more}.{end}"
     for name in ("compose", "docker-compose")
     for more in ("", ".override")
     for end in ("yaml", "yml")
 )
-_READ = {
+_IMPLICIT_FILES = {
     "make": ("GNUmakefile", "makefile", "Makefile"),
     "just": ("justfile", "Justfile", ".justfile", ".env"),
-    "npm": _NODE,
-    "npx": _NODE,
-    "pnpm": (*_NODE, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
-    "yarn": (*_NODE, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
+    "npm": _NODE_FILES,
+    "npx": _NODE_FILES,
+    "pnpm": (*_NODE_FILES, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
+    "yarn": (*_NODE_FILES, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
     "cargo": (
         *("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"),
         *("rust-toolchain", "rust-toolchain.toml"),
     ),
     "go": ("go.mod", "go.sum", "go.work"),
-    "docker": (*_COMPOSE, "Dockerfile", ".dockerignore", ".env"),
-    "podman": (*_COMPOSE, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
+    "docker": (*_COMPOSE_FILES, "Dockerfile", ".dockerignore", ".env"),
+    "podman": (*_COMPOSE_FILES, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
     "rake": ("rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"),
-    "tox": ("tox.ini", "tox.toml", *_PACKAGE),
+    "tox": ("tox.ini", "tox.toml", *_PACKAGE_FILES),
     "nox": ("noxfile.py",),
-    "pytest": ("pytest.toml", "pytest.ini", ".pytest.ini", "tox.ini", "conftest.py", *_PACKAGE),
-    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE),
-    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE),
+    "pytest": (
+        "pytest.toml",
+        "pytest.ini",
+        ".pytest.ini",
+        "tox.ini",
+        "conftest.py",
+        *_PACKAGE_FILES,
+    ),
+    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE_FILES),
+    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE_FILES),
     "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
     "ninja": ("build.ninja",),
     "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
     "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
 }
-_READ.update(
+_IMPLICIT_FILES.update(
     {
-        "gmake": _READ["make"],
-        "docker-compose": _READ["docker"],
-        "podman-compose": _READ["podman"],
-        "py.test": _READ["pytest"],
-        "uvx": _READ["uv"],
+        "gmake": _IMPLICIT_FILES["make"],
+        "docker-compose": _IMPLICIT_FILES["docker"],
+        "podman-compose": _IMPLICIT_FILES["podman"],
+        "py.test": _IMPLICIT_FILES["pytest"],
+        "uvx": _IMPLICIT_FILES["uv"],
     }
 )
-_DIVIDED = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
+_WORD_BREAKS = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
 _SHELL_QUOTES = re.compile(r"""["'\\]""")
 _MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
-_WITH_MORE = ("-W", "-X", "--check-hash-based-pycs")
+_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python that take the next word as their value."""
 
 
@@ -97,18 +104,18 @@ def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
     modules: dict[str, None] = {}
     programs: dict[str, None] = {}
     texts = [text for word in command for text in (word, _SHELL_QUOTES.sub("", word))]
-    for words in (command, *map(_DIVIDED.split, texts)):
+    for words in (command, *map(_WORD_BREAKS.split, texts)):
         for place, word in enumerate(words):
             name = PurePath(word).name
             for spelled in (name, name[2:] if name.startswith("-") else name):  # -cmake
                 known = spelled.lower().removesuffix(".exe")
-                if known in _READ:
-                    files.update(dict.fromkeys(_READ[known]))
+                if known in _IMPLICIT_FILES:
+                    files.update(dict.fromkeys(_IMPLICIT_FILES[known]))
                     programs[known] = None
             if PYTHON.fullmatch(name):
                 for module in _modules(words[place + 1 :]):
                     modules[module.split(".")[0]] = None
-                    if module not in _READ:  # otherwise it was found by its own name
+                    if module not in _IMPLICIT_FILES:  # otherwise it was found by its own name
                         programs[f"{name} -m {module}"] = None
     return ImplicitInputs(list(files), list(modules), list(programs))
 
@@ -116,7 +123,7 @@ def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
 def interpreters(command: Sequence[str]) -> list[str]:
     """Return the interpreters among a command's words; rather too many than too few."""
     texts = (text for word in command for text in (word, _SHELL_QUOTES.sub("", word)))
-    words = (*command, *(part for text in texts for part in _DIVIDED.split(text)))
+    words = (*command, *(part for text in texts for part in _WORD_BREAKS.split(text)))
     names = (PurePath(word).name for word in words)
     return list(dict.fromkeys(filter(_INTERPRETER.fullmatch, names)))
 
@@ -131,19 +138,19 @@ def _modules(words: Sequence[str]) -> Iterator[str]:
             return
         if not word.startswith("-") or word in ("-c", "-"):
             return
-        if word in _WITH_MORE:
+        if word in _OPTIONS_WITH_VALUE:
             next(rest, None)
 
 
 DigestCache = dict[str, tuple[str, int]]
 """The digests and sizes of files already read, by path in the vault."""
 
-_MOST_BYTES = 50_000_000
-_MOST_FILES = 10_000
-_PIECE = 1024 * 1024
-_SAFELY = os.O_RDONLY
+_MAX_BYTES = 50_000_000
+_MAX_FILES = 10_000
+_CHUNK_BYTES = 1024 * 1024
+_OPEN_FLAGS = os.O_RDONLY
 for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
-    _SAFELY |= getattr(os, _flag, 0)
+    _OPEN_FLAGS |= getattr(os, _flag, 0)
 _VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\b[^}]*\}")
 _QUOTES = re.compile(r"""["'\\]""")
 _SHELL = re.compile(r"[\s;|&<>()`{}]+")
@@ -185,23 +192,23 @@ def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None)
     reading = implicit_inputs(kept.definition.command)
     modules = [name for name in reading.modules if _is_folder(base, name)]
     files = (*reading.files, *(f"{name}.py" for name in reading.modules))
-    named = _named(base, (program, *rest, *files))
-    whole = _resolved(base, program)
+    named = _vault_paths(base, (program, *rest, *files))
+    whole = _resolve(base, program)
     if whole is not None and process.is_below(whole, base):
         program = whole
     folders = sorted(path for path in named if os.path.isdir(os.path.join(base, path)))
-    whole_folders = (path for name in modules for path in _below(base, name))
-    plain = sorted({*named.difference(folders), *_tools(base), *whole_folders})
-    if len(plain) > _MOST_FILES:
+    whole_folders = (path for name in modules for path in _files_below(base, name))
+    plain = sorted({*named.difference(folders), *_tool_folder_files(base), *whole_folders})
+    if len(plain) > _MAX_FILES:
         raise Refused(
-            f"{FOLDER}/ holds more than {_MOST_FILES:,} files",
+            f"{FOLDER}/ holds more than {_MAX_FILES:,} files",
             f"move what no tool runs out of {FOLDER}/",
         )
     digests = list(_digests(base, plain, {} if known is None else known))
     text = hashlib.sha256(kept.data).hexdigest()
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
-    outside = _outside(base, kept.definition.command[1:])
+    outside = _outside_paths(base, kept.definition.command[1:])
     return ToolFingerprint(digest, plain, open_folders, program, reading.programs, outside)
 
 
@@ -213,7 +220,7 @@ def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
     """
     base = os.path.realpath(root)
     words = list(kept.definition.command)
-    for path in sorted(_named(base, words)):
+    for path in sorted(_vault_paths(base, words)):
         with contextlib.suppress(OSError):
             words += _first_line(os.path.join(base, path))
     return interpreters(words)
@@ -221,25 +228,25 @@ def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
 
 def _first_line(path: str) -> list[str]:
     """Return the words after ``#!`` in a script's first line."""
-    with open(os.open(path, _SAFELY), "rb") as file:
+    with open(os.open(path, _OPEN_FLAGS), "rb") as file:
         line = file.read(256).partition(b"\n")[0]
     return line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
 
 
-def _named(base: str, words: Iterable[str]) -> set[str]:
+def _vault_paths(base: str, words: Iterable[str]) -> set[str]:
     """Return the paths in the vault that words refer to, relative to it."""
     found = set()
-    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
-        whole = _resolved(base, part)
+    for part in dict.fromkeys(part for word in words for part in _possible_paths(base, word)):
+        whole = _resolve(base, part)
         if whole is not None and process.is_below(whole, base):
             found.add(os.path.relpath(whole, base).replace(os.sep, "/"))
     return found
 
 
-def _outside(base: str, words: Iterable[str]) -> list[str]:
+def _outside_paths(base: str, words: Iterable[str]) -> list[str]:
     """Return the files outside the vault that words refer to, and paths that may become such."""
     found = []
-    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+    for part in dict.fromkeys(part for word in words for part in _possible_paths(base, word)):
         whole = os.path.normpath(os.path.join(base, part)) if "\0" not in part else base
         climbs = part.startswith("../") and len(part) > len("../")
         if not process.is_below(whole, base) and (climbs or Path(whole).is_file()):
@@ -247,7 +254,7 @@ def _outside(base: str, words: Iterable[str]) -> list[str]:
     return found
 
 
-def _parts(base: str, word: str) -> Iterator[str]:
+def _possible_paths(base: str, word: str) -> Iterator[str]:
     """Yield every part of a word that may be a path."""
     yield word
     word = _VAULT.sub(".", word.replace(base, "."))
@@ -261,7 +268,7 @@ def _parts(base: str, word: str) -> Iterator[str]:
             yield from (piece[start:] for start in range(1, len(piece)))
 
 
-def _resolved(base: str, path: str) -> str | None:
+def _resolve(base: str, path: str) -> str | None:
     """Return a path with links resolved as by the system; None if it does not exist.
 
     Raises:
@@ -297,18 +304,18 @@ def _resolved(base: str, path: str) -> str | None:
 
 def _is_folder(base: str, name: str) -> bool:
     """Return whether a module's name is that of a folder in the vault, and not of a link."""
-    whole = _resolved(base, name)
+    whole = _resolve(base, name)
     return whole is not None and "/" not in name and Path(whole).is_dir()
 
 
-def _tools(base: str) -> Iterator[str]:
+def _tool_folder_files(base: str) -> Iterator[str]:
     """Yield every file below ``tools/``, except the files that define tools."""
-    for path in _below(base, FOLDER):
+    for path in _files_below(base, FOLDER):
         if path.count("/") > 1 or not path.lower().endswith(".md"):
             yield path
 
 
-def _below(base: str, top: str) -> Iterator[str]:
+def _files_below(base: str, top: str) -> Iterator[str]:
     """Yield every file below a folder of the vault.
 
     Raises:
@@ -339,11 +346,11 @@ def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tu
         Refused: the files are too large.
         StorageError: one cannot be read.
     """
-    left = _MOST_BYTES
+    left = _MAX_BYTES
     for path in paths:
         if path not in known:
             try:
-                known[path] = _looked(base, path, left)
+                known[path] = _digest_file(base, path, left)
             except OSError as error:
                 raise StorageError(
                     f"{path} cannot be read: {error.strerror}", "check its permissions"
@@ -355,30 +362,30 @@ def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tu
         yield path, digest
 
 
-def _looked(base: str, path: str, most: int) -> tuple[str, int]:
-    """Return the digest and the size of a plain file of at most ``most`` bytes."""
+def _digest_file(base: str, path: str, max_bytes: int) -> tuple[str, int]:
+    """Return the digest and the size of a plain file of at most ``max_bytes`` bytes."""
     whole = os.path.join(base, path)
     mode = os.lstat(whole)
     if not stat.S_ISREG(mode.st_mode):
         raise Refused(f"{path} is not a plain file", "remove it, or name another")
-    if mode.st_size > most:
+    if mode.st_size > max_bytes:
         raise _too_much(path)
-    return _digest(whole, most)
+    return _digest(whole, max_bytes)
 
 
 def _too_much(path: str) -> Refused:
     return Refused(
-        f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
+        f"The tool's files and {FOLDER}/ hold more than {_MAX_BYTES // 10**6} MB",
         f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",
     )
 
 
-def _digest(path: str, most: int) -> tuple[str, int]:
-    """Return the digest of a plain file and the bytes read, which stop soon after ``most``."""
+def _digest(path: str, max_bytes: int) -> tuple[str, int]:
+    """Return the digest of a plain file and the bytes read, which stop soon after ``max_bytes``."""
     digest = hashlib.sha256()
     size = 0
-    with open(os.open(path, _SAFELY), "rb") as file:
-        while size <= most and (piece := file.read(_PIECE)):
+    with open(os.open(path, _OPEN_FLAGS), "rb") as file:
+        while size <= max_bytes and (piece := file.read(_CHUNK_BYTES)):
             digest.update(piece)
             size += len(piece)
     return digest.hexdigest(), size
@@ -409,10 +416,10 @@ def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
     """Return the tools that may run here in their present state; each file is read once."""
     known: DigestCache = {}
     found = []
-    for kept in tools:
+    for tool in tools:
         with contextlib.suppress(Refused, StorageError):
-            require(root, kept, known)
-            found.append(kept)
+            require(root, tool, known)
+            found.append(tool)
     return found
 
 

@@ -20,7 +20,7 @@ STEP = 0.01
 """The stamina that moving by one cell costs."""
 REACH = 5.0
 """Cells within which an agent can be spoken to, and the default radius of a place."""
-_DIGITS = 9
+_DECIMALS = 9
 """The decimals that numbers are rounded to, so that a hundred steps of 0.01 make one."""
 
 
@@ -54,7 +54,7 @@ class Character(NamedTuple):
 
 def rounded(value: float) -> float:
     """Return a number without rounding errors of arithmetic; an integer if it is whole."""
-    short = round(value, _DIGITS)
+    short = round(value, _DECIMALS)
     return int(short) if float(short).is_integer() else short
 
 
@@ -158,15 +158,15 @@ class World:
 
     def __init__(self, store: MemoryStore, me: Address) -> None:
         self._store = store
-        self._me = Address(me.agent)
+        self._address = Address(me.agent)
         self._path = f"{_AGENTS}/{me.agent}.md"
         self.notes: list[str] = []
 
     def observe(self, radius: float) -> Observation:
         """Return the places and agents within a radius."""
-        _, me = self._body()
-        others = ((other, me.distance(other)) for other in self._others())
-        near = [(other, far) for other, far in others if far <= radius]
+        _, me = self._read_self()
+        distances = ((other, me.distance(other)) for other in self._others())
+        near = [(other, far) for other, far in distances if far <= radius]
         near.sort(key=lambda pair: (pair[1], pair[0].name))
         return Observation(me, visible_places(self._places(), me, radius), near)
 
@@ -176,11 +176,11 @@ class World:
         Raises:
             Refused: the agent has too little stamina and was not moved.
         """
-        with agent_lock(self._store.root, self._me):
-            data, me = self._body()
+        with agent_lock(self._store.root, self._address):
+            data, me = self._read_self()
             after, used = walk(me, x, y)
             changes = {"x": after.x, "y": after.y, "stamina": after.stamina}
-            self._keep(data, document.edit(data or self._newcomer(), changes, None))
+            self._write(data, document.edit(data or self._initial_file(), changes, None))
         return after, used
 
     def gather(self, resource: str, amount: int) -> GatherResult:
@@ -189,17 +189,17 @@ class World:
         Raises:
             Refused: there is less than that; nothing is taken.
         """
-        with agent_lock(self._store.root, self._me):
-            data, me = self._body()
-            spot, name = self._source(me, resource, amount)
+        with agent_lock(self._store.root, self._address):
+            data, me = self._read_self()
+            spot, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
             # Computed first: what is taken from a place must not get lost.
-            fresh = document.edit_entry(data or self._newcomer(), "inventory", name, carried)
-            left = self._take(spot.path, name, amount)
+            fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
+            left = self._take_from(spot.path, name, amount)
             try:
-                self._keep(data, fresh)
+                self._write(data, fresh)
             except BaseException:
-                self._take(spot.path, name, -amount)
+                self._take_from(spot.path, name, -amount)
                 raise
         return GatherResult(name, spot.name, left, carried)
 
@@ -211,9 +211,9 @@ class World:
             Refused: it is too far away.
         """
         to = address(name)
-        if to.agent == self._me.agent:
+        if to.agent == self._address.agent:
             raise Refused(f"{name} is the agent that is asking", "name another agent")
-        _, me = self._body()
+        _, me = self._read_self()
         try:
             header = self._header(f"{_AGENTS}/{to.agent}.md")
         except NotFound as error:
@@ -228,25 +228,27 @@ class World:
             )
         return to, distance
 
-    def _source(self, me: Character, resource: str, amount: int) -> tuple[WorldPlace, str]:
+    def _find_source(self, me: Character, resource: str, amount: int) -> tuple[WorldPlace, str]:
         """Return a place here that has enough of a resource, and the resource's exact name."""
-        wanted = resource.strip().casefold()
-        most = 0.0
+        normalized = resource.strip().casefold()
+        max_available = 0.0
         for spot in visible_places(self._places(), me, 0):
-            for name, there in spot.resources.items():
-                if name.casefold() != wanted:
+            for name, available in spot.resources.items():
+                if name.casefold() != normalized:
                     continue
-                if there is None or there >= amount:
+                if available is None or available >= amount:
                     return spot, name
-                most = max(most, there)
-        if most:
-            raise Refused(f"There is only {most:g} {resource} here", f"--amount {most:g}")
+                max_available = max(max_available, available)
+        if max_available:
+            raise Refused(
+                f"There is only {max_available:g} {resource} here", f"--amount {max_available:g}"
+            )
         raise Refused(
-            f"There is no {resource!r} where {self._me.agent} stands",
+            f"There is no {resource!r} where {self._address.agent} stands",
             "memvault world observe names what is near, memvault world move goes there",
         )
 
-    def _take(self, path: str, name: str, amount: int) -> float | None:
+    def _take_from(self, path: str, name: str, amount: int) -> float | None:
         """Take an amount of a resource from a place; return what is left, or None if unlimited."""
         root = self._store.root
         with FileLock(private_folder(root) / "lock"):
@@ -264,7 +266,7 @@ class World:
             self._store.changes.replace(path, data, fresh, subject)
         return left
 
-    def _body(self) -> tuple[bytes | None, Character]:
+    def _read_self(self) -> tuple[bytes | None, Character]:
         """Return the agent's file, or None, and the agent; without a file it is at 0, 0.
 
         Raises:
@@ -276,27 +278,27 @@ class World:
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
                 raise Refused(f"{self._path} is not a plain file", "remove it") from error
-            return None, figure(self._me.agent, {})
-        return data, figure(self._me.agent, _parsed(self._path, data))
+            return None, figure(self._address.agent, {})
+        return data, figure(self._address.agent, _parsed(self._path, data))
 
-    def _newcomer(self) -> bytes:
+    def _initial_file(self) -> bytes:
         """Return the initial content of an agent's file."""
         header = {"x": 0, "y": 0, "stamina": 1, "type": "agent"}
-        return document.encode_new(header, f"# {self._me.agent}")
+        return document.encode_new(header, f"# {self._address.agent}")
 
-    def _keep(self, before: bytes | None, after: bytes) -> None:
+    def _write(self, old: bytes | None, new: bytes) -> None:
         """Write the agent's file if it is unchanged since it was read; the caller holds its lock.
 
         Raises:
             Conflict: the file was changed meanwhile.
             StorageError: the disk cannot be written.
         """
-        subject = FileRef(derived_id(self._path), self._me.agent)
+        subject = FileRef(derived_id(self._path), self._address.agent)
         try:
-            if before is None:
-                self._store.changes.create([self._path], after, subject)
+            if old is None:
+                self._store.changes.create([self._path], new, subject)
             else:
-                self._store.changes.replace(self._path, before, after, subject)
+                self._store.changes.replace(self._path, old, new, subject)
         except (FileExistsError, NotFound) as error:
             raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
 
@@ -307,13 +309,13 @@ class World:
                 if memory.problem:
                     raise ValueError(memory.problem)
             except (MemvaultError, ValueError) as error:
-                self._pass_over(path, error)
+                self._skip(path, error)
                 continue
             found = place(memory.title, path, memory.metadata)
             if found is not None:
                 yield found
             elif memory.metadata:
-                self._pass_over(path, ValueError("it has no numbers x and y"))
+                self._skip(path, ValueError("it has no numbers x and y"))
 
     def _others(self) -> Iterator[Character]:
         for path in self._files(_AGENTS):
@@ -323,9 +325,9 @@ class World:
                 name = address(path[len(_AGENTS) + 1 : -len(".md")]).agent
                 yield figure(name, self._header(path))
             except MemvaultError as error:
-                self._pass_over(path, error)
+                self._skip(path, error)
 
-    def _pass_over(self, path: str, error: Exception) -> None:
+    def _skip(self, path: str, error: Exception) -> None:
         self.notes.append(f"{document.replace_surrogates(path)} is passed over: {error}")
 
     def _header(self, path: str) -> dict[str, Any]:

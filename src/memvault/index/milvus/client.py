@@ -14,9 +14,9 @@ from memvault.errors import MemvaultError, Refused
 from memvault.index.milvus.publication import Publication
 from memvault.index.protocol import LostIndex
 
-_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
-_REFUSED = ("auth", "permission", "invalid token", "credential")
-_MARKS = ".,;:'\"()[]<>"
+_DENIED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+_DENIED_WORDS = ("auth", "permission", "invalid token", "credential")
+_PUNCTUATION = ".,;:'\"()[]<>"
 TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
 
@@ -57,7 +57,7 @@ def display_address(where: EngineAddress) -> str:
     return where.uri.partition("://")[2] or where.uri
 
 
-def _code(error: BaseException) -> str:
+def _status_code(error: BaseException) -> str:
     """Return the gRPC status of an error; for a refusal the client sets it only in the cause."""
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
@@ -72,9 +72,9 @@ def _without_names(text: str, where: EngineAddress) -> str:
     host = address.partition("/")[0].rpartition(":")[0] or address
 
     def is_name(word: str) -> bool:
-        bare = word.strip(_MARKS)
-        is_collection = bare == where.collection or bare.startswith(f"{where.collection}_")
-        return address in word or bare == host or is_collection
+        stripped = word.strip(_PUNCTUATION)
+        is_collection = stripped == where.collection or stripped.startswith(f"{where.collection}_")
+        return address in word or stripped == host or is_collection
 
     return " ".join(word for word in text.split() if not is_name(word)).lower()
 
@@ -85,8 +85,10 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None
     name = display_address(where)
-    said = _without_names(str(getattr(error, "message", "") or error), where)
-    if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
+    message = _without_names(str(getattr(error, "message", "") or error), where)
+    if _status_code(error.__cause__ or error) in _DENIED_CODES or any(
+        word in message for word in _DENIED_WORDS
+    ):
         if where.token:
             return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
         return EngineRefused(
@@ -94,17 +96,19 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
             f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
             "machine, allows sending it to this address",
         )
-    if "is illegal" in said:
+    if "is illegal" in message:
         return EngineRefused(
             f"{where.uri!r} is not an engine's address",
             "write it as http://HOST:19530, or as a file that ends with .db",
         )
-    if "open local milvus failed" in said:
+    if "open local milvus failed" in message:
         return EngineUnavailable(
             f"{name} cannot be opened as an engine",
             "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
         )
-    if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
+    if any(
+        word in message for word in ("memory quota", "disk quota", "resource exhausted", "full")
+    ):
         return EngineUnavailable(
             f"The engine at {name} is full", "free some room there, and try again"
         )
@@ -117,12 +121,12 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
 
 Value = TypeVar("Value")
 
-_NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
-_PATIENT = 60.0
+_LOGGERS = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
+_PATIENT_SECONDS = 60.0
 """Seconds that a call may take while a user waits for a complete upload."""
-_PAUSE = 0.1
+_RETRY_PAUSE = 0.1
 """Seconds before the first retry of a call; each further pause is twice as long."""
-_UNLOADED = ("not loaded", "released")
+_UNLOADED_WORDS = ("not loaded", "released")
 
 
 class Connection:
@@ -194,13 +198,13 @@ class Connection:
         """Make a call with the seconds that it may take; retry while the engine is unavailable."""
         now = time.monotonic()
         usual = self._view_ends or now + self.where.patience
-        ends, pause = now + _PATIENT if self._is_patient else usual, _PAUSE
+        ends, pause = now + _PATIENT_SECONDS if self._is_patient else usual, _RETRY_PAUSE
         while True:
-            left = max(_PAUSE, ends - time.monotonic())
+            left = max(_RETRY_PAUSE, ends - time.monotonic())
             try:
                 return ask(self._opened(left), left)
             except Exception as error:
-                mapped, told = map_error(error, self.where), str(error)
+                mapped, message = map_error(error, self.where), str(error)
                 if mapped is None:
                     raise
                 over = time.monotonic() + pause >= ends
@@ -209,13 +213,13 @@ class Connection:
                     raise mapped from error
             time.sleep(pause)
             pause *= 2
-            if any(word in told for word in _UNLOADED):
+            if any(word in message for word in _UNLOADED_WORDS):
                 self._load_again(ends)
 
     def _load_again(self, ends: float) -> None:
         """Load the collections again, as a restarted engine may have unloaded them."""
         for name in self._ready:
-            left = max(_PAUSE, ends - time.monotonic())
+            left = max(_RETRY_PAUSE, ends - time.monotonic())
             with contextlib.suppress(Exception):  # the call that needs it reports the error
                 self._opened(left).load_collection(name, timeout=left)
 
@@ -226,7 +230,7 @@ class Connection:
                 raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
-            for noisy in _NOISY:  # their errors are reported by this module
+            for noisy in _LOGGERS:  # their errors are reported by this module
                 logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
             self._client = MilvusClient(
                 self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
@@ -238,12 +242,12 @@ Row = dict[str, Any]
 
 KINDS = ("words", "passages", "memories")
 _BATCH_BYTES = 4_000_000
-_PUSHED = 5_000
+_MAX_PUSHDOWN_KEYS = 5_000
 """The maximum number of memories in a filter of the engine; larger sets are filtered here."""
 MOST = 16_000
 """The maximum number of rows of one answer; Milvus returns no more than 16,384."""
-_PAGE = 1_000
-_PAGE_OF_TEXTS = 100
+_PAGE_ROWS = 1_000
+_TEXT_PAGE_ROWS = 100
 
 
 class Hit(NamedTuple):
@@ -260,9 +264,9 @@ class EngineClient(Connection):
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
         """Return the documents of a vault that match a query's tokens best."""
-        where = _among(vault, generation, among)
+        where = _memory_filter(vault, generation, among)
         fields = ("uid", "block", "text", "lengths")
-        return self._found("words", where, "sparse", query, limit, fields)
+        return self._search("words", where, "sparse", query, limit, fields)
 
     def nearest(
         self,
@@ -273,41 +277,42 @@ class EngineClient(Connection):
         among: Sequence[int] | None,
     ) -> list[Hit]:
         """Return the passages of a vault that are nearest to a vector."""
-        where = _among(vault, generation, among)
-        return self._found("passages", where, "dense", vector, limit, ("uid",))
+        where = _memory_filter(vault, generation, among)
+        return self._search("passages", where, "dense", vector, limit, ("uid",))
 
     def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
         """Return how many documents of a vault contain one of the tokens."""
         return self.count(
-            "words", f'{_of(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")'
+            "words",
+            f'{_generation_filter(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")',
         )
 
     def rows(
         self, kind: str, vault: str, generation: str, uids: Sequence[int], fields: Sequence[str]
     ) -> Iterator[Row]:
         """Yield the rows of the given memories."""
-        name = self._named(kind)
+        name = self._collection(kind)
         has_texts = kind == "memories" and "text" in fields
-        size = _PAGE_OF_TEXTS if has_texts else _PAGE
+        size = _TEXT_PAGE_ROWS if has_texts else _PAGE_ROWS
         for first in range(0, len(uids), size):
             among = list(uids[first : first + size])
-            where = f"{_of(vault, generation)} and uid in {among}"
+            where = f"{_generation_filter(vault, generation)} and uid in {among}"
             if has_texts:  # texts may have any size
                 yield from self._pages(name, where, fields, size)
                 continue
-            found = self._queried(name, where, fields, MOST)
+            found = self._query(name, where, fields, MOST)
             yield from found if len(found) < MOST else self._pages(name, where, fields, MOST)
 
     def every(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
         """Yield all rows of one generation with a uid greater than ``above``."""
-        where = f"{_of(vault, generation)} and uid > {above}"
-        yield from self._pages(self._named(kind), where, fields, MOST)
+        where = f"{_generation_filter(vault, generation)} and uid > {above}"
+        yield from self._pages(self._collection(kind), where, fields, MOST)
 
     def count(self, kind: str, expression: str) -> int:
         """Return how many rows match a filter expression."""
-        name = self._named(kind)
+        name = self._collection(kind)
         found = self._asked(
             lambda client, left: client.query(
                 name, filter=expression, output_fields=["count(*)"], timeout=left
@@ -317,25 +322,25 @@ class EngineClient(Connection):
 
     def put(self, kind: str, rows: Sequence[Row], told: Callable[[int], None]) -> None:
         """Insert or replace rows by id; ``told`` is called with the number of rows done."""
-        name = self._named(kind)
+        name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
-            self._asked(partial(_sent, name, batch))
+            self._asked(partial(_upsert, name, batch))
             done += len(batch)
             told(done)
 
     def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
         """Delete the rows of the given memories."""
-        self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
+        self._remove(kind, f"{_generation_filter(vault, generation)} and uid in {list(uids)}")
 
     def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
         """Delete the rows of all memories with this uid or a higher one."""
-        self._remove(kind, f"{_of(vault, generation)} and uid >= {uid}")
+        self._remove(kind, f"{_generation_filter(vault, generation)} and uid >= {uid}")
 
     def delete_other_generations(self, kind: str, vault: str, generation: str) -> None:
         """Delete the rows of a vault that belong to other generations."""
-        kept = f'["{generation}", "card"]'
-        self._remove(kind, f'vault == "{vault}" and generation not in {kept}')
+        current = f'["{generation}", "card"]'
+        self._remove(kind, f'vault == "{vault}" and generation not in {current}')
 
     def clear(self, vault: str) -> None:
         """Delete all rows of a vault."""
@@ -345,13 +350,13 @@ class EngineClient(Connection):
     def card(self, vault: str) -> Publication | None:
         """Return the publication of a vault; None if it was never published."""
         where = f'id == "{vault}-card"'
-        for row in self._queried(self._named("words"), where, ("lengths",), 1):
+        for row in self._query(self._collection("words"), where, ("lengths",), 1):
             return Publication.from_json(row["lengths"])
         return None
 
     def cards(self) -> dict[str, Publication]:
         """Return the publications of all vaults, by vault id."""
-        rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
+        rows = self._pages(self._collection("words"), 'generation == "card"', ("vault", "lengths"))
         return {row["vault"]: Publication.from_json(row["lengths"]) for row in rows}
 
     def publish(self, vault: str, card: Publication) -> None:
@@ -361,17 +366,17 @@ class EngineClient(Connection):
         self.put("words", [row], lambda _: None)
 
     def _remove(self, kind: str, expression: str) -> None:
-        name = self._named(kind)
+        name = self._collection(kind)
         self._asked(lambda client, left: client.delete(name, filter=expression, timeout=left))
 
     def drop(self) -> None:
         """Drop the collections, with the rows of every vault."""
         for kind in KINDS:
             name = f"{self.where.collection}_{kind}"
-            self._asked(partial(_dropped, name))
+            self._asked(partial(_drop_collection, name))
         self._ready.clear()
 
-    def _found(
+    def _search(
         self,
         kind: str,
         expression: str,
@@ -380,7 +385,7 @@ class EngineClient(Connection):
         limit: int,
         fields: Sequence[str],
     ) -> list[Hit]:
-        name = self._named(kind)
+        name = self._collection(kind)
         if not limit:
             return []
         (found,) = self._asked(
@@ -396,7 +401,7 @@ class EngineClient(Connection):
         )
         return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
 
-    def _queried(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
+    def _query(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
         """Return the rows that match a filter expression, in one request."""
         return [
             dict(row)
@@ -408,7 +413,7 @@ class EngineClient(Connection):
         ]
 
     def _pages(
-        self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE
+        self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE_ROWS
     ) -> Iterator[Row]:
         pages = self._asked(
             lambda client, left: client.query_iterator(
@@ -426,7 +431,7 @@ class EngineClient(Connection):
             with contextlib.suppress(Exception):
                 pages.close()
 
-    def _named(self, kind: str) -> str:
+    def _collection(self, kind: str) -> str:
         """Return a collection's name, after creating it if necessary, checking and loading it."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
@@ -436,7 +441,7 @@ class EngineClient(Connection):
                     f"collection {name} in the engine at {display_address(self.where)}"
                 )
             if not there:
-                self._asked(partial(_made, name, kind))
+                self._asked(partial(_create_collection, name, kind))
             self._check(name, kind)
             self._asked(lambda client, left: client.load_collection(name, timeout=left))
             self._ready.add(name)
@@ -444,11 +449,13 @@ class EngineClient(Connection):
 
     def _check(self, name: str, kind: str) -> None:
         """Check that a collection has the schema of this version and of this embedder's vectors."""
-        told = self._asked(lambda client, left: client.describe_collection(name, timeout=left))
-        held = signature(told["fields"])
-        wanted = signature(of(kind)[0].to_dict()["fields"])
-        if held != wanted:
-            differs = ", ".join(sorted(f"{key} {value}" for key, value in held ^ wanted))
+        description = self._asked(
+            lambda client, left: client.describe_collection(name, timeout=left)
+        )
+        actual = signature(description["fields"])
+        expected = signature(of(kind)[0].to_dict()["fields"])
+        if actual != expected:
+            differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
                 f"The collection {name} is not as this version makes it: {differs[:200]}",
                 "memvault index drop, then memvault index push, makes it anew; "
@@ -456,11 +463,11 @@ class EngineClient(Connection):
             )
 
 
-def _sent(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
+def _upsert(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
     client.upsert(name, rows, timeout=left)
 
 
-def _made(name: str, kind: str, client: Any, left: float) -> None:
+def _create_collection(name: str, kind: str, client: Any, left: float) -> None:
     """Create a collection, unless another machine has just done so."""
     if not client.has_collection(name, timeout=left):
         made, index = of(kind)
@@ -469,34 +476,36 @@ def _made(name: str, kind: str, client: Any, left: float) -> None:
         )
 
 
-def _dropped(name: str, client: Any, left: float) -> None:
+def _drop_collection(name: str, client: Any, left: float) -> None:
     client.drop_collection(name, timeout=left)
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:
     """Return the memories to limit a search to in the engine; None for no limit."""
-    few = among is not None and len(among) <= _PUSHED
+    few = among is not None and len(among) <= _MAX_PUSHDOWN_KEYS
     return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
 
 
-def _of(vault: str, generation: str) -> str:
+def _generation_filter(vault: str, generation: str) -> str:
     return f'vault == "{vault}" and generation == "{generation}"'
 
 
-def _among(vault: str, generation: str, among: Sequence[int] | None) -> str:
-    return _of(vault, generation) + ("" if among is None else f" and uid in {list(among)}")
+def _memory_filter(vault: str, generation: str, among: Sequence[int] | None) -> str:
+    return _generation_filter(vault, generation) + (
+        "" if among is None else f" and uid in {list(among)}"
+    )
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
     batch: list[Row] = []
     size = 0
     for row in rows:
-        own = len(row.get("text", "").encode()) + len(row.get("record", "")) + 2_000
-        if batch and size + own > _BATCH_BYTES:
+        row_bytes = len(row.get("text", "").encode()) + len(row.get("record", "")) + 2_000
+        if batch and size + row_bytes > _BATCH_BYTES:
             yield batch
             batch, size = [], 0
         batch.append(row)
-        size += own
+        size += row_bytes
     if batch:
         yield batch
 

@@ -35,19 +35,21 @@ from memvault.index.text.bm25f import (
     memory_segment,
 )
 
-_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
+_FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}
-_LONGEST = 120
+_MAX_TERM_BYTES = 120
 """The maximum size in bytes of an encoded term; the end of a longer one is replaced by a hash."""
-_HASH = 16
+_HASH_BYTES = 16
 
 
 def encode_term(field: str, term: str) -> str:
     """Encode a term of a field as one token."""
     data = term.encode("utf-8", "surrogatepass")
-    if len(data) > _LONGEST:
-        data = data[: _LONGEST - _HASH] + blake2b(data, digest_size=_HASH).digest()
-    return f"{_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
+    if len(data) > _MAX_TERM_BYTES:
+        data = (
+            data[: _MAX_TERM_BYTES - _HASH_BYTES] + blake2b(data, digest_size=_HASH_BYTES).digest()
+        )
+    return f"{_FIELD_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
 
 
 def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
@@ -66,7 +68,10 @@ def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
 def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
     """Return a query text that repeats each token twice its field's weight, to weight it."""
     found: list[str] = []
-    for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (EXACT_FIELD,))):
+    for terms, names in (
+        (groups, tuple(FIELDS)),
+        (((exact_term,) for exact_term in wholes), (EXACT_FIELD,)),
+    ):
         for group in terms:
             for term in group:
                 for name in names:
@@ -74,14 +79,14 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
     return " ".join(found)
 
 
-_CARD = "engine-"
+_CARD_PREFIX = "engine-"
 """The prefix of a card's file name; each commit has a file of its own."""
-_PIECE = 60_000
+_MAX_PIECE_BYTES = 60_000
 """The maximum size in bytes of a document's tokens in one row; longer ones use several rows."""
-_RECENT = 500
+_MAX_REMOVED_UIDS = 500
 """How many of the memories removed last a card lists."""
-_TIMES = 4
-_LEAST = 400
+_CANDIDATE_FACTOR = 4
+_MIN_CANDIDATES = 400
 """The minimum number of candidates to score; usually it is four times the limit of the query."""
 
 
@@ -98,7 +103,7 @@ class GenerationState(NamedTuple):
     gone: tuple[int, ...] = ()
 
 
-class _Found(NamedTuple):
+class _Candidates(NamedTuple):
     """Documents by memory and block: the frequency of each token in them, and their field lengths.
 
     ``is_all`` is whether no other document contains any of the tokens.
@@ -110,7 +115,10 @@ class _Found(NamedTuple):
 
     def holding(self, tokens: Sequence[str]) -> int:
         """Return how many of the documents contain one of the tokens."""
-        return sum(any(map(own.__contains__, tokens)) for own in self.counted.values())
+        return sum(
+            any(map(document_tokens.__contains__, tokens))
+            for document_tokens in self.counted.values()
+        )
 
     def segment(self) -> Segment:
         """Return the documents as a segment for scoring."""
@@ -145,7 +153,7 @@ class MilvusKeywordStore:
         self._vault = vault
         self._folder = folder
         self._progress = progress
-        self._name = next((name for name in files if name.startswith(_CARD)), "")
+        self._name = next((name for name in files if name.startswith(_CARD_PREFIX)), "")
         self._card: GenerationState | None = None
         with suppress(IndexCorrupted):  # the generation is not begun yet
             self._card = self._read()
@@ -183,10 +191,10 @@ class MilvusKeywordStore:
         before that loses nothing.
         """
         assert self._folder is not None
-        for path in self._folder.glob(f"{_CARD}*"):
+        for path in self._folder.glob(f"{_CARD_PREFIX}*"):
             if path.name != self._name:
                 path.unlink(missing_ok=True)
-        self._name = f"{_CARD}{secrets.token_hex(8)}.json"
+        self._name = f"{_CARD_PREFIX}{secrets.token_hex(8)}.json"
         atomic.write(self._folder / self._name, json.dumps(card._asdict()).encode())
         self._card = card
 
@@ -201,25 +209,25 @@ class MilvusKeywordStore:
         """Delete the rows of removed memories, and upload those of added documents."""
         del merge  # Milvus compacts by itself
         card = self.card
-        gone = sorted({*removed})
+        removed_uids = sorted({*removed})
         documents, known = card.documents, set[int]()
-        for first in range(0, len(gone), 1_000):
-            among = gone[first : first + 1_000]
-            held = {
+        for first in range(0, len(removed_uids), 1_000):
+            batch = removed_uids[first : first + 1_000]
+            found_blocks = {
                 (row["uid"], row["block"])
                 for row in self._engine.rows(
-                    "words", self._vault, card.generation, among, ("uid", "block")
+                    "words", self._vault, card.generation, batch, ("uid", "block")
                 )
             }
-            documents -= len(held)
-            known |= {uid for uid, _ in held}
+            documents -= len(found_blocks)
+            known |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
-                self._engine.delete(kind, self._vault, card.generation, among)
-        if len(known) < len(gone):  # an interrupted attempt has deleted some already
+                self._engine.delete(kind, self._vault, card.generation, batch)
+        if len(known) < len(removed_uids):  # an interrupted attempt has deleted some already
             documents = self._counted(card)
         if added:  # an interrupted attempt may have left rows with these uids
-            least = min(document.uid for document in added)
-            self._engine.forget_from("words", self._vault, card.generation, least)
+            first_uid = min(document.uid for document in added)
+            self._engine.forget_from("words", self._vault, card.generation, first_uid)
         rows = [row for document in added for row in self._rows(card, document)]
 
         def told(done: int) -> None:
@@ -227,8 +235,8 @@ class MilvusKeywordStore:
                 self._progress("sending", done, len(rows))
 
         self._engine.put("words", rows, told)
-        recent = (*card.gone, *gone)[-_RECENT:]
-        total = card.removed + len(gone)
+        recent = (*card.gone, *removed_uids)[-_MAX_REMOVED_UIDS:]
+        total = card.removed + len(removed_uids)
         self.follow(GenerationState(card.generation, documents + len(added), total, recent))
 
     def _counted(self, card: GenerationState) -> int:
@@ -260,12 +268,12 @@ class MilvusKeywordStore:
         overlay: Sequence[KeywordDocument],
     ) -> KeywordAnswer:
         """Return the memories that match a query's terms best, scored as the local index does."""
-        wanted = bm25f.wanted(query)
+        terms = bm25f.wanted(query)
         card = self.card
-        tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in wanted]
+        tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in terms]
         segments = [memory_segment(list(overlay))]
-        holding = [0] * len(wanted)
-        if card.documents and wanted:
+        holding = [0] * len(terms)
+        if card.documents and terms:
             with self._engine.viewing():
                 found = self._candidates(card, query)
                 segments.insert(0, found.segment())
@@ -279,15 +287,15 @@ class MilvusKeywordStore:
         counts = CollectionStats(card.documents + len(overlay), holding)
         return bm25f.rank_documents(segments, query, lengths, counts)
 
-    def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Found:
+    def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Candidates:
         """Return the documents that Milvus ranks best, with their token frequencies."""
-        most = min(max(_TIMES * query.limit, _LEAST), MOST)
-        asked, among = (
+        limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MOST)
+        encoded, among = (
             encode_query(query.term_groups, query.exact_terms),
             pushdown_keys(query.allowed_keys),
         )
-        hits = self._engine.words(self._vault, card.generation, asked, most, among)
-        found = _Found({}, {}, len(hits) < most)
+        hits = self._engine.words(self._vault, card.generation, encoded, limit, among)
+        found = _Candidates({}, {}, len(hits) < limit)
         for hit in hits:
             place, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]
             if min(place) >= 0 and are_lengths(lengths):
@@ -314,7 +322,7 @@ def _pieces(tokens: Iterable[str]) -> Iterator[str]:
     piece: list[str] = []
     size = 0
     for token in tokens:
-        if size + len(token) + 1 > _PIECE:
+        if size + len(token) + 1 > _MAX_PIECE_BYTES:
             yield " ".join(piece)
             piece, size = [], 0
         piece.append(token)

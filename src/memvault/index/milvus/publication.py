@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 _GENERATION = re.compile(r"[0-9a-f]{1,40}")
-_MOST = 1 << 40
+_MAX_NUMBER = 1 << 40
 """The limit that no count of memories and no uid exceeds."""
 NOTHING = "0"
 """The generation of a vault of which nothing is published yet."""
@@ -43,18 +43,18 @@ class Publication(NamedTuple):
 
         Others may write to the engine, so nothing in it is trusted.
         """
-        said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-        made: dict[str, Any] = {}
+        values: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        fields: dict[str, Any] = {}
         for name, default in cls("", "", "")._asdict().items():
-            value = said.get(name)
+            value = values.get(name)
             if isinstance(default, tuple):
                 numbers = value if isinstance(value, list) else []
-                made[name] = tuple(number for number in numbers if _is_number(number))
+                fields[name] = tuple(number for number in numbers if _is_number(number))
             elif isinstance(default, str):
-                made[name] = value if isinstance(value, str) else ""
+                fields[name] = value if isinstance(value, str) else ""
             else:
-                made[name] = value if _is_number(value) else 0
-        return cls(**made)
+                fields[name] = value if _is_number(value) else 0
+        return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
         """Return the value that the engine stores."""
@@ -71,4 +71,4 @@ class Publication(NamedTuple):
 
 
 def _is_number(value: object) -> bool:
-    return type(value) is int and 0 <= value < _MOST
+    return type(value) is int and 0 <= value < _MAX_NUMBER

@@ -89,8 +89,8 @@ class PublishedIndex(LocalIndex):
             with self.engine.timed():
                 card = self._checked()
             view = super().refresh(vectors, patience)
-            if self._send_copies():
-                self._say(card)
+            if self._upload_texts():
+                self._publish(card)
             return view
         except EngineUnavailable as error:
             if self._fallback is None:
@@ -117,7 +117,7 @@ class PublishedIndex(LocalIndex):
         if card is not None and card.publisher != self._holder:
             with self._writing():
                 self._files.invalidate()
-            holder, host, name = self._myself()
+            holder, host, name = self._identity()
             self.engine.publish(self._vault, card._replace(publisher=holder, host=host, name=name))
 
     def rebuild(self) -> None:
@@ -149,13 +149,15 @@ class PublishedIndex(LocalIndex):
         generation, sent = opened.keyword.card.generation, opened.manifest.uids()
         rows = self.engine.every("words", self._vault, generation, ("uid",))
         words, texts = {row["uid"] for row in rows}, self._copies.uids(generation)
-        lost = (sent - (words & texts)) | (self._without_passages() & sent)
-        lacking, more = len(lost), len((words | texts) - sent)
-        said = [f"it lacks {lacking:,} of {len(sent):,} memories"] if lacking else []
-        said += [f"it holds {more:,} that are gone here"] if more else []
-        return "; ".join(said)
+        missing = (sent - (words & texts)) | (self._lost_vectors() & sent)
+        missing_count, extra_count = len(missing), len((words | texts) - sent)
+        differences = (
+            [f"it lacks {missing_count:,} of {len(sent):,} memories"] if missing_count else []
+        )
+        differences += [f"it holds {extra_count:,} that are gone here"] if extra_count else []
+        return "; ".join(differences)
 
-    def _without_passages(self) -> set[int]:
+    def _lost_vectors(self) -> set[int]:
         """Return the memories whose vectors were uploaded but are missing from the engine."""
         opened = self._files.opened
         found = self._quick.opened(opened.manifest) if opened is not None else None
@@ -193,12 +195,12 @@ class PublishedIndex(LocalIndex):
         if card is None:
             with self._writing():
                 self._files.invalidate()
-            card = Publication(*self._myself(), made=made_by(), sent=clock.iso())
+            card = Publication(*self._identity(), made=made_by(), sent=clock.iso())
             self.engine.publish(self._vault, card)
-        self._refuse_others(card)
+        self._require_publisher(card)
         return card
 
-    def _refuse_others(self, card: Publication | None) -> None:
+    def _require_publisher(self, card: Publication | None) -> None:
         if card is not None and card.publisher != self._holder:
             raise EngineRefused(
                 f"The vault {self._vault} is sent by {card.host}, last on {card.sent[:10]}, "
@@ -208,11 +210,11 @@ class PublishedIndex(LocalIndex):
                 "--take-over keeps its id",
             )
 
-    def _myself(self) -> tuple[str, str, str]:
+    def _identity(self) -> tuple[str, str, str]:
         """Return the fields of a publication that identify this machine."""
         return self._holder, platform.node(), self._store.root.name
 
-    def _send_copies(self) -> bool:
+    def _upload_texts(self) -> bool:
         """Upload the texts that the engine lacks, unless another process is doing so.
 
         Return whether all texts are uploaded; until then no new publication is stored.
@@ -228,7 +230,7 @@ class PublishedIndex(LocalIndex):
                 self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
         return not self._copies.lacks(opened.manifest, generation, folder)
 
-    def _say(self, card: Publication) -> None:
+    def _publish(self, card: Publication) -> None:
         """Store the current publication, and delete the rows of other generations."""
         opened = self._files.opened
         if opened is None:
@@ -236,8 +238,8 @@ class PublishedIndex(LocalIndex):
         words = opened.keyword
         found = self._quick.opened(opened.manifest)
         assert isinstance(words, MilvusKeywordStore)
-        told = Publication(
-            *self._myself(),
+        publication = Publication(
+            *self._identity(),
             words=words.card.generation,
             passages=found.generation if isinstance(found, MilvusVectorStore) else "",
             documents=words.card.documents,
@@ -248,32 +250,34 @@ class PublishedIndex(LocalIndex):
             made=made_by(),
             sent=card.sent,
         )
-        if card == told and self.freshness == "current":
+        if card == publication and self.freshness == "current":
             return
-        self._refuse_others(self.engine.card(self._vault))  # the upload may have taken long
-        self.engine.publish(self._vault, told._replace(sent=clock.iso()))
+        self._require_publisher(self.engine.card(self._vault))  # the upload may have taken long
+        self.engine.publish(self._vault, publication._replace(sent=clock.iso()))
         for kind in KINDS:
-            now, before = (
-                (told.passages, card.passages) if kind == "passages" else (told.words, card.words)
+            current, previous = (
+                (publication.passages, card.passages)
+                if kind == "passages"
+                else (publication.words, card.words)
             )
-            if now and now != before:
-                self.engine.delete_other_generations(kind, self._vault, now)
+            if current and current != previous:
+                self.engine.delete_other_generations(kind, self._vault, current)
 
 
 class WordsAt:
     """A factory of keyword indexes of a vault in an engine."""
 
     def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
-        self._made = partial(MilvusKeywordStore, engine, vault)
+        self._create = partial(MilvusKeywordStore, engine, vault)
         self._progress = progress
 
     def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
         """Open the keyword index of a commit's files in a folder, or an empty one."""
-        return self._made(folder, files, self._progress)
+        return self._create(folder, files, self._progress)
 
     def create(self, folder: Path) -> KeywordStore:
         """Create a keyword index with a new generation."""
-        made = self._made(folder, (), self._progress)
+        made = self._create(folder, (), self._progress)
         folder.mkdir(parents=True, exist_ok=True)
         made.begin()
         return made

@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 
     from memvault.settings.vault_settings import Settings
 
-_STATE = "sent"
+_STATE_FILE = "sent"
 """The file that holds the state of the published index that the manifest was last updated to."""
-_FETCHED = 500
-_HELD = 1_000
+_FETCH_BATCH = 500
+_MAX_CACHED_TEXTS = 1_000
 """The maximum number of texts kept in memory."""
-_HELD_BYTES = 64_000_000
-_LATE = timedelta(minutes=5)
+_MAX_CACHED_BYTES = 64_000_000
+_MAX_CLOCK_SKEW = timedelta(minutes=5)
 """The tolerated difference between two machines' clocks."""
 
 
 def clock_skew_note(sent: str) -> str:
     """Return a note that a clock is wrong if an upload's time is in the future; else empty."""
     when = clock.parse(sent)
-    if when is None or when - clock.now() < _LATE:
+    if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
     return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
 
@@ -169,10 +169,10 @@ class SentView(Snapshot):
             self.overlay.cuts[key] = cuts
             language = record.language if record is not None else ""
             self.overlay.blocks[key] = encode_blocks(cuts, analyser(language)) if cuts else []
-        every = self.overlay.blocks[key]
-        firsts = [block.first for block in every]
-        wanted = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
-        return [every[number] for number in wanted if 0 <= number < len(every)]
+        all_blocks = self.overlay.blocks[key]
+        firsts = [block.first for block in all_blocks]
+        numbers = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        return [all_blocks[number] for number in numbers if 0 <= number < len(all_blocks)]
 
 
 class RemoteIndex(LocalIndex):
@@ -190,8 +190,8 @@ class RemoteIndex(LocalIndex):
         self.sent = ""
         self._vault = vault
         self._copies = StoredTexts(engine, vault)
-        self._held: dict[int, StoredText] = {}
-        self._unfit: set[int] = set()
+        self._cache: dict[int, StoredText] = {}
+        self._invalid_keys: set[int] = set()
         parts = Backend(WordsAt(engine, vault, progress), LOCAL.vectors)
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
         self.deep = TransformerVectors(store, None)
@@ -208,13 +208,13 @@ class RemoteIndex(LocalIndex):
         with self.engine.timed():
             card = self._card()
         state = _state_of(card)
-        if self._files.open() is None or self._followed() != state or self._unfit:
-            with self._keeping():
+        if self._files.open() is None or self._followed_state() != state or self._invalid_keys:
+            with self._write_lock():
                 self._follow(card)
-                atomic.write(self._files.folder / _STATE, state.encode(), durable=False)
-            self._held.clear()
+                atomic.write(self._files.folder / _STATE_FILE, state.encode(), durable=False)
+            self._cache.clear()
         self.sent = card.sent
-        return self._seen(card, vectors)
+        return self._create_view(card, vectors)
 
     def state(self) -> str:
         """Return the state of the published index; raises the same errors as ``refresh``."""
@@ -244,26 +244,28 @@ class RemoteIndex(LocalIndex):
                 f"{path} cannot be read where it lies: {record.problem}", FILE_MISSING_HINT
             )
         self.fetch([record.key])
-        copy = self._held.get(record.key)
+        copy = self._cache.get(record.key)
         if copy is None or copy.row.record.path != path or etag(copy.data) != record.etag:
             raise NotFound(f"The text of {path} is no longer in the engine", FILE_MISSING_HINT)
         return copy.data, copy.row.state
 
     def fetch(self, keys: Iterable[int]) -> None:
         """Fetch the texts of memories into the cache."""
-        size = sum(len(copy.data) for copy in self._held.values())
-        if len(self._held) > _HELD or size > _HELD_BYTES:
-            self._held.clear()
-        lacking = [key for key in keys if key >= 0 and key not in self._held]
+        size = sum(len(copy.data) for copy in self._cache.values())
+        if len(self._cache) > _MAX_CACHED_TEXTS or size > _MAX_CACHED_BYTES:
+            self._cache.clear()
+        missing = [key for key in keys if key >= 0 and key not in self._cache]
         opened = self._files.opened
-        if lacking and opened is not None and isinstance(opened.keyword, MilvusKeywordStore):
-            found = self._copies.of(opened.keyword.card.generation, lacking)
-            self._held |= found
-            for key in lacking:
+        if missing and opened is not None and isinstance(opened.keyword, MilvusKeywordStore):
+            found = self._copies.of(opened.keyword.card.generation, missing)
+            self._cache |= found
+            for key in missing:
                 record = opened.manifest.record(key)
-                fits = key in found and record is not None and etag(found[key].data) == record.etag
-                if record is not None and record.etag and not fits:
-                    self._unfit.add(key)
+                is_valid = (
+                    key in found and record is not None and etag(found[key].data) == record.etag
+                )
+                if record is not None and record.etag and not is_valid:
+                    self._invalid_keys.add(key)
 
     def fetch_for_view(self, keys: Iterable[int]) -> None:
         """Fetch the texts of memories; raises ``LostIndex`` if the engine is unavailable."""
@@ -300,7 +302,7 @@ class RemoteIndex(LocalIndex):
         return card
 
     @contextmanager
-    def _keeping(self) -> Iterator[None]:
+    def _write_lock(self) -> Iterator[None]:
         """Hold the index's lock; raises the same errors as ``refresh``."""
         try:
             with self._writing():
@@ -310,9 +312,9 @@ class RemoteIndex(LocalIndex):
                 error.message, "what another machine sent is followed here: give it room"
             ) from error
 
-    def _followed(self) -> str:
+    def _followed_state(self) -> str:
         try:
-            return read(self._files.folder / _STATE, SETTING).decode()
+            return read(self._files.folder / _STATE_FILE, SETTING).decode()
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -333,7 +335,7 @@ class RemoteIndex(LocalIndex):
             words = opened.keyword
         assert isinstance(words, MilvusKeywordStore)
         manifest = opened.manifest
-        recent = self._recently_gone(card, words.card)
+        recent = self._removed_since(card, words.card)
         if recent is not None:
             manifest.apply(recent & manifest.uids(), ())
             self._add(manifest, generation, self._copies.uids(generation, manifest.next_uid() - 1))
@@ -344,26 +346,26 @@ class RemoteIndex(LocalIndex):
         frequency = self._copies.frequency(generation)
         if frequency is not None:
             manifest.blocks.count_tokens(*frequency)
-        manifest.apply(self._unfit & manifest.uids(), ())
-        self._unfit.clear()
+        manifest.apply(self._invalid_keys & manifest.uids(), ())
+        self._invalid_keys.clear()
         words.follow(GenerationState(generation, card.documents, card.removed))
         self._files.commit(words)
 
-    def _recently_gone(self, card: Publication, own: GenerationState) -> set[int] | None:
+    def _removed_since(self, card: Publication, own: GenerationState) -> set[int] | None:
         """Return the memories removed since this manifest was updated; None if that is unknown."""
-        missed, told = card.removed - own.removed, len(card.gone)
-        is_known = own.documents and 0 <= missed <= told
-        return set(card.gone[told - missed :]) if is_known else None
+        removed_count, listed = card.removed - own.removed, len(card.gone)
+        is_known = own.documents and 0 <= removed_count <= listed
+        return set(card.gone[listed - removed_count :]) if is_known else None
 
     def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:
         added = sorted(uids)
-        for first in range(0, len(added), _FETCHED):
-            batch = added[first : first + _FETCHED]
+        for first in range(0, len(added), _FETCH_BATCH):
+            batch = added[first : first + _FETCH_BATCH]
             manifest.apply((), self._copies.kept(generation, batch))
-            if len(added) > _FETCHED:
+            if len(added) > _FETCH_BATCH:
                 self._progress("fetching", first + len(batch), len(added))
 
-    def _seen(self, card: Publication, vectors: bool) -> Snapshot:
+    def _create_view(self, card: Publication, vectors: bool) -> Snapshot:
         opened = self._files.opened
         assert opened is not None
         found = None
@@ -382,5 +384,5 @@ class RemoteIndex(LocalIndex):
             self.deep,
             overlay,
             0,
-            None if vectors else partial(self._seen, card, True),
+            None if vectors else partial(self._create_view, card, True),
         )

@@ -32,17 +32,17 @@ from memvault.vault import paths
 from memvault.vault.document import etag as etag_of
 from memvault.vault.file_names import SUPERSEDES, referenced_names
 
-_PIECE = 60_000
+_MAX_PIECE_BYTES = 60_000
 """Bytes of a record or of a file in one row."""
-_MOST_PIECES = 3_000
+_MAX_PIECES = 3_000
 """The maximum number of pieces read for one memory; no file is split into as many."""
-_MOST_UID = 1 << 40
+_MAX_UID = 1 << 40
 _BATCH = 100
-_FREQUENCY = -1
+_FREQUENCY_UID = -1
 """The uid under which the subword frequencies are stored."""
-_MOST_TOKENS = 4_000_000
+_MAX_FREQUENCY_BYTES = 4_000_000
 """The maximum size in bytes of the subword frequencies, whatever the engine holds."""
-_CARD = "copies.json"
+_STATE_FILE = "copies.json"
 
 
 class StoredText(NamedTuple):
@@ -69,7 +69,7 @@ class StoredTexts:
 
     def lacks(self, manifest: Manifest, generation: str, folder: Path) -> bool:
         """Return whether any text or the subword frequencies still have to be uploaded."""
-        sent = _read(folder)
+        sent = _read_state(folder)
         frequency = manifest.blocks.frequency()
         return (
             sent.generation != generation
@@ -80,7 +80,7 @@ class StoredTexts:
     @staticmethod
     def counted(folder: Path) -> int:
         """Return the number of memories counted for the subword frequencies uploaded last."""
-        return _read(folder).counted
+        return _read_state(folder).counted
 
     def send(
         self,
@@ -95,30 +95,30 @@ class StoredTexts:
         ``folder`` stores the state of the upload. A file that has changed since it was indexed is
         left out; the next refresh uploads it.
         """
-        sent = _read(folder)
+        sent = _read_state(folder)
         if sent.generation != generation:
             sent = UploadState(generation)
-        pending, left = manifest.uids_above(sent.last), False
+        pending, is_incomplete = manifest.uids_above(sent.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
             if not first:  # an interrupted upload may have left rows of these uids
                 self._engine.delete("memories", self._vault, generation, [uid for uid, _ in batch])
             rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
-            self._put(generation, [row for own in rows.values() for row in own])
-            left = left or any(not own for own in rows.values())
-            if not left:
+            self._put(generation, [row for memory_rows in rows.values() for row in memory_rows])
+            is_incomplete = is_incomplete or any(not memory_rows for memory_rows in rows.values())
+            if not is_incomplete:
                 sent = sent._replace(last=batch[-1][0])
-                _write(folder, sent)
+                _write_state(folder, sent)
             if len(pending) > _BATCH:
                 progress("sending texts", first + len(batch), len(pending))
         frequency = manifest.blocks.frequency()
         if frequency is not None and frequency[1] != sent.counted:
             holding, memories = frequency
             text = base64.b64encode(zlib.compress(holding)).decode()
-            self._engine.delete("memories", self._vault, generation, [_FREQUENCY])
-            self._put(generation, _divided(_FREQUENCY, str(memories), text))
+            self._engine.delete("memories", self._vault, generation, [_FREQUENCY_UID])
+            self._put(generation, _split_rows(_FREQUENCY_UID, str(memories), text))
             sent = sent._replace(counted=memories)
-        _write(folder, sent)
+        _write_state(folder, sent)
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
         """Return the uids of the memories that have stored texts, of those above a uid."""
@@ -128,19 +128,21 @@ class StoredTexts:
     def kept(self, generation: str, uids: Sequence[int]) -> list[Kept]:
         """Return the manifest rows of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
-        found = [kept_of(uid, _joined(own, "record")) for uid, own in pieces.items()]
+        found = [
+            kept_of(uid, _join(memory_pieces, "record")) for uid, memory_pieces in pieces.items()
+        ]
         return [row for row in found if row is not None]
 
     def of(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
         """Return the stored texts of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
         found: dict[int, StoredText] = {}
-        for uid, own in pieces.items():
-            record = _joined(own, "record")
+        for uid, memory_pieces in pieces.items():
+            record = _join(memory_pieces, "record")
             row = kept_of(uid, record)
             if row is not None:
                 is_text = bool(json.loads(record).get("is_text"))
-                found[uid] = StoredText(row, bytes_of(_joined(own, "text"), is_text))
+                found[uid] = StoredText(row, bytes_of(_join(memory_pieces, "text"), is_text))
         return found
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
@@ -148,12 +150,12 @@ class StoredTexts:
 
         None if they were not counted, or the rows are invalid.
         """
-        found = self._pieces(generation, [_FREQUENCY], ("uid", "piece", "record", "text"))
+        found = self._pieces(generation, [_FREQUENCY_UID], ("uid", "piece", "record", "text"))
         try:
-            own = found[_FREQUENCY]
-            packed = base64.b64decode(_joined(own, "text"))
-            holding = zlib.decompressobj().decompress(packed, _MOST_TOKENS)
-            return holding, max(0, min(int(_joined(own, "record")), _MOST_UID))
+            frequency_pieces = found[_FREQUENCY_UID]
+            packed = base64.b64decode(_join(frequency_pieces, "text"))
+            holding = zlib.decompressobj().decompress(packed, _MAX_FREQUENCY_BYTES)
+            return holding, max(0, min(int(_join(frequency_pieces, "record")), _MAX_UID))
         except (KeyError, ValueError, binascii.Error, zlib.error):
             return None
 
@@ -167,43 +169,46 @@ class StoredTexts:
             data, state = b"", FileState(path, 0, 0, 0, 0)
         if record.etag and etag_of(data) != record.etag:
             return
-        text, is_text = _text(data)
-        told = {
+        text, is_text = _encode_bytes(data)
+        content = {
             "record": record._asdict(),
             "lengths": manifest.lengths_of(uid),
             "times": [state.mtime, state.ctime],
             "is_text": is_text,
         }
-        yield from _divided(uid, json.dumps(told), text)
+        yield from _split_rows(uid, json.dumps(content), text)
 
     def _put(self, generation: str, rows: Iterator[Row] | list[Row]) -> None:
-        own = {"vault": self._vault, "generation": generation, "place": [1.0, 0.0]}
+        common = {"vault": self._vault, "generation": generation, "place": [1.0, 0.0]}
         name = f"{self._vault}-{generation}"
-        made = [{"id": f"{name}-{row['uid']}-{row['piece']}", **own, **row} for row in rows]
-        self._engine.put("memories", made, lambda _: None)
+        complete = [{"id": f"{name}-{row['uid']}-{row['piece']}", **common, **row} for row in rows]
+        self._engine.put("memories", complete, lambda _: None)
 
     def _pieces(
         self, generation: str, uids: Sequence[int], fields: Sequence[str]
     ) -> dict[int, list[Row]]:
         found: dict[int, list[Row]] = defaultdict(list)
         for row in self._engine.rows("memories", self._vault, generation, uids, fields):
-            if row["piece"] < _MOST_PIECES:
+            if row["piece"] < _MAX_PIECES:
                 found[row["uid"]].append(row)
-        return {uid: sorted(own, key=lambda row: row["piece"]) for uid, own in found.items()}
+        return {
+            uid: sorted(memory_pieces, key=lambda row: row["piece"])
+            for uid, memory_pieces in found.items()
+        }
 
 
-def _divided(uid: int, record: str, text: str) -> Iterator[Row]:
-    pairs = zip_longest(_cut(record), _cut(text), fillvalue="")
+def _split_rows(uid: int, record: str, text: str) -> Iterator[Row]:
+    pairs = zip_longest(_split_text(record), _split_text(text), fillvalue="")
     for number, (one, other) in enumerate(pairs):
         yield {"uid": uid, "piece": number, "record": one, "text": other}
 
 
-def _cut(text: str) -> Iterator[str]:
+def _split_text(text: str) -> Iterator[str]:
     """Yield a text in pieces that fit into one field; at least one piece."""
     data = text.encode()
     start = 0
     while True:
-        end = min(start + _PIECE, len(data))
+        end = min(start + _MAX_PIECE_BYTES, len(data))
         while end < len(data) and data[end] & 0xC0 == 0x80:  # inside a character
             end -= 1
         yield data[start:end].decode()
@@ -212,36 +217,36 @@ def _cut(text: str) -> Iterator[str]:
             return
 
 
-def _joined(pieces: Sequence[Row], field: str) -> str:
+def _join(pieces: Sequence[Row], field: str) -> str:
     return "".join(str(row[field]) for row in pieces)
 
 
 def kept_of(uid: int, text: str) -> Kept | None:
     """Parse a manifest row; None if a piece is missing or a value is invalid."""
     try:
-        told: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(text)
         record = MemoryRecord(
-            **{**told["record"], "key": uid, "tags": tuple(told["record"]["tags"])}
+            **{**content["record"], "key": uid, "tags": tuple(content["record"]["tags"])}
         )
-        mtime, ctime = map(int, told["times"])
+        mtime, ctime = map(int, content["times"])
         state = FileState(record.path, record.size, mtime, ctime, 0)
-        lengths = {str(name): int(count) for name, count in told["lengths"].items()}
+        lengths = {str(name): int(count) for name, count in content["lengths"].items()}
         row = Kept(record, state, 0, lengths)
         columns_of(row)
         referenced_names(record.metadata, SUPERSEDES)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     numbers = (record.size, mtime, ctime, *lengths.values())
-    fits = 0 < uid < _MOST_UID and all(abs(number) < 1 << 62 for number in numbers)
-    return row if fits and _makes_sense(record) else None
+    fits = 0 < uid < _MAX_UID and all(abs(number) < 1 << 62 for number in numbers)
+    return row if fits and _is_valid(record) else None
 
 
-def _makes_sense(record: MemoryRecord) -> bool:
+def _is_valid(record: MemoryRecord) -> bool:
     """Return whether a record is valid for this version; others may write to the engine."""
-    told: dict[str, Any] = record._asdict()
-    others = {"key": int, "size": int, "tags": tuple, "metadata": dict}
+    values: dict[str, Any] = record._asdict()
+    types = {"key": int, "size": int, "tags": tuple, "metadata": dict}
     return (
-        all(isinstance(value, others.get(name, str)) for name, value in told.items())
+        all(isinstance(value, types.get(name, str)) for name, value in values.items())
         and all(isinstance(tag, str) for tag in record.tags)
         and paths.is_memory_path(record.path)
         and paths.is_mem_id(record.mem_id)
@@ -249,7 +254,7 @@ def _makes_sense(record: MemoryRecord) -> bool:
     )
 
 
-def _text(data: bytes) -> tuple[str, bool]:
+def _encode_bytes(data: bytes) -> tuple[str, bool]:
     """Return bytes as text for a field, and whether they are UTF-8 and not base64."""
     if b"\0" not in data:
         try:
@@ -267,13 +272,13 @@ def bytes_of(text: str, is_text: bool) -> bytes:
         return b""
 
 
-def _read(folder: Path) -> UploadState:
+def _read_state(folder: Path) -> UploadState:
     try:
-        told = json.loads(read(folder / _CARD, SETTING))
-        return UploadState(str(told["generation"]), int(told["last"]), int(told["counted"]))
+        state = json.loads(read(folder / _STATE_FILE, SETTING))
+        return UploadState(str(state["generation"]), int(state["last"]), int(state["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
         return UploadState()
 
 
-def _write(folder: Path, sent: UploadState) -> None:
-    atomic.write(folder / _CARD, json.dumps(sent._asdict()).encode(), durable=False)
+def _write_state(folder: Path, sent: UploadState) -> None:
+    atomic.write(folder / _STATE_FILE, json.dumps(sent._asdict()).encode(), durable=False)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-_TIMES = 4
+_PASSAGES_PER_MEMORY = 4
 """Passages to search for each memory wanted, as one memory may have several near ones."""
-_NOTHING = 1
+_PLACEHOLDER_DIMENSION = 1
 """The dimension of the rows kept here, which stand in for vectors in the engine."""
 
 
@@ -48,7 +48,7 @@ class MilvusVectorStore(StaticVectorFile):
     @classmethod
     def begun(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
         """Create an empty store."""
-        return cls.create(folder, card._replace(dimension=_NOTHING)).by(engine, vault)
+        return cls.create(folder, card._replace(dimension=_PLACEHOLDER_DIMENSION)).by(engine, vault)
 
     def by(self, engine: EngineClient, vault: str) -> Self:
         """Set the engine and the vault id, and return the store itself."""
@@ -87,13 +87,15 @@ class MilvusVectorStore(StaticVectorFile):
                 )
         self.remove(uids)  # an interrupted attempt may have left rows of other texts
         self.engine.put("passages", rows, lambda _: None)
-        super().append(uids, counts, hashes, np.zeros((len(rows), _NOTHING), dtype=np.float32))
+        super().append(
+            uids, counts, hashes, np.zeros((len(rows), _PLACEHOLDER_DIMENSION), dtype=np.float32)
+        )
 
     def remove(self, uids: Sequence[int]) -> None:
         """Delete the vectors of removed memories."""
         for first in range(0, len(uids), 1_000):
-            among = list(uids[first : first + 1_000])
-            self.engine.delete("passages", self.vault, self.generation, among)
+            batch = list(uids[first : first + 1_000])
+            self.engine.delete("passages", self.vault, self.generation, batch)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
@@ -112,10 +114,10 @@ class MilvusVectorStore(StaticVectorFile):
         """Return all passages of the nearest memories and of ``also``, with their cosines."""
         import numpy as np
 
-        most = _TIMES * max(limit, 1)
+        passage_limit = _PASSAGES_PER_MEMORY * max(limit, 1)
         with self.engine.viewing():
             hits = self.engine.nearest(
-                self.vault, self.generation, query.tolist(), most, pushdown_keys(among)
+                self.vault, self.generation, query.tolist(), passage_limit, pushdown_keys(among)
             )
         near = {hit.row["uid"] for hit in hits} | {uid for uid in also if uid >= 0}
         rows = sorted(self._rows(sorted(near)), key=lambda row: (row["uid"], row["passage"]))
