@@ -239,7 +239,7 @@ def _help(parameter: Parameter) -> str:
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
-            text += "; left out, it is what is piped in"
+            text += "; if missing, it is read from a pipe"
     if default in (None, False, "", 0.0):
         return sanitize.escape_line(text)
     return sanitize.escape_line(f"{text} (default {default})")

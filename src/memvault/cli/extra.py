@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "bare": (bool, typer.Option(False, "--bare", help="Only memvault.toml")),
             "examples": (
                 bool,
-                typer.Option(False, "--examples", help="An example memory per type too"),
+                typer.Option(False, "--examples", help="Add an example memory per type"),
             ),
         },
     ),
@@ -111,9 +111,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             ),
             "list_profiles": (
                 bool,
-                typer.Option(
-                    False, "--list-profiles", help="Say which profiles there are, and end"
-                ),
+                typer.Option(False, "--list-profiles", help="List the profiles, and exit"),
             ),
             "vaults": (
                 str,
@@ -121,7 +119,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     "",
                     "--vaults",
                     metavar="NAME,NAME",
-                    help="Other vaults, by their names, that the client may reach too",
+                    help="Names of other vaults that the client may reach",
                 ),
             ),
             "programs": (
@@ -144,7 +142,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "vaults": (
                 str,
                 typer.Option(
-                    "", "--vaults", metavar="NAME,NAME", help="Only these (default all named)"
+                    "", "--vaults", metavar="NAME,NAME", help="Vaults to serve (default all named)"
                 ),
             ),
             "tools": (
@@ -156,34 +154,44 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "names": (
                 list[str],
                 typer.Option(
-                    [], "--name", metavar="HOST", help="A name by which clients call this server"
+                    [],
+                    "--name",
+                    metavar="HOST",
+                    help="A host name by which clients reach this server",
                 ),
             ),
             "audit": (
                 str,
                 typer.Option(
-                    "", "--audit", metavar="FILE", help="Where the audit goes (default stderr)"
+                    "", "--audit", metavar="FILE", help="File of the audit log (default stderr)"
                 ),
             ),
             "calls": (
                 int,
-                typer.Option(16, "--calls", min=1, help="Requests of one token at once"),
+                typer.Option(16, "--calls", min=1, help="Maximum concurrent requests per token"),
             ),
             "queue": (
                 int,
-                typer.Option(100, "--queue", min=0, help="More of them that wait their turn"),
+                typer.Option(100, "--queue", min=0, help="Maximum queued requests per token"),
             ),
             "rate": (
                 int,
-                typer.Option(50, "--rate", min=1, help="Requests of one token a second"),
+                typer.Option(50, "--rate", min=1, help="Maximum requests per second and token"),
             ),
             "body": (
                 int,
-                typer.Option(4, "--body", min=1, max=64, help="Megabytes of one request"),
+                typer.Option(
+                    4, "--body", min=1, max=64, help="Maximum size of a request in megabytes"
+                ),
             ),
             "certificate": (
                 str,
-                typer.Option("", "--certificate", metavar="FILE", help="For https, in PEM"),
+                typer.Option(
+                    "",
+                    "--certificate",
+                    metavar="FILE",
+                    help="TLS certificate in PEM format, for https",
+                ),
             ),
             "key": (str, typer.Option("", "--key", metavar="FILE", help="The certificate's key")),
         },
@@ -194,8 +202,8 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     "completion install": (
         completion_install.install,
         {
-            "shell": _argument("[bash|zsh|fish]", "The shell (default that of $SHELL)"),
-            "remove": (bool, typer.Option(False, "--remove", help="Switch it off again")),
+            "shell": _argument("[bash|zsh|fish]", "The shell (default $SHELL)"),
+            "remove": (bool, typer.Option(False, "--remove", help="Uninstall it")),
         },
     ),
     "skill": (
@@ -203,9 +211,12 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         {
             "form": (
                 str,
-                typer.Option("agents", "--as", metavar="|".join(setup.FORMS), help="The form"),
+                typer.Option("agents", "--as", metavar="|".join(setup.FORMS), help="The format"),
             ),
-            "out": (str, typer.Option("", "--out", metavar="DIR", help="Write it to a file there")),
+            "out": (
+                str,
+                typer.Option("", "--out", metavar="DIR", help="Write it to a file in this folder"),
+            ),
         },
     ),
     "edit": (editor.edit, {"memory": _argument("MEMORY", "memId, path or title")}),
@@ -215,11 +226,13 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "memory": _argument("[MEMORY]", "memId, path or title; the vault if missing"),
             "where": (
                 str,
-                typer.Option("", "--with", metavar="obsidian|editor", help="What to open it in"),
+                typer.Option(
+                    "", "--with", metavar="obsidian|editor", help="The program to open it in"
+                ),
             ),
             "address": (
                 bool,
-                typer.Option(False, "--print", help="Print Obsidian's address, open nothing"),
+                typer.Option(False, "--print", help="Print the Obsidian URL, open nothing"),
             ),
         },
     ),
@@ -230,10 +243,12 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     "new": (
         editor.new,
         {
-            "title": _argument("TITLE", "What the memory is called"),
+            "title": _argument("TITLE", "The memory's title"),
             "template": (
                 str,
-                typer.Option("", "--template", metavar="NAME", help="A file of templates"),
+                typer.Option(
+                    "", "--template", metavar="NAME", help="A file in the templates folder"
+                ),
             ),
             "memory_type": (
                 str,
@@ -252,17 +267,19 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "project": (bool, typer.Option(False, "--project", help="For this folder (default)")),
             "user": (bool, typer.Option(False, "--user", help="For all of your projects")),
             "dry_run": (bool, typer.Option(False, "--dry-run", help="Only show what changes")),
-            "remove": (bool, typer.Option(False, "--remove", help="Take back what setup wrote")),
+            "remove": (bool, typer.Option(False, "--remove", help="Undo the changes of setup")),
             "yes": (bool, typer.Option(False, "--yes", help="Do not ask")),
         },
     ),
     "hook": (
         hook.hook,
         {
-            "event": _argument("|".join(hook.EVENTS), "What happens in the program"),
+            "event": _argument("|".join(hook.EVENTS), "The event in the program"),
             "program": (
                 str,
-                typer.Option("", "--for", metavar="|".join(NAMES), help="Answer in its form"),
+                typer.Option(
+                    "", "--for", metavar="|".join(NAMES), help="Print in the format of this program"
+                ),
             ),
         },
     ),
@@ -270,14 +287,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         vaults.add,
         {
             "name": _argument("NAME", "Its name"),
-            "folder": _argument("DIR|ADDRESS", "The vault, or the engine that it was sent to"),
+            "folder": _argument("DIR|ADDRESS", "The vault's folder, or the address of its engine"),
             "collection": (
                 str,
-                typer.Option("", "--collection", metavar="NAME", help="In that engine"),
+                typer.Option(
+                    "", "--collection", metavar="NAME", help="The collection in that engine"
+                ),
             ),
             "which": (
                 str,
-                typer.Option("", "--of", metavar="VAULT", help="Which vault in that engine"),
+                typer.Option("", "--of", metavar="VAULT", help="The vault in that engine"),
             ),
             "patience": (
                 float | None,
@@ -285,7 +304,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     None,
                     "--patience",
                     metavar="SECONDS",
-                    help="How long the engine has for an answer",
+                    help="Timeout for responses of the engine",
                 ),
             ),
         },
@@ -303,7 +322,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         {
             "take_over": (
                 bool,
-                typer.Option(False, "--take-over", help="Also where another machine sends it"),
+                typer.Option(False, "--take-over", help="Take over from the machine that sends it"),
             ),
             "to": (
                 str,
@@ -311,7 +330,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     "",
                     "--to",
                     metavar="ADDRESS",
-                    help="The engine's address, which the token may then be sent to",
+                    help="The address of the engine, to which the token may be sent",
                 ),
             ),
         },
@@ -320,30 +339,37 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     "index drop": (
         vaults.drop,
         {
-            "every": (bool, typer.Option(False, "--all", help="What other vaults have there too")),
+            "every": (
+                bool,
+                typer.Option(False, "--all", help="Delete the data of other vaults there too"),
+            ),
             "yes": (bool, typer.Option(False, "--yes", help="With --all: do not ask")),
         },
     ),
     "tokens add": (
         serve.add,
         {
-            "name": _argument("NAME", "What the token is called"),
+            "name": _argument("NAME", "The token's name"),
             "vaults": (
                 str,
-                typer.Option("", "--vaults", metavar="NAME,NAME", help="The vaults it opens"),
+                typer.Option(
+                    "", "--vaults", metavar="NAME,NAME", help="The vaults it gives access to"
+                ),
             ),
             "scope": (
                 str,
-                typer.Option("read", "--scope", metavar="read|write", help="What it permits"),
+                typer.Option("read", "--scope", metavar="read|write", help="Its permissions"),
             ),
             "as_agent": (
                 str,
-                typer.Option("", "--as", metavar="AGENT", help="Who speaks (default NAME)"),
+                typer.Option(
+                    "", "--as", metavar="AGENT", help="The agent it acts as (default NAME)"
+                ),
             ),
             "days": (
                 int,
                 typer.Option(
-                    0, "--days", min=0, max=36_500, help="How long it is good; 0 is for ever"
+                    0, "--days", min=0, max=36_500, help="Days until it expires; 0 for never"
                 ),
             ),
         },

@@ -45,35 +45,35 @@ def _is_looked_at() -> bool:
 
 
 EXTRA_COMMANDS = {
-    "init": "Make a folder a vault; files that are there stay as they are",
+    "init": "Create a vault in a folder; existing files are not changed",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
-    "serve": "Serve named vaults to a team: MCP over HTTP, for whoever has a token",
-    "completion bash": "Print the script that completes memvault in bash",
-    "completion zsh": "Print the script that completes memvault in zsh",
-    "completion fish": "Print the script that completes memvault in fish",
-    "completion install": "Switch completion on in bash, zsh or fish",
-    "skill": "Print what an agent needs to know: which tool when, and how",
-    "edit": "Open a memory in your editor, and say what changed",
+    "serve": "Serve named vaults to a team: MCP over HTTP, for clients that have a token",
+    "completion bash": "Print the bash completion script",
+    "completion zsh": "Print the zsh completion script",
+    "completion fish": "Print the fish completion script",
+    "completion install": "Install completion for bash, zsh or fish",
+    "skill": "Print the guide for agents: which tool to use when, and how",
+    "edit": "Open a memory in your editor, and show what changed",
     "open": "Open a memory in Obsidian, or in your editor",
     "path": "Print the path of a memory's file, or of the vault",
-    "new": "Write a new memory from a template of the vault",
+    "new": "Create a memory from a template of the vault",
     "setup": "Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor",
-    "hook": "Tell a program's agent what it should know at an event; setup writes it in there",
-    "vaults add": "Give a vault a name, by which recall --vaults takes it",
-    "vaults list": "List the vaults that have names",
-    "vaults remove": "Take a vault's name away; the vault stays as it is",
-    "vaults default": "Choose the vaults that recall asks unasked",
-    "vaults trust": "Use a vault of another user without naming it",
-    "vaults untrust": "Stop using a vault of another user without naming it",
-    "index push": "Send the vault to the engine that memvault.toml names",
-    "index status": "Compare what was sent to the engine with what that holds",
-    "index drop": "Take the vault out of its engine",
-    "tokens add": "Make a token for memvault serve, and show it this once",
-    "tokens list": "List the tokens: what each opens, and as which agent",
-    "tokens remove": "End a token at once",
-    "tools trust": "Let a registered tool run on this machine, as it is now",
-    "tools untrust": "Stop a registered tool from running on this machine",
+    "hook": "Print context for a program's agent at an event; setup installs it there",
+    "vaults add": "Register a name for a vault, for use with recall --vaults",
+    "vaults list": "List the named vaults",
+    "vaults remove": "Remove a vault's name; the vault itself is not changed",
+    "vaults default": "Set the vaults that recall searches by default",
+    "vaults trust": "Trust a vault that belongs to another user",
+    "vaults untrust": "Revoke the trust in a vault of another user",
+    "index push": "Upload the vault to the engine set in memvault.toml",
+    "index status": "Compare what was sent to the engine with the engine's contents",
+    "index drop": "Delete the vault from its engine",
+    "tokens add": "Create a token for memvault serve; it is shown only once",
+    "tokens list": "List the tokens with their vaults, scope and agent",
+    "tokens remove": "Revoke a token at once",
+    "tools trust": "Allow a registered tool, in its current version, to run on this machine",
+    "tools untrust": "Revoke the permission of a registered tool to run on this machine",
 }
 """Summaries of the commands that are not generated from a tool."""
 
@@ -81,14 +81,14 @@ EXTRA_COMMANDS = {
 _DAILY = (
     ("recall QUESTION", "Find what is known, the best first"),
     ("remember TITLE TEXT", "Write a new memory"),
-    ("show MEMORY", "Read a memory whole"),
+    ("show MEMORY", "Read a whole memory"),
     ("list", "List memories, newest change first"),
     ("compound MEMORY TEXT", "Add to what is known"),
     ("forget MEMORY", "Move a memory to the trash, after a preview"),
-    ("undo", "Take back your last change"),
+    ("undo", "Undo your last change"),
     ("context TASK", "Write what fits a task as one block for a prompt"),
     ("git sync", "Commit, pull and push"),
-    ("doctor", "Find what is wrong, and with --fix put it right"),
+    ("doctor", "Find problems, and with --fix repair them"),
 )
 """The ten most used commands, as the overview page shows them."""
 _USAGE = (
@@ -107,9 +107,9 @@ def overview() -> str:
         "More:",
         *_rows(
             [
-                ("init", "Make a folder a vault"),
+                ("init", "Create a vault in a folder"),
                 ("setup PROGRAM", "Use it in Claude Code, Codex, OpenCode, Gemini or Cursor"),
-                ("help --all", "All commands, by what they are for"),
+                ("help --all", "All commands, by purpose"),
                 ("help COMMAND", "What a command takes, with examples"),
                 ("completion install", "Complete commands and names with the Tab key"),
             ]
@@ -135,7 +135,7 @@ def everything() -> str:
     for name, entries in groups.items():
         lines += [f"{GROUPS[name]}:", *_rows(entries), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
-    lines.append("memvault help COMMAND says what a command takes.")
+    lines.append("memvault help COMMAND shows the arguments of a command.")
     return "\n".join(lines) + "\n"
 
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 GLOBAL_OPTIONS = (
     ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
-    ("agent", "--agent", "NAME", "Who is asking; else MEMVAULT_AGENT, else main"),
-    ("json", "--json", "", "Give the result as JSON; MEMVAULT_JSON=1 does the same"),
-    ("each", "--format", "FORM", "Write each entry so: '{memId} {title}'"),
-    ("csv", "--csv", "", "Give a list as CSV"),
+    ("agent", "--agent", "NAME", "The agent; else MEMVAULT_AGENT, else main"),
+    ("json", "--json", "", "Print the result as JSON; MEMVAULT_JSON=1 does the same"),
+    ("each", "--format", "FORM", "Print each entry by a template such as '{memId} {title}'"),
+    ("csv", "--csv", "", "Print a list as CSV"),
     ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
-    ("no_pager", "--no-pager", "", "Write long output to the terminal at once"),
+    ("no_pager", "--no-pager", "", "Print long output without a pager"),
 )
 """Name, flag, metavar and help of the options that every command accepts."""
 

@@ -43,7 +43,7 @@ _DEFAULT_LOADED = 5
 @group.tool("memory_create", "create")
 def memory_create(
     call: Call,
-    name: Annotated[str, Arg("What the memory is called; its memId begins so", positional=True)],
+    name: Annotated[str, Arg("The memory's title; its memId starts with it", positional=True)],
     value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
@@ -77,11 +77,11 @@ def memory_load(
     ] = None,
     query: Annotated[
         str | None,
-        Arg("Give the memories that fit these words instead; active memory stays as it is"),
+        Arg("Return memories that match this query instead; active memory is not changed"),
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Leave out lower similarities; without it, what is weak", minimum=0, maximum=1),
+        Arg("Minimum similarity; by default weak matches are left out", minimum=0, maximum=1),
     ] = None,
     limit: Annotated[
         int | None, Arg("How many at most", minimum=1, default=_DEFAULT_LOADED)
@@ -222,7 +222,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
 @group.tool("memory_evict", "evict", idempotent=True)
 def memory_evict(
     call: Call,
-    mem_id: Annotated[str, Arg(f"The memory to take out: {_MEM_ID}", positional=True)],
+    mem_id: Annotated[str, Arg(f"The memory to evict: {_MEM_ID}", positional=True)],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active(call).evict(mem_id)
@@ -234,10 +234,10 @@ def memory_mutate(
     call: Call,
     mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],
     value: Annotated[
-        str, Arg("Its new text, in place of the whole old one", positional=True, text=True)
+        str, Arg("The new text, which replaces the whole old text", positional=True, text=True)
     ],
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as memvault load gives it")
+        str | None, Arg("Only if the memory still has this etag, as returned by memvault load")
     ] = None,
 ) -> dict[str, Any]:
     """Replace the text of a memory in active memory, and in its file.
@@ -307,7 +307,7 @@ def memory_search(
 @group.tool("memory_active", "active", read_only=True)
 def memory_active(
     call: Call,
-    full: Annotated[bool, Arg("Give the texts too")] = False,
+    full: Annotated[bool, Arg("Include the texts")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:

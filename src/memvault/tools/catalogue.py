@@ -28,7 +28,7 @@ def get_available_tools(
     schemas: Annotated[
         bool,
         Arg(
-            "Give the schemas of their arguments too",
+            "Include the schemas of their arguments",
             key="schema",
             cli=CommandLineForm(default=False),
         ),

@@ -29,10 +29,10 @@ _FITTING = 0.12
 def memory_compound(
     call: Call,
     query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],
-    modifications: Annotated[str, Arg("Markdown text to put in", positional=True, text=True)],
+    modifications: Annotated[str, Arg("Markdown text to insert", positional=True, text=True)],
     memory_type: Annotated[
         str | None,
-        Arg("Change the type; a file in a type's folder moves to the other's", flag="--type"),
+        Arg("Change the type; a file in its type's folder moves to the new one's", flag="--type"),
     ] = None,
     mode: Annotated[
         Literal["append", "replace", "section"],
@@ -42,7 +42,7 @@ def memory_compound(
         str | None, Arg("Heading whose text is replaced; added at the end if missing")
     ] = None,
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as memvault show gives it")
+        str | None, Arg("Only if the memory still has this etag, as returned by memvault show")
     ] = None,
 ) -> dict[str, Any]:
     """Compound a memory: add to what is known instead of writing it twice.
@@ -76,7 +76,7 @@ def memory_forget(
     ],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     threshold: Annotated[
-        float, Arg("The least chance that a memory is what is meant", minimum=0, maximum=1)
+        float, Arg("Minimum probability that a memory is meant by the query", minimum=0, maximum=1)
     ] = _FITTING,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Confirm = None,

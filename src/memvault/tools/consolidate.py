@@ -22,13 +22,13 @@ group = ToolGroup("experience", place=52)
 def consolidate_memories(
     call: Call,
     days: Annotated[
-        int, Arg("Look at the episodes of this many days", minimum=1, maximum=1_000_000)
+        int, Arg("Consider the episodes of this many days", minimum=1, maximum=1_000_000)
     ] = 7,
-    apply: Annotated[bool, Arg("Write what is proposed; without it nothing changes")] = False,
+    apply: Annotated[bool, Arg("Write the proposals; without it nothing changes")] = False,
     extractor: Annotated[
         str | None,
         Arg(
-            "A command, run without a shell, that gets episodes as JSON lines and prints "
+            "A command, run without a shell, that reads episodes as JSON lines and prints "
             'lines such as {"fact": "...", "confidence": 0.8, "episodes": ["memId"]} or '
             '{"procedure": "name", "prompt": "...", "episodes": ["memId"]}'
         ),

@@ -26,7 +26,7 @@ def context(
         ),
     ] = "",
     budget: Annotated[
-        int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", minimum=0)
+        int, Arg("Maximum tokens of the block, counted by the built-in tokenizer", minimum=0)
     ] = _DEFAULT_BUDGET,
 ) -> dict[str, Any]:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.

@@ -15,7 +15,7 @@ group = ToolGroup("vault", place=102)
 @group.tool("vault_doctor", "doctor", destructive=True, scope="all")
 def vault_doctor(
     call: Call,
-    fix: Annotated[bool, Arg("Do what each finding names as its fix")] = False,
+    fix: Annotated[bool, Arg("Apply the fix of each finding")] = False,
     only: Annotated[list[str] | None, Arg("Only findings of these codes")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,

@@ -34,7 +34,7 @@ _LONGEST_AGO = 100_000
 class EpisodeOutcome(TypedDict):
     """An outcome; it may have any further keys."""
 
-    type: Annotated[str, Arg("A word for it, such as success or action_error")]
+    type: Annotated[str, Arg("A word such as success or action_error")]
 
 
 def _outcome(text: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def store_episode(
         ),
     ] = None,
     reflection: Annotated[
-        str, Arg("What the agent thinks of it; it may hold headings of its own", text=True)
+        str, Arg("The agent's reflection on it; it may contain headings", text=True)
     ] = "",
     importance: Annotated[
         float, Arg("How much it matters, from 0 to 1", minimum=0, maximum=1)
@@ -124,10 +124,10 @@ def store_episode(
 @group.tool("recall_similar_experience", "episode recall", read_only=True)
 def recall_similar_experience(
     call: Call,
-    query: Annotated[str, Arg("What the situation is like", positional=True, join_words=True)],
+    query: Annotated[str, Arg("A description of the situation", positional=True, join_words=True)],
     limit: Annotated[int, Arg("How many at most", minimum=1)] = 5,
     min_importance: Annotated[
-        float, Arg("Leave out what matters less", minimum=0, maximum=1)
+        float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
 ) -> dict[str, Any]:
     """Recall episodes similar to a situation, the best first.
@@ -155,7 +155,7 @@ def recall_similar_experience(
 @group.tool("get_recent_episodes", "episode recent", read_only=True)
 def get_recent_episodes(
     call: Call,
-    days: Annotated[int, Arg("How far back", minimum=0, maximum=_LONGEST_AGO)] = 7,
+    days: Annotated[int, Arg("How many days back", minimum=0, maximum=_LONGEST_AGO)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def get_recent_episodes(
 @group.tool("get_episodes_with_skill", "episode with-skill", read_only=True)
 def get_episodes_with_skill(
     call: Call,
-    skill_id: Annotated[str, Arg("Id of the skill, whole", positional=True, key="skillId")],
+    skill_id: Annotated[str, Arg("The full id of the skill", positional=True, key="skillId")],
     limit: Limit = 5,
     offset: Offset = 0,
 ) -> dict[str, Any]:

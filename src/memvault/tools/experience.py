@@ -23,9 +23,9 @@ _NAME = "The procedure's name, one line"
 def store_fact(
     call: Call,
     fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
-    category: Annotated[str, Arg("What kind of knowledge it is")] = CATEGORY,
-    confidence: Annotated[float, Arg("How sure it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
-    source: Annotated[str, Arg("Where it is known from")] = SOURCE,
+    category: Annotated[str, Arg("The kind of knowledge")] = CATEGORY,
+    confidence: Annotated[float, Arg("How certain it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
+    source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
 ) -> dict[str, Any]:
     """Store a fact: something known, without the story of how."""
     from memvault.memories import facts
@@ -37,7 +37,7 @@ def store_fact(
 @group.tool("recall_fact", "fact recall", read_only=True)
 def recall_fact(
     call: Call,
-    query: Annotated[str, Arg("What to know", positional=True, join_words=True)],
+    query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
     limit: Annotated[int, Arg("How many at most", minimum=1)] = _FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def update_fact(
     fact_id: Annotated[
         str, Arg("memId or its beginning, path, or exact title", positional=True, key="factId")
     ],
-    new_text: Annotated[str | None, Arg("What is known now, in place of it", text=True)] = None,
+    new_text: Annotated[str | None, Arg("The new text of the fact", text=True)] = None,
     new_confidence: Annotated[
-        float | None, Arg("How sure it is now, from 0 to 1", minimum=0, maximum=1)
+        float | None, Arg("How certain it is now, from 0 to 1", minimum=0, maximum=1)
     ] = None,
 ) -> dict[str, Any]:
     """Update the text of a fact, its confidence, or both.
@@ -110,7 +110,7 @@ def store_procedure(
         float, Arg("Success rate of a new one, from 0 to 1", minimum=0, maximum=1)
     ] = RATE,
     skill_id: Annotated[
-        str | None, Arg("Its place in the tree of skills, as in combat.melee.swords")
+        str | None, Arg("Its id in the tree of skills, such as combat.melee.swords")
     ] = None,
 ) -> dict[str, Any]:
     """Store a procedure: how something is done, under a unique name.
@@ -145,7 +145,7 @@ def recall_procedure(
         str, Arg("What is to be done, or the situation", positional=True, join_words=True)
     ],
     min_success_rate: Annotated[
-        float, Arg("Leave out what succeeds less often", minimum=0, maximum=1)
+        float, Arg("Minimum success rate", minimum=0, maximum=1)
     ] = _LEAST_RATE,
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
@@ -178,7 +178,10 @@ def update_success_rate(
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
     success: Annotated[
         bool,
-        Arg("How it went; on the command line --success or --failure", flag="--success/--failure"),
+        Arg(
+            "Whether it succeeded; on the command line --success or --failure",
+            flag="--success/--failure",
+        ),
     ],
 ) -> dict[str, Any]:
     """Record one more use of a procedure, and whether it succeeded.

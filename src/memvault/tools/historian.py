@@ -76,7 +76,7 @@ def memory_remember(
     memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
     importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
-    source: Annotated[str | None, Arg("Where this is known from")] = None,
+    source: Annotated[str | None, Arg("The source of this knowledge")] = None,
     supersedes: Annotated[str | None, Arg("The memory that this one replaces")] = None,
     file_path: Annotated[
         str | None, Arg("Update this memory (path, memId or title) instead of adding one")
@@ -151,9 +151,9 @@ def memory_recall(
     query: Annotated[
         str,
         Arg(
-            'What to look for; "quoted words" must be there as they are, '
-            "unless a long question only quotes them in passing; without it, what passes "
-            "the filters is listed, newest change first",
+            'What to look for; "quoted words" must occur exactly, '
+            "unless a long question only quotes them in passing; without it, memories that pass "
+            "the filters are listed, newest change first",
             positional=True,
             join_words=True,
         ),
@@ -174,38 +174,38 @@ def memory_recall(
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float, Arg("Leave out what answers with a lower chance than this", minimum=0, maximum=1)
+        float, Arg("Minimum probability that a memory answers the query", minimum=0, maximum=1)
     ] = 0.0,
-    strict: Annotated[bool, Arg("Leave out what is weak")] = False,
+    strict: Annotated[bool, Arg("Leave out weak memories")] = False,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg(SINCE_HELP)] = None,
     until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
     as_of: Annotated[
         str | None,
-        Arg("Answer as of the end of a day, or of a time: what was there and so then"),
+        Arg("Answer as of the end of a day, or as of a time: what existed and was valid then"),
     ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
-    full: Annotated[bool, Arg("Give the whole content")] = False,
+    full: Annotated[bool, Arg("Include the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
-    brief: Annotated[bool, Arg("Give each in a line: title, best sentence, memId")] = False,
+    brief: Annotated[bool, Arg("Return each as one line: title, best sentence, memId")] = False,
     budget: Annotated[
         int | None,
         Arg(
-            "Tokens that the result has at most: the best whole, then a line each; 0: no limit",
+            "Maximum tokens of the result: the best in full, then one line each; 0: no limit",
             minimum=0,
         ),
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder; model use NAME --for rerank fetches one"),
+        Arg("Reorder the best with a cross-encoder; model use NAME --for rerank downloads one"),
     ] = False,
     include: Annotated[
         list[str] | None,
-        Arg("Search the agent's own too, whatever the filters: state, messages or both"),
+        Arg("Search the agent's own data too, regardless of filters: state, messages or both"),
     ] = None,
     vaults: Annotated[
         list[str] | None,
-        Arg("Ask these vaults together, by their names; all, and this for the one at hand"),
+        Arg("Names of vaults to search together; all for all, this for the current one"),
     ] = None,
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.

@@ -32,7 +32,7 @@ def memory_log(
     call: Call,
     name: Annotated[
         str,
-        Arg("memId, path or title; without it all that was changed", key="memId", positional=True),
+        Arg("memId, path or title; by default all changes are shown", key="memId", positional=True),
     ] = "",
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -66,7 +66,7 @@ def memory_diff(
         str, Arg("The earlier revision; the last one by default", positional=True)
     ] = "",
     other: Annotated[
-        str, Arg("The later revision; what the file is now by default", positional=True)
+        str, Arg("The later revision; the current file by default", positional=True)
     ] = "",
 ) -> dict[str, Any]:
     """Show the differences between two revisions of a memory, or between one and now."""
@@ -81,13 +81,16 @@ def memory_diff(
 def memory_undo(
     call: Call,
     change: Annotated[
-        str | None, Arg("Which change, as log names it; the last one by default", positional=True)
+        str | None,
+        Arg("Id of the change, as shown by log; the last one by default", positional=True),
     ] = None,
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
     limit: Annotated[int | None, Arg("How many to list", minimum=1, default=LISTED)] = None,
-    offset: Annotated[int | None, Arg("Where to go on listing", minimum=0, default=0)] = None,
+    offset: Annotated[
+        int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
+    ] = None,
 ) -> dict[str, Any]:
     """Undo the last change by a tool: restore every file to its state before.
 

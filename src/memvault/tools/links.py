@@ -32,7 +32,7 @@ def memory_rename(
     title: Annotated[
         str | None,
         Arg(
-            "The new title; a file that is named after it gets its name too",
+            "The new title; a file named after the title is renamed too",
             positional=True,
             cli_optional=True,
         ),

@@ -41,11 +41,11 @@ def memory_save(
     call: Call,
     text: Annotated[
         str,
-        Arg("The text to keep; its title is made from its first words", positional=True, text=True),
+        Arg("The text to save; its first words become the title", positional=True, text=True),
     ],
     area: Annotated[
         str | None,
-        Arg("What the text belongs to; a filter such as area == 'main' finds it by this"),
+        Arg("The area that the text belongs to, for filters such as area == 'main'"),
     ] = None,
     metadata: Annotated[
         dict[str, Any] | None,

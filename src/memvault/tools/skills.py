@@ -53,7 +53,7 @@ def list_subcategories(
 def list_skills(
     call: Call,
     subcategory_id: Annotated[
-        str, Arg("A subcategory such as combat.melee; a category serves too", positional=True)
+        str, Arg("A subcategory such as combat.melee, or a category", positional=True)
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,

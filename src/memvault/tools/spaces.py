@@ -55,10 +55,11 @@ def send_message(
 def read_messages(
     call: Call,
     space: Annotated[
-        str | None, Arg("Another space than the one entered last", key="spaceId", flag="--space")
+        str | None,
+        Arg("The space to read; by default the one entered last", key="spaceId", flag="--space"),
     ] = None,
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
-    offset: Annotated[int, Arg("Leave out this many of the newest, to page back", minimum=0)] = 0,
+    offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
 ) -> dict[str, Any]:
     """Read a space's messages, the newest last."""
     spaces = _spaces(call)

@@ -36,7 +36,7 @@ class GoalItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "What is to be reached; an existing goal keeps its own without it",
+                "What is to be achieved; if missing, an existing goal keeps its description",
                 positional=True,
                 text=True,
             ),
@@ -56,8 +56,8 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Whenever this cron line of five fields matches, as in 0 9 * * *",
-                cli=CommandLineForm("A cron line of five fields, as in '0 9 * * *'"),
+                "Whenever this cron expression of five fields matches, such as 0 9 * * *",
+                cli=CommandLineForm("A cron expression of five fields, such as '0 9 * * *'"),
             ),
         ]
     ]
@@ -66,7 +66,7 @@ class PlanItem(TypedDict):
             str,
             Arg(
                 "Once, after a delay such as 2 hours or 1 day",
-                cli=CommandLineForm("A delay, as in '2 hours'"),
+                cli=CommandLineForm("A delay, such as '2 hours'"),
             ),
         ]
     ]
@@ -74,9 +74,9 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Once, at a moment in ISO 8601",
+                "Once, at a time in ISO 8601",
                 flag="--at",
-                cli=CommandLineForm("A moment, as in 2026-03-01T08:00:00Z"),
+                cli=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
             ),
         ]
     ]
@@ -143,7 +143,7 @@ def get_memories(
         list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
     ] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; of keys that are named, all", minimum=1, default=LISTED)
+        int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
 ) -> dict[str, Any]:

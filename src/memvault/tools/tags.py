@@ -87,8 +87,8 @@ def tag_remove(
 @group.tool("tag_rename", "tag rename", destructive=True)
 def tag_rename(
     call: Call,
-    old: Annotated[str, Arg("The tag as it is", positional=True)],
-    new: Annotated[str, Arg("What it is to be", positional=True)],
+    old: Annotated[str, Arg("The current tag", positional=True)],
+    new: Annotated[str, Arg("The new tag", positional=True)],
     confirm: Confirm = None,
 ) -> dict[str, Any]:
     """Rename a tag and the tags nested in it, in the headers and texts of all memories.

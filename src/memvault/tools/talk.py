@@ -140,7 +140,7 @@ def wait_for(
     events: Annotated[
         list[EventSpec],
         Arg(
-            'Of these events the first ends the wait, as {"eventType": "Hook", "parameter": "ci"}',
+            'Events, such as {"eventType": "Hook", "parameter": "ci"}; the first ends the wait',
             positional=True,
             cli=CommandLineForm(
                 "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited
@@ -149,7 +149,7 @@ def wait_for(
     ],
     timeout: Annotated[
         float | None,
-        Arg("Give up after this many seconds; without it never", minimum=0, maximum=1e9),
+        Arg("Give up after this many seconds; by default never", minimum=0, maximum=1e9),
     ] = None,
 ) -> dict[str, Any]:
     """Wait for the first of several events, remove it from the inbox, and return it.
@@ -242,7 +242,7 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
-    message: Annotated[str, Arg("What to say of it", positional=True, text=True)] = "",
+    message: Annotated[str, Arg("The message of the event", positional=True, text=True)] = "",
 ) -> dict[str, Any]:
     """Put an event into the agent's own inbox, for example from a git hook or a CI job.
 

@@ -37,7 +37,7 @@ group = ToolGroup("vault", "The vault", place=100)
 
 Purpose = Annotated[
     Literal["embed", "rerank"],
-    Arg("What the model is for: vectors, or recall --rerank", key="for"),
+    Arg("The purpose of the model: vectors, or recall --rerank", key="for"),
 ]
 
 
@@ -48,12 +48,13 @@ def memory_show(
         str, Arg("memId or its beginning, path, or exact title", key="memId", positional=True)
     ],
     revision: Annotated[
-        str | None, Arg("Show the content as it was in this revision, or the beginning of its name")
+        str | None,
+        Arg("Show the content of this revision, given by its name or the beginning of it"),
     ] = None,
     section: Annotated[
         str | None, Arg("Only this heading and what is below it, such as Setup or Setup/Linux")
     ] = None,
-    around: Annotated[str | None, Arg("Only the passages with most of these words")] = None,
+    around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> dict[str, Any]:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
@@ -149,7 +150,7 @@ def memory_restore(
         Arg("memId, path or title; without it the trash is listed", key="memId", positional=True),
     ] = "",
     revision: Annotated[
-        str | None, Arg("Put an existing memory back to this revision instead")
+        str | None, Arg("Revert an existing memory to this revision instead")
     ] = None,
 ) -> dict[str, Any]:
     """Restore a memory from the trash, or revert one to an earlier revision.

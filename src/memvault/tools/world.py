@@ -75,9 +75,9 @@ def move_to(
 @group.tool("gather_resource", "world gather")
 def gather_resource(
     call: Call,
-    resource: Annotated[str, Arg("What to gather, as world observe names it", positional=True)],
+    resource: Annotated[str, Arg("The resource, as named by world observe", positional=True)],
     amount: Annotated[
-        int, Arg("How much of it; all of it or nothing", minimum=1, maximum=10**9)
+        int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)
     ] = 1,
 ) -> dict[str, Any]:
     """Gather a resource of a place that the agent is in, into its inventory.

@@ -187,14 +187,14 @@ class VaultSelection:
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
 TYPE_HELP = "A type such as design-decision; memvault types lists them"
-TAGS_HELP = "Tags that must all be on a memory"
-FILTER_HELP = "What the front matter must say, such as area == 'main' and 'db' in tags"
+TAGS_HELP = "Tags that a memory must all have"
+FILTER_HELP = "Condition on the front matter, such as area == 'main' and 'db' in tags"
 SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last week'"
-UNTIL_HELP = "Changed until then, said in the same ways"
+UNTIL_HELP = "Changed until then, in the same formats"
 LISTED = 50
 """Default limit of listings."""
 Limit = Annotated[int, Arg("How many at most", minimum=1)]
-Offset = Annotated[int, Arg("Where to go on: next of the result before", minimum=0)]
+Offset = Annotated[int, Arg("Entries to skip: next of the previous result", minimum=0)]
 _Entry = TypeVar("_Entry")
 _PATIENCE = 1.0
 """Maximum number of seconds that counting may delay a result."""
