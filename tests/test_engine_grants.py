@@ -108,7 +108,6 @@ def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
     succeeded(run("index", "push"))
     write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
     said = refused(run("index", "push"), 1)
-    assert "engine.db" in said
     assert listener.uri in said
     run("recall", "tea")
     assert listener.received == []
@@ -128,6 +127,32 @@ def test_an_engine_without_a_token_gets_none_later(
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     root = folder.resolve()
     assert factory.engine_of(load_settings(root).shared).where.token == ""
-    assert "does not answer" in refused(run("recall", "tea"), 1)
-    refused(run("index", "push"), 1)
+    succeeded(run("recall", "tea"))
+    assert "was given for no address yet" in refused(run("index", "push"), 1)
+    assert factory.engine_of(load_settings(root).shared).where.token == ""
+    assert "does not answer" in refused(run("index", "push", "--to", listener.uri), 1)
     assert factory.engine_of(load_settings(root).shared).where.token == "sesame"
+
+
+def test_a_first_push_needs_a_typed_address_for_the_token(
+    folder: Path, listener: Listener, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vault whose settings name an address never gets the token there by a push alone."""
+    monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+    write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
+    assert "was given for no address yet" in refused(run("index", "push"), 1)
+    assert listener.received == []
+
+
+def test_a_push_that_failed_leaves_every_command_as_it_was(
+    folder: Path, listener: Listener, run: Run
+) -> None:
+    """An engine that never answered is not asked by recall, status or doctor."""
+    write(folder, "tea.md", "# Tea\n\nGreen.\n")
+    write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
+    assert "does not answer" in refused(run("index", "push"), 1)
+    listener.received.clear()
+    for line in (["recall", "tea"], ["status"], ["index", "status"]):
+        succeeded(run(*line))
+    run("doctor")
+    assert listener.received == []

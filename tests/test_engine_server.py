@@ -252,7 +252,7 @@ def test_the_token_comes_from_the_environment_alone(
         succeeded(run("remember", "Tea", "Green tea at four."))
         assert "Green tea" in succeeded(run("recall", "tea")).out  # of this machine's own index
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
-        succeeded(run("index", "push"))
+        succeeded(run("index", "push", "--to", server.uri))
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")
         assert "refuses the token" in refused(run("recall", "tea"), 1)
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")

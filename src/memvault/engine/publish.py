@@ -11,7 +11,12 @@ from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index import factory
-from memvault.index.milvus.client import TOKEN, CollectionMissing, EngineRefused
+from memvault.index.milvus.client import (
+    TOKEN,
+    CollectionMissing,
+    EngineRefused,
+    EngineUnavailable,
+)
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import clock_skew_note
 from memvault.settings.toml_file import set_value
@@ -74,7 +79,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     Raises:
         UsageError: the settings name no engine or another than ``to``, or pymilvus is not
             installed.
-        Refused: the token was allowed for another address.
+        Refused: the token was not allowed for this address.
         EngineUnavailable: it does not answer.
         EngineRefused: it denies access, or another machine publishes this vault.
     """
@@ -88,8 +93,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         atomic.write(path, set_value(path, "index", "vault", made, VaultUnreadable))
         shared = shared._replace(vault=made)
     is_new = not factory.granted(workspace.root, shared)
-    if is_new:
-        factory.grant(workspace.root, shared, secrets.token_hex(8))
+    holder = factory.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()
     index = workspace.index
     assert isinstance(index, PublishedIndex)
@@ -100,6 +104,10 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     except EngineRefused:
         if is_new:  # otherwise every search would be refused too
             factory.revoke(workspace.root, shared)
+        raise
+    except EngineUnavailable:
+        if is_new:  # otherwise every command would wait for it
+            factory.grant(workspace.root, shared, holder, pending=True)
         raise
     return {**_describe(shared), **(card.about() if card else {})}
 

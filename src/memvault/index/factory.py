@@ -7,6 +7,7 @@ receives nothing, until a user of this machine has sent the vault there: ``memva
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,20 +102,39 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
 
 
 def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
-    """Return the user's grant for the vault and its engine, or an empty mapping."""
+    """Return the user's grant for the vault and its engine; empty if missing or pending."""
+    found = _grant(root, shared)
+    return {} if found.get("pending") else found
+
+
+def begin_grant(root: Path, shared: EngineSettings) -> str:
+    """Allow the engine of a vault for a first upload; return the publisher's id.
+
+    An upload that failed before kept its id, since the engine may have stored it.
+    """
+    holder = str(_grant(root, shared).get("holder") or secrets.token_hex(8))
+    grant(root, shared, holder)
+    return holder
+
+
+def grant(root: Path, shared: EngineSettings, holder: str, pending: bool = False) -> None:
+    """Allow the engine of a vault; errors as for ``grants.add``.
+
+    A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
+    """
+    from memvault.settings import grants
+
+    data = {"holder": holder, **({"pending": True} if pending else {})}
+    grants.add(root, KIND, _grant_name(shared), data)
+
+
+def _grant(root: Path, shared: EngineSettings) -> dict[str, object]:
     from memvault.settings import grants
 
     try:
         return grants.get(root, KIND, _grant_name(shared))
     except MemvaultError:
         return {}
-
-
-def grant(root: Path, shared: EngineSettings, holder: str) -> None:
-    """Allow the engine of a vault; errors as for ``grants.add``."""
-    from memvault.settings import grants
-
-    grants.add(root, KIND, _grant_name(shared), {"holder": holder})
 
 
 def revoke(root: Path, shared: EngineSettings) -> None:
@@ -127,24 +147,24 @@ def revoke(root: Path, shared: EngineSettings) -> None:
 def allow_token(uri: str, is_typed: bool) -> None:
     """Allow sending the token of the environment, if there is one, to an engine's address.
 
-    The first address may come from a vault's settings, any further one only from a person who typed
-    it (``is_typed``): a vault whose settings were changed must not receive the token of another
-    engine.
+    An address that a person did not type (``is_typed``) comes from a vault's settings, which
+    anyone may have written, so it never receives the token. A file of milvus-lite receives none.
 
     Raises:
-        Refused: the token was allowed for another address, and this one was not typed.
+        Refused: the address was not typed, now or before.
         StorageError: the decision cannot be stored.
     """
     from memvault.index.milvus.client import TOKEN
     from memvault.settings import grants
 
     known = _token_addresses()
-    if not os.environ.get(TOKEN) or uri in known:
+    if not os.environ.get(TOKEN) or uri in known or "://" not in uri:
         return
-    if known and not is_typed:
+    if not is_typed:
+        given = f"was given for {', '.join(known)}" if known else "was given for no address yet"
         raise Refused(
-            f"{TOKEN} was given for {', '.join(known)}, and memvault.toml names {uri}",
-            "memvault index push --to ADDRESS, with that address, allows sending it there too",
+            f"{TOKEN} {given}, and memvault.toml names {uri}",
+            "memvault index push --to ADDRESS, with that address, allows sending it there",
         )
     grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,21 @@ def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.parent.chmod(0o700)  # before any file is written to it
     atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
+
+
+def machine_secret() -> str:
+    """Return a random text of this user on this machine, which no vault can know; created once.
+
+    Raises:
+        Refused: the state folder is inside a vault.
+        StorageError: it cannot be written.
+    """
+    root, kind, name = Path("/"), "machine", "secret"
+    found = str(get(root, kind, name).get("secret", ""))
+    if not found:
+        found = secrets.token_hex(16)
+        add(root, kind, name, {"secret": found})
+    return found
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:

@@ -64,7 +64,9 @@ def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotA
         Conflict: If something else was confirmed.
         Refused: If nothing was confirmed.
     """
-    token = token_of(asked.covered)
+    from memvault.settings import grants
+
+    token = token_of([*asked.covered, grants.machine_secret()])  # not to be known beforehand
     if not is_confirmed(confirm, token, "what git would run here now"):
         said = f"Git would run this here, or be led by it: {asked.told}"
         raise Refused(
