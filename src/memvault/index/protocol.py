@@ -94,8 +94,8 @@ class MemoryRecord(NamedTuple):
     @classmethod
     def from_memory(cls, key: int, size: int, memory: Memory, language: str) -> MemoryRecord:
         """Create the record of a memory that was just read."""
-        own = ("key", "size", "language")
-        shared = {name: getattr(memory, name) for name in cls._fields if name not in own}
+        separate = ("key", "size", "language")
+        shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(key=key, size=size, language=language, **shared)
 
 

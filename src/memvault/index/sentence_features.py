@@ -89,13 +89,13 @@ def soft_matches(
     ]
 
 
-def _max_per_memory(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
+def _max_per_memory(values: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
     """Return the maximum of each memory's stretches, along the last axis."""
     import numpy as np
 
-    found = np.zeros((*each.shape[:-1], count), dtype=np.float32)
-    np.maximum.at(found.T, owners, each.T)
-    return found
+    maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
+    np.maximum.at(maxima.T, owners, values.T)
+    return maxima
 
 
 class _Terms(NamedTuple):
@@ -179,8 +179,8 @@ def _features_of(
     )
 
 
-def _weight(held: set[int], weights: Sequence[float]) -> float:
-    return sum(weights[number] for number in held)
+def _weight(numbers: set[int], weights: Sequence[float]) -> float:
+    return sum(weights[number] for number in numbers)
 
 
 def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
@@ -193,12 +193,12 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
 
 def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
     """Return the words of the query that are followed by the query's next word."""
-    found = set()
+    followed = set()
     last = -2
     for value in codes:
         number = words.get(value, -2)
         if number == last + 1:
-            found.add(last)
+            followed.add(last)
         if number >= 0 or not value & SKIP_BIT:
             last = number
-    return found
+    return followed

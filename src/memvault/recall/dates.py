@@ -250,11 +250,13 @@ def find_date(text: str, today: date) -> DateMention | None:
             if days:
                 return _apply_preposition(days, match, today)
         text = pattern.sub(" | ", text)  # so that "31st of June" is not read as June
-    found = relative.search(text)
-    if found is None:
+    relative_match = relative.search(text)
+    if relative_match is None:
         return None
     try:
-        return _apply_preposition(_relative_span(found.groupdict(), today), found, today)
+        return _apply_preposition(
+            _relative_span(relative_match.groupdict(), today), relative_match, today
+        )
     except (OverflowError, ValueError):  # outside the range of ``date``
         return None
 

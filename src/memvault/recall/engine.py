@@ -387,9 +387,9 @@ class RecallEngine:
         best = reader.first((entry.key for entry in scored), judged_count(request.limit))
         texts = []
         for key, memory in best.items():
-            near = compared.retrieved.passages.get(key)
+            nearest = compared.retrieved.passages.get(key)
             passage = snippets.best_passage(
-                memory.body, compared.passages(key), compared.query, reader.analyser(key), near
+                memory.body, compared.passages(key), compared.query, reader.analyser(key), nearest
             )
             texts.append(f"{memory.title}\n{passage.text}")
         scores = self._index.rerank_scores(compared.query.text, texts)

@@ -86,11 +86,11 @@ def _is_below(path: Sequence[str], names: Sequence[str]) -> bool:
     return path[-1] == names[-1] and all(name in ancestors for name in names[:-1])
 
 
-def _section_hint(wanted: str, known: Sequence[str]) -> str:
+def _section_hint(requested: str, known: Sequence[str]) -> str:
     if not known:
         return "the memory has no headings; without section it is shown whole"
-    near = get_close_matches(_normalize(wanted), [_normalize(name) for name in known], n=1)
-    suggestion = next((name for name in known if near and _normalize(name) == near[0]), "")
+    similar = get_close_matches(_normalize(requested), [_normalize(name) for name in known], n=1)
+    suggestion = next((name for name in known if similar and _normalize(name) == similar[0]), "")
     listed = ", ".join(known[:_MAX_LISTED]) + " …" * (len(known) > _MAX_LISTED)
     return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"
 

@@ -82,8 +82,12 @@ def _is_among(kind: str, known: Iterable[str]) -> bool:
     return normalize_title(kind).replace("_", "-").replace(" ", "-") in map(normalize_title, known)
 
 
-def _hint(near: list[str], command: str) -> str:
-    return f"did you mean {' or '.join(near)}?" if near else f"memvault {command} shows what is"
+def _hint(suggestions: list[str], command: str) -> str:
+    return (
+        f"did you mean {' or '.join(suggestions)}?"
+        if suggestions
+        else f"memvault {command} shows what is"
+    )
 
 
 def _similar_types(kind: str, known: list[str]) -> list[str]:
@@ -288,10 +292,10 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
 
     def compared(values: Values) -> bool:
         for test, left, right in pairs:
-            found = left(values), right(values)
-            if None in found and not asks_for_none:
+            operands = left(values), right(values)
+            if None in operands and not asks_for_none:
                 return False
-            if not test(*found):
+            if not test(*operands):
                 return False
         return True
 
@@ -304,15 +308,15 @@ def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
         case (ast.Name(id="created" | "modified") as name, ast.Constant(value=str() as text)):
             return _times(name, text)
         case (ast.Constant(value=str() as text), ast.Name(id="created" | "modified") as name):
-            told, meant = _times(name, text)
-            return meant, told
+            actual, expected = _times(name, text)
+            return expected, actual
     return _compile(left), _compile(right)
 
 
 def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
-    moment, length = _moment(text)
-    read = _compile(name)
-    return lambda values: read(values)[:length], lambda _: moment
+    expected, length = _moment(text)
+    actual = _compile(name)
+    return lambda values: actual(values)[:length], lambda _: expected
 
 
 def _moment(text: str) -> tuple[str, int | None]:

@@ -18,9 +18,9 @@ from memvault.index.text.analysis import fold
 from memvault.vault.file_names import DateRange, parse_date_range
 
 
-def _words(**said: str) -> dict[str, frozenset[str]]:
+def _words(**tables: str) -> dict[str, frozenset[str]]:
     """Return the words of each language as a set."""
-    return {language: frozenset(words.split()) for language, words in said.items()}
+    return {language: frozenset(words.split()) for language, words in tables.items()}
 
 
 _DAYS = _words(

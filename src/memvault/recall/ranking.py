@@ -122,9 +122,9 @@ _DEFICIT_WEIGHT = 4.0
 
 def evidence(candidate: FeatureRow, words: int) -> dict[str, float]:
     """Return the features that determine the match probability for a query of ``words`` words."""
-    found = {name: values[0] for name, values in columns([candidate]).items()}
-    few = 1.0 / max(words, 1)
-    return {**found, "few": few, "covered_few": few * found["covered"]}
+    features = {name: values[0] for name, values in columns([candidate]).items()}
+    brevity = 1.0 / max(words, 1)
+    return {**features, "few": brevity, "covered_few": brevity * features["covered"]}
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -377,10 +377,10 @@ def append_unscored(
     """
     undemoted = [entry.whole for entry in ranked if entry.candidate.key in regular]
     max_score = min(undemoted, default=1.0)
-    known = {entry.candidate.key for entry in ranked}
+    compared = {entry.candidate.key for entry in ranked}
     scored = [ScoredMemory(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
     for key, score in fused:
-        if key not in known:
+        if key not in compared:
             scored.append(
                 ScoredMemory(key, min(score, max_score), {"fused": min(score, max_score)})
             )

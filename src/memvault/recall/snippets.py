@@ -177,9 +177,9 @@ def _without_headings(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _best_units(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Analyser) -> str:
+def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser: Analyser) -> str:
     """Return the text of the adjacent units that contain the most distinct terms."""
-    matched = [_matched_terms(unit.text, wanted, analyser) for unit in units]
+    matched = [_matched_terms(unit.text, query_terms, analyser) for unit in units]
     first, last, best = 0, len(units), frozenset[str]()
     for start, _ in filter(itemgetter(1), enumerate(matched)):
         covered: frozenset[str] = frozenset()
@@ -194,13 +194,13 @@ def _best_units(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Ana
     while best and frozenset().union(*matched[first + 1 : last + 1]) == best:
         first += 1
     if best and len(units[first].text) > _MAX_LENGTH:
-        return _window(units[first].text, wanted, analyser)
+        return _window(units[first].text, query_terms, analyser)
     return _join(units[first:], last - first)
 
 
-def _matched_terms(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[str]:
+def _matched_terms(text: str, query_terms: frozenset[str], analyser: Analyser) -> frozenset[str]:
     terms = analyser.terms(text)
-    return wanted & (terms.stems.keys() | terms.wholes.keys())
+    return query_terms & (terms.stems.keys() | terms.wholes.keys())
 
 
 def _join(units: Sequence[TextUnit], last: int) -> str:
@@ -225,12 +225,12 @@ def _truncate(text: str) -> str:
     return f"{text[: end if end > 0 else _MAX_LENGTH]} …"
 
 
-def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
+def _window(text: str, query_terms: frozenset[str], analyser: Analyser) -> str:
     """Cut the range with the most distinct terms out of a long sentence."""
     words = list(_WORDS.finditer(text))
-    hits = [(*word.span(), _matched_terms(word[0], wanted, analyser)) for word in words]
+    hits = [(*word.span(), _matched_terms(word[0], query_terms, analyser)) for word in words]
     if any(word.end() - word.start() > _MAX_LENGTH for word in words):
-        hits = _find_unspaced(text, wanted) or hits
+        hits = _find_unspaced(text, query_terms) or hits
     start, stop = _densest([hit for hit in hits if hit[2]])
     if stop <= _MAX_LENGTH:
         start = 0
@@ -238,8 +238,8 @@ def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
         start = max(0, len(text) - _MAX_LENGTH)
     else:
         start = max(0, start - _MAX_LENGTH // 6)
-    near = next((word.start() for word in words if word.start() >= start), start)
-    start = near if near - start < _MAX_LENGTH // 6 else start
+    word_start = next((word.start() for word in words if word.start() >= start), start)
+    start = word_start if word_start - start < _MAX_LENGTH // 6 else start
     end = max((word.end() for word in words if word.end() <= start + _MAX_LENGTH), default=0)
     if end <= start:
         end = min(len(text), start + _MAX_LENGTH)
@@ -252,22 +252,22 @@ def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
     best, max_count = (0, 0), 0
     for first, (place, _, _) in enumerate(hits):
         covered: set[str] = set()
-        for _, end, found in hits[first:]:
+        for _, end, terms in hits[first:]:
             if end - place > _MAX_LENGTH:
                 break
-            covered |= found
+            covered |= terms
             if len(covered) > max_count:
                 best, max_count = (place, end), len(covered)
     return best
 
 
-def _find_unspaced(text: str, wanted: frozenset[str]) -> list[_TermSpan]:
+def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
     """Return the places of terms in a text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
     spans: list[_TermSpan] = []
-    for term in wanted:
+    for term in query_terms:
         place = lowered.find(term)
         while place >= 0 and len(spans) < _MAX_PLACES:
             spans.append((place, place + len(term), frozenset((term,))))

@@ -202,12 +202,12 @@ class _Order:
 
     def __init__(
         self,
-        judge: ValidityChecker,
+        checker: ValidityChecker,
         scored: Iterable[ScoredMemory],
         allowed: Callable[[MemoryRecord], bool] | None,
         only_current: bool,
     ) -> None:
-        self._checker = judge
+        self._checker = checker
         self._allowed = allowed
         self._only_current = only_current
         self._entries = {entry.key: entry for entry in scored}

@@ -45,7 +45,7 @@ class Calibration(NamedTuple):
 
     def similarity_matrix(self, rows: Matrix) -> list[list[float]]:
         """Return the matrix of similarities between unit vectors."""
-        return [[self.similarity(cosine) for cosine in near] for near in (rows @ rows.T).tolist()]
+        return [[self.similarity(cosine) for cosine in row] for row in (rows @ rows.T).tolist()]
 
 
 class Embedder(Protocol):
@@ -86,10 +86,10 @@ class ModelCache:
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
         with loading:
-            found: Model | None = self._models.get(key)
-            if found is None:
-                found = self._models[key] = load()
-            return found
+            model: Model | None = self._models.get(key)
+            if model is None:
+                model = self._models[key] = load()
+            return model
 
 
 MODELS = ModelCache()

@@ -190,9 +190,9 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
     """Return one digest of the files' names and bytes."""
-    whole = hashlib.sha256()
+    combined = hashlib.sha256()
     for name in sizes:
         with open(folder / name, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        whole.update(f"{digest} {name}\0".encode("utf-8", "surrogatepass"))
-    return whole.hexdigest()
+        combined.update(f"{digest} {name}\0".encode("utf-8", "surrogatepass"))
+    return combined.hexdigest()

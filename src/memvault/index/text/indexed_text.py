@@ -93,7 +93,7 @@ def split_memory(memory: Memory) -> list[TextBlock]:
 
 def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
     """Encode blocks as they are stored in the index, without subwords."""
-    known = _known_codes[analyser.language]
+    cache = _known_codes[analyser.language]
     encoded = []
     for block in blocks:
         codes: array[int] = array("I")
@@ -101,22 +101,22 @@ def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[Encod
         for text in block.texts:
             before = len(codes)
             for chunk in tokenize(text):
-                cached = known.get(chunk)
-                codes.extend(_encode_chunk(known, chunk, analyser) if cached is None else cached)
+                cached = cache.get(chunk)
+                codes.extend(_encode_chunk(cache, chunk, analyser) if cached is None else cached)
             counts.append(len(codes) - before)
         encoded.append(EncodedBlock(block.first, block.passages, counts, codes))
     return encoded
 
 
-def _encode_chunk(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
+def _encode_chunk(cache: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
     """Return the codes of a chunk's words, and cache them."""
     stops = analyser.stop_stems
     words = analyser.parts(chunk).words
     codes = array("I", (code for forms in words for code in _codes(forms, stops)))
     if len(chunk) <= LONGEST_CACHED:
-        if len(known) > MAX_CACHED:
-            known.clear()
-        known[chunk] = codes
+        if len(cache) > MAX_CACHED:
+            cache.clear()
+        cache[chunk] = codes
     return codes
 
 

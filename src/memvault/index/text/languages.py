@@ -103,8 +103,8 @@ def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
             if len(word) > 1:  # single letters are names in code
                 words[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
-    for language, own in _LETTERS.items():
-        for letter in own:
+    for language, special in _LETTERS.items():
+        for letter in special:
             letters[letter].add(language)
     return dict(words), dict(letters)
 
