@@ -38,8 +38,8 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        if refused or not _is_from_whoosh(error):
+        is_os_error = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if is_os_error or not _is_from_whoosh(error):
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
