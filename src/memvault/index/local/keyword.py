@@ -50,7 +50,7 @@ def _is_from_whoosh(error: Exception) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
-    return str(module).startswith(("whoosh.", "memvault.index.whoosh_"))
+    return str(module).startswith(("whoosh.", "memvault.index.local.whoosh_"))
 
 
 @contextmanager

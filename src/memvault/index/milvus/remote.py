@@ -90,14 +90,14 @@ class RemoteStore(MemoryStore):
         super().__init__(root, settings, deed)
         self._index = index
 
-    def by(self, deed: ChangeSet) -> RemoteStore:
+    def with_change_set(self, deed: ChangeSet) -> RemoteStore:
         """Return a store of the same memories with another change set."""
         return RemoteStore(self.root, self.settings, self._index, deed)
 
-    def finish_move(self, seconds: float = 1.0) -> None:
+    def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Do nothing: no files are moved here."""
 
-    def at(self, path: str) -> None:
+    def read_listed(self, path: str) -> None:
         """Return None: the index also finds memories by path."""
 
     def scan(self) -> Scan:
