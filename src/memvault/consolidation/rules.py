@@ -89,19 +89,21 @@ def repeated(
                 groups[tuple(rows[row][start : start + length])].append((row, start))
         places = []
         longer: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for part, held in groups.items():
-            inside = tuple(sorted({row for row, _ in held}))
-            if len(inside) < least:
+        for part, occurrences in groups.items():
+            containing = tuple(sorted({row for row, _ in occurrences}))
+            if len(containing) < least:
                 continue
-            places += held
+            places += occurrences
             if len(set(part)) > 1:
-                longer[part] = inside
+                longer[part] = containing
                 for inner in (part[:-1], part[1:]):
-                    if shorter.get(inner) == inside:
+                    if shorter.get(inner) == containing:
                         del shorter[inner]
         found += (
-            ActionSequence(tuple(keys[n] for n in part), tuple(wordings[n] for n in part), inside)
-            for part, inside in shorter.items()
+            ActionSequence(
+                tuple(keys[n] for n in part), tuple(wordings[n] for n in part), containing
+            )
+            for part, containing in shorter.items()
         )
         shorter = longer
     return found
@@ -293,18 +295,18 @@ def _new_facts(
         text = text_of(memory)
         for sentence in (memory.title, text, *sentences(text)):
             verbatim.add(_normalized(sentence))
-            if (made := _fact_statement(sentence, analyser)) is not None:
-                known.add(made)
+            if (claim := _fact_statement(sentence, analyser)) is not None:
+                known.add(claim)
     fresh = []
     for new in facts:
-        made = _fact_statement(new.text, analyser)
+        claim = _fact_statement(new.text, analyser)
         seen = new.proposal in proposals or _normalized(new.text) in verbatim
-        if not seen and (made is None or known.find(made) is None):
+        if not seen and (claim is None or known.find(claim) is None):
             fresh.append(new)
         proposals.add(new.proposal)
         verbatim.add(_normalized(new.text))
-        if made is not None:
-            known.add(made)
+        if claim is not None:
+            known.add(claim)
     return fresh
 
 
@@ -320,26 +322,27 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
     """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
     found = []
     for steps in repeated([episode.actions for episode in episodes], analyser, REPEATED):
-        inside = [episodes[place] for place in steps.episodes]
-        rate = sum(episode.success for episode in inside) / len(inside)
-        several = len({episode.episode_id for episode in inside}) >= REPEATED  # copies count once
-        if several and rate > MOSTLY:
-            found.append((steps, inside, rate))
+        containing = [episodes[place] for place in steps.episodes]
+        rate = sum(episode.success for episode in containing) / len(containing)
+        ids = {episode.episode_id for episode in containing}  # copies count once
+        is_repeated = len(ids) >= REPEATED
+        if is_repeated and rate > MOSTLY:
+            found.append((steps, containing, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
     parts_of_selected: set[tuple[Step, ...]] = set()
     selected = []
-    for steps, inside, rate in found:
+    for steps, containing, rate in found:
         if steps.key in parts_of_selected:
             continue
         parts_of_selected.update(parts(steps.key))
-        skill = _common_skill(inside)
+        skill = _common_skill(containing)
         selected.append(
             NewProcedure(
                 proposal_id("procedure", steps.key),
                 skill or _default_name(steps.texts),
                 "\n".join(f"{place}. {text}" for place, text in enumerate(steps.texts, 1)),
                 round(rate, 4),
-                tuple(sorted({episode.episode_id for episode in inside})),
+                tuple(sorted({episode.episode_id for episode in containing})),
                 skill,
             )
         )
@@ -416,13 +419,13 @@ def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
     keepers: dict[Key, Memory] = {}
     merged = []
     for memory in ranked:
-        made = _fact_statement(text_of(memory), analyser)
-        if made is None:
+        claim = _fact_statement(text_of(memory), analyser)
+        if claim is None:
             continue
-        same = known.find(made)
+        same = known.find(claim)
         if same is None:
-            known.add(made)
-            keepers[made.key] = memory
+            known.add(claim)
+            keepers[claim.key] = memory
         else:
             keeper = keepers[same.key]
             proposal = proposal_id("merge", keeper.mem_id, memory.mem_id)

@@ -88,10 +88,10 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         raise UsageError(f"memvault.toml names {shared.uri}, not {to}", "correct one of them")
     factory.allow_token(shared.uri, bool(to))
     if not shared.vault:
-        made = secrets.token_hex(8)
+        vault_id = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
-        atomic.write(path, set_value(path, "index", "vault", made, VaultUnreadable))
-        shared = shared._replace(vault=made)
+        atomic.write(path, set_value(path, "index", "vault", vault_id, VaultUnreadable))
+        shared = shared._replace(vault=vault_id)
     is_new = not factory.granted(workspace.root, shared)
     holder = factory.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()

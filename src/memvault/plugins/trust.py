@@ -198,18 +198,18 @@ def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None)
         program = whole
     folders = sorted(path for path in named if os.path.isdir(os.path.join(base, path)))
     whole_folders = (path for name in modules for path in _files_below(base, name))
-    plain = sorted({*named.difference(folders), *_tool_folder_files(base), *whole_folders})
-    if len(plain) > _MAX_FILES:
+    covered_files = sorted({*named.difference(folders), *_tool_folder_files(base), *whole_folders})
+    if len(covered_files) > _MAX_FILES:
         raise Refused(
             f"{FOLDER}/ holds more than {_MAX_FILES:,} files",
             f"move what no tool runs out of {FOLDER}/",
         )
-    digests = list(_digests(base, plain, {} if known is None else known))
+    digests = list(_digests(base, covered_files, {} if known is None else known))
     text = hashlib.sha256(kept.data).hexdigest()
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
     outside = _outside_paths(base, kept.definition.command[1:])
-    return ToolFingerprint(digest, plain, open_folders, program, reading.programs, outside)
+    return ToolFingerprint(digest, covered_files, open_folders, program, reading.programs, outside)
 
 
 def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
@@ -258,11 +258,11 @@ def _possible_paths(base: str, word: str) -> Iterator[str]:
     """Yield every part of a word that may be a path."""
     yield word
     word = _VAULT.sub(".", word.replace(base, "."))
-    pieces = [word, *("".join(groups) for groups in _QUOTED.findall(word))]
+    candidates = [word, *("".join(groups) for groups in _QUOTED.findall(word))]
     for text in (word, _QUOTES.sub("", word)):
         for divided in (_SHELL, _MARKS):
-            pieces += divided.split(text)
-    for piece in dict.fromkeys(pieces):
+            candidates += divided.split(text)
+    for piece in dict.fromkeys(candidates):
         yield piece
         if piece.startswith("-"):  # an option, which a path may follow without a space
             yield from (piece[start:] for start in range(1, len(piece)))
@@ -402,11 +402,11 @@ def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str
     """
     name = kept.definition.name
     hint = f"look at {kept.path}, then memvault tools trust {name}"
-    given = grants.get(root, _KIND, normal_name(name)).get("digest")
-    if not given:  # before that, no file that a vault names is read
+    granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
+    if not granted_digest:  # before that, no file that a vault names is read
         raise Refused(f"The tool {name} is not trusted here", hint)
     covered = fingerprint_of(root, kept, known)
-    if given != covered.digest:
+    if granted_digest != covered.digest:
         changed = f"{kept.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
     return covered.program

@@ -92,15 +92,15 @@ def foreground(folder: Path | None) -> Iterator[None]:
         return
     _make_folder(folder)
     names = FOREGROUND_LOCK, BACKGROUND_LOCK
-    mine, other = (FileLock(folder / name, makes_folder=False) for name in names)
+    own_lock, background_lock = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with contextlib.suppress(FileNotFoundError):  # the index was deleted
-            mine.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
-            other.acquire(_TAKEOVER_SECONDS)
-            other.release()
+            own_lock.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
+            background_lock.acquire(_TAKEOVER_SECONDS)
+            background_lock.release()
         yield
     finally:
-        mine.release()
+        own_lock.release()
 
 
 def _make_folder(folder: Path) -> None:

@@ -38,8 +38,8 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        if refused or not _is_from_whoosh(error):
+        is_os_error = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if is_os_error or not _is_from_whoosh(error):
             raise
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
@@ -50,7 +50,7 @@ def _is_from_whoosh(error: Exception) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
-    return str(module).startswith(("whoosh.", "memvault.index.whoosh_"))
+    return str(module).startswith(("whoosh.", "memvault.index.local.whoosh_"))
 
 
 @contextmanager

@@ -88,24 +88,25 @@ class LocalIndex:
                 and (not vectors or self._is_complete())
             ):
                 return self._snapshot(EMPTY, vectors, patience)
-            small = changes is not None and not changes.large.size
+            is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
-            left = max(0.0, began + limit - time.monotonic())
-            wait = _SHORT_WAIT if small else min(left, _OPEN_PAUSE if changes is None else pause)
+            remaining = max(0.0, began + limit - time.monotonic())
+            longest = _OPEN_PAUSE if changes is None else pause
+            wait = _SHORT_WAIT if is_small else min(remaining, longest)
             try:
                 with self._files.locked(wait) as locked:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         self._writer.update(vectors, None if waited else changes)
             except StorageError:
-                return self._snapshot(self._everything_read(), vectors, patience)
+                return self._snapshot(self._read_everything(), vectors, patience)
             if locked:  # released before this, as embedding for the snapshot may take long
                 return self._snapshot(EMPTY, vectors, patience)
-            if changes is not None and (small or (patience.allow_partial and not left)):
+            if changes is not None and (is_small or (patience.allow_partial and not remaining)):
                 return self._snapshot(
                     self._read(changes.known, changes.small, changes.large), vectors, patience
                 )
-            if not left:
+            if not remaining:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
                 )
@@ -156,23 +157,23 @@ class LocalIndex:
         total = 0
         tried: set[str] = set()
         while self._files.open() is not None:
-            paths = [path for path in self._lacking() if path not in tried]
+            paths = [path for path in self._without_transformer_vectors() if path not in tried]
             if not paths:
-                self._tidy()
+                self._compact_transformer_vectors()
                 if not self.pending_transformer():
                     embedding_lock.succeeded(self.deep.folder)
                     self.deep.delete_unused_models()
                 break
             total += len(paths)
 
-            def told(done: int, count: int = len(paths)) -> bool:
+            def report(done: int, count: int = len(paths)) -> bool:
                 self._progress("embedding", done, count)
                 return go_on()
 
-            self.deep.embed(map(self._texts, paths), told)
+            self.deep.embed(map(self._texts, paths), report)
             if not go_on():
                 break
-            told(len(paths))
+            report(len(paths))
             tried.update(paths)
         return total
 
@@ -181,20 +182,20 @@ class LocalIndex:
         """Whether the index can still be opened."""
         return self._files.open() is not None
 
-    def _quick_vectors(self) -> VectorStore | None:
+    def _static_vectors(self) -> VectorStore | None:
         opened = self._files.opened
         return self._quick.opened(opened.manifest) if opened is not None else None
 
-    def _tidy(self) -> None:
+    def _compact_transformer_vectors(self) -> None:
         """Drop the transformer vectors that no memory uses, if all passages are known."""
-        opened, found = self._files.opened, self._quick_vectors()
+        opened, found = self._files.opened, self._static_vectors()
         if opened is not None and found is not None and not self.pending_static():
             uids, hashes = found.passages()
             self.deep.compact(hashes[is_in(uids, opened.manifest.uids())])
 
-    def _lacking(self) -> list[str]:
+    def _without_transformer_vectors(self) -> list[str]:
         """Return the paths of memories without transformer vectors, last changed first."""
-        opened, found = self._files.opened, self._quick_vectors()
+        opened, found = self._files.opened, self._static_vectors()
         if opened is None or found is None or self.deep.mode == "off":
             return []
         uids, hashes = found.passages()
@@ -210,11 +211,11 @@ class LocalIndex:
 
     def pending_transformer(self) -> int:
         """Return how many memories wait for transformer vectors, with those that wait for both."""
-        return self.pending_static() + len(self._lacking())
+        return self.pending_static() + len(self._without_transformer_vectors())
 
     def vector_card(self) -> VectorCard | None:
         """Return the card of the static vectors; None if there are none."""
-        found = self._quick_vectors()
+        found = self._static_vectors()
         return found.card if found else None
 
     @property
@@ -303,7 +304,7 @@ class LocalIndex:
         diff = diff_folder(known, self._store.scan())
         return PendingChanges(opened.commit, known, diff, *split_readable(diff))
 
-    def _everything_read(self) -> Overlay:
+    def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
@@ -367,7 +368,7 @@ class LocalIndex:
         from memvault.index.local import embedding_lock
 
         try:
-            if self._lacking():
+            if self._without_transformer_vectors():
                 with (
                     atomic.map_os_errors(self._files.folder),
                     embedding_lock.foreground(self.deep.folder),

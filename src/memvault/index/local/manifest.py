@@ -48,7 +48,7 @@ class Database:
 
     def __init__(self, path: Path, schema: str = "") -> None:
         """Open a file; with a ``schema``, create it."""
-        with _mapped():
+        with _mapped_errors():
             if not schema and not path.is_file():
                 raise IndexCorrupted(f"no {path.stem}")
             self._path = path
@@ -57,7 +57,7 @@ class Database:
             )
             if schema:
                 self._db.executescript(schema)
-            self._file = _identity(path)
+            self._file = _file_identity(path)
             self._is_inside = False
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Database:
     @property
     def is_there(self) -> bool:
         """Whether the path still refers to the file that was opened."""
-        return self._file == _identity(self._path)
+        return self._file == _file_identity(self._path)
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -112,7 +112,7 @@ class Database:
         if not self.is_there:
             raise IndexCorrupted(taken)
         try:
-            with _mapped():
+            with _mapped_errors():
                 yield
         except OSError as error:
             if self.is_there:
@@ -121,7 +121,7 @@ class Database:
 
 
 @contextmanager
-def _mapped() -> Iterator[None]:
+def _mapped_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -138,7 +138,7 @@ def _mapped() -> Iterator[None]:
         raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.lstat(path)
     except OSError:

@@ -97,9 +97,9 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
             diff.changed.append((entry, state))
         elif _changed_at(state) + _TIMESTAMP_GRANULARITY >= entry.checked:
             diff.doubtful.append((entry, state))
-    hidden = tuple(f"{folder}/" for folder in found.unreadable)
+    unreadable = tuple(f"{folder}/" for folder in found.unreadable)
     for path, entry in known.items():
-        if path not in seen and not (hidden and path.startswith(hidden)):
+        if path not in seen and not (unreadable and path.startswith(unreadable)):
             diff.removed.append(entry.uid)
     return diff
 
@@ -114,14 +114,14 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
         (*diff.added, *(state for _, state in diff.changed)), key=_changed_at, reverse=True
     )
     parts = batches(files, _MAX_READ_FILES, _MAX_READ_BYTES)
-    now = {state.path for part in parts[:1] for state in part}
+    readable = {state.path for part in parts[:1] for state in part}
     first = diff._replace(
-        added=[state for state in diff.added if state.path in now],
-        changed=[entry for entry in diff.changed if entry[1].path in now],
+        added=[state for state in diff.added if state.path in readable],
+        changed=[entry for entry in diff.changed if entry[1].path in readable],
     )
     rest = FolderDiff(
-        [state for state in diff.added if state.path not in now],
-        [entry for entry in diff.changed if entry[1].path not in now],
+        [state for state in diff.added if state.path not in readable],
+        [entry for entry in diff.changed if entry[1].path not in readable],
         [],
         [],
     )
@@ -137,15 +137,15 @@ def batches(
 
     A batch has at most 2,000 files and 8 MB, or is a single larger file.
     """
-    found: list[list[FileState]] = []
+    parts: list[list[FileState]] = []
     size = 0
     for state in files:
         size += state.size
-        if not found or len(found[-1]) == most_files or size > most_bytes:
-            found.append([])
+        if not parts or len(parts[-1]) == most_files or size > most_bytes:
+            parts.append([])
             size = state.size
-        found[-1].append(state)
-    return found
+        parts[-1].append(state)
+    return parts
 
 
 def _changed_at(state: FileState) -> int:
@@ -209,8 +209,8 @@ def read_overlay(
         alive -= {known.uid for known, _ in unread.changed}
         missing = len(unread.added) + len(unread.changed)
     found: list[tuple[int, Memory, FileState]] = []
-    todo = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
-    for number, (known, state) in enumerate(todo, start=1):
+    differing = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
+    for number, (known, state) in enumerate(differing, start=1):
         read = read_file(store, state)
         if known is not None:
             if read is not None and read[0].etag == known.etag and read[1] == known.state:
@@ -218,11 +218,11 @@ def read_overlay(
             alive.discard(known.uid)
         if read is not None:
             found.append((-number, *read[:2]))
-    spoken = detect_languages(
+    detected = detect_languages(
         store.settings.language, [memory for _, memory, _ in found], languages
     )
     overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {})
-    for (key, memory, fresh), language in zip(found, spoken, strict=True):
+    for (key, memory, fresh), language in zip(found, detected, strict=True):
         add_memory(overlay, key, memory, fresh.size, language)
     return overlay
 
@@ -275,18 +275,21 @@ class IndexWriter(NamedTuple):
 
     def _apply(self, opened: OpenIndex, diff: FolderDiff, embed: bool) -> OpenIndex:
         opened, diff = self._skip_unchanged(opened, diff)
-        old = {state.path: known.uid for known, state in diff.changed}
-        todo = [*diff.added, *(state for _, state in diff.changed)]
+        uid_by_path = {state.path: known.uid for known, state in diff.changed}
+        pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
         done = 0
-        for batch in batches(todo) or ([[]] if removed else []):
-            removed_uids = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            opened, made = self._index(opened, batch, removed_uids, done, len(todo))
+        for batch in batches(pending) or ([[]] if removed else []):
+            removed_uids = [
+                *removed,
+                *(uid_by_path[state.path] for state in batch if state.path in uid_by_path),
+            ]
+            opened, texts = self._index(opened, batch, removed_uids, done, len(pending))
             removed = []
             done += len(batch)
             if embed:
-                self.quick.embed(opened.manifest, made.passages)
-                self._encode_pending(opened, made.cuts)
+                self.quick.embed(opened.manifest, texts.passages)
+                self._encode_pending(opened, texts.cuts)
         if embed:
             if not self.quick.is_finished(opened.manifest):
                 self.quick.embed(opened.manifest)
@@ -301,7 +304,7 @@ class IndexWriter(NamedTuple):
 
         Memories whose bytes are the same keep their uid, terms and vectors.
         """
-        changed, same = [], []
+        changed, unchanged = [], []
         for known, state in (*diff.changed, *diff.doubtful):
             read = read_file(self.store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
@@ -311,13 +314,13 @@ class IndexWriter(NamedTuple):
                 if opened.keyword.stores_records and record != opened.manifest.record(known.uid):
                     changed.append((known, state))
                     continue
-                same.append(
+                unchanged.append(
                     ManifestRow(record, fresh, checked, opened.manifest.lengths_of(known.uid))
                 )
             else:
                 changed.append((known, state))
-        if same:
-            opened.manifest.apply((), same)
+        if unchanged:
+            opened.manifest.apply((), unchanged)
             opened = self.files.commit(opened.keyword)
         return opened, diff._replace(changed=changed, doubtful=[])
 

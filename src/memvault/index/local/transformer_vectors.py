@@ -70,10 +70,10 @@ class TransformerVectorFile(VectorFile):
             TimedOut: another process holds the lock for too long.
         """
         with _locked(folder):
-            return cls._begun(folder, card)
+            return cls._open_or_create(folder, card)
 
     @classmethod
-    def _begun(cls, folder: Path, card: VectorCard) -> Self:
+    def _open_or_create(cls, folder: Path, card: VectorCard) -> Self:
         found = cls.open(folder)
         if found is not None and found.card.version == card.version:
             return found
@@ -89,9 +89,11 @@ class TransformerVectorFile(VectorFile):
         if self._order is None or len(self._order[1]) != len(known):
             order = np.argsort(known)
             self._order = order, known[order]
-        order, rising = self._order
-        near = np.minimum(np.searchsorted(rising, hashes), len(rising) - 1)
-        found: npt.NDArray[np.int64] = np.where(rising[near] == hashes, order[near], -1)
+        order, sorted_hashes = self._order
+        nearest = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
+        found: npt.NDArray[np.int64] = np.where(
+            sorted_hashes[nearest] == hashes, order[nearest], -1
+        )
         return found
 
     def score(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
@@ -144,7 +146,7 @@ class TransformerVectorFile(VectorFile):
         """Load what other processes have added; start empty if the file is missing or corrupted."""
         calibration = self.card.calibration
         card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
-        found = self._begun(self.folder, card)
+        found = self._open_or_create(self.folder, card)
         if calibration is not None and found.card.calibration is None:
             found.keep(calibration)
         self.card, self._order = found.card, None
@@ -373,8 +375,8 @@ class TransformerVectors:
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, quick = read_calibration(), quick_calibration()
         share = (known.separation - quick.separation) / (reference.separation - quick.separation)
-        same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
-        return TransformerScores(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
+        scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
+        return TransformerScores(waiting, self.name, scaled, reference, min(max(share, 0.0), 1.0))
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.
@@ -389,7 +391,7 @@ class TransformerVectors:
         """
         from memvault.index.local import embedding_lock
 
-        found = self._begun()
+        found = self._open_or_create()
         embedder = self.embedder()
         texts = _lacking_texts(memories, found)
         while batch := list(islice(texts, _BATCH)):
@@ -399,12 +401,12 @@ class TransformerVectors:
             found.add(hashes_of([text for _, text in batch]), rows)
             embedding_lock.succeeded(self.folder)
 
-    def _begun(self) -> TransformerVectorFile:
+    def _open_or_create(self) -> TransformerVectorFile:
         """Return the file of vectors to add to, created if missing, with its calibration known."""
         embedder = self.embedder()
         found = self.opened()
-        known = embedder.calibration or (found.card.calibration if found else None)
-        calibration = None if known else calibrate.calibrate(embedder)
+        existing = embedder.calibration or (found.card.calibration if found else None)
+        calibration = None if existing else calibrate.calibrate(embedder)
         if found is None:
             name = self.choice.name
             card = VectorCard(name, embedder.version, embedder.dimension)

@@ -149,10 +149,10 @@ class VectorFile:
         found = cls._from_card(folder, manifest)
         if found is None or found.is_usable:
             return found
-        again = cls._from_card(folder, manifest)
-        if again is None or again.card == found.card or not again.is_usable:
+        reopened = cls._from_card(folder, manifest)
+        if reopened is None or reopened.card == found.card or not reopened.is_usable:
             return None
-        return again
+        return reopened
 
     @classmethod
     def _from_card(cls, folder: Path, manifest: int) -> Self | None:
@@ -255,14 +255,14 @@ class VectorFile:
 
     def verify_checksums(self) -> bool:
         """Return whether the rows that the card counts are on disk as they were written."""
-        found = []
+        checksums = []
         for name, width in self._files():
-            left, total = self.card.rows * width, 0
+            remaining, checksum = self.card.rows * width, 0
             with open(self.folder / name, "rb") as file:
-                while left and (data := file.read(min(left, 1 << 20))):
-                    total, left = zlib.crc32(data, total), left - len(data)
-            found.append(total if not left else -1)
-        return tuple(found) == self.card.checksums
+                while remaining and (data := file.read(min(remaining, 1 << 20))):
+                    checksum, remaining = zlib.crc32(data, checksum), remaining - len(data)
+            checksums.append(checksum if not remaining else -1)
+        return tuple(checksums) == self.card.checksums
 
     def load(self) -> Rows:
         """Return the memory-mapped rows and the columns; replaced files are reopened.

@@ -210,7 +210,7 @@ class MilvusKeywordStore:
         del merge  # Milvus compacts by itself
         card = self.card
         removed_uids = sorted({*removed})
-        documents, known = card.documents, set[int]()
+        documents, found_uids = card.documents, set[int]()
         for first in range(0, len(removed_uids), 1_000):
             batch = removed_uids[first : first + 1_000]
             found_blocks = {
@@ -220,21 +220,21 @@ class MilvusKeywordStore:
                 )
             }
             documents -= len(found_blocks)
-            known |= {uid for uid, _ in found_blocks}
+            found_uids |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
                 self._engine.delete(kind, self._vault, card.generation, batch)
-        if len(known) < len(removed_uids):  # an interrupted attempt has deleted some already
+        if len(found_uids) < len(removed_uids):  # an interrupted attempt has deleted some already
             documents = self._counted(card)
         if added:  # an interrupted attempt may have left rows with these uids
             first_uid = min(document.uid for document in added)
             self._engine.forget_from("words", self._vault, card.generation, first_uid)
         rows = [row for document in added for row in self._rows(card, document)]
 
-        def told(done: int) -> None:
+        def report(done: int) -> None:
             if len(rows) > 1_000:
                 self._progress("sending", done, len(rows))
 
-        self._engine.put("words", rows, told)
+        self._engine.put("words", rows, report)
         recent = (*card.gone, *removed_uids)[-_MAX_REMOVED_UIDS:]
         total = card.removed + len(removed_uids)
         self.follow(GenerationState(card.generation, documents + len(added), total, recent))
