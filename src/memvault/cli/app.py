@@ -46,14 +46,14 @@ A key lists the candidate commands; the first that exists in the group is sugges
 """
 
 
-_SHORT = {"mv": "rename"}
+_ALIASES = {"mv": "rename"}
 """Shell commands that are accepted as aliases of a command."""
 
 
 def canonical_name(name: str, names: Collection[str]) -> str | None:
     """Return the name that ``name`` is an alias, plural or singular of, or None."""
-    if _SHORT.get(name) in names:
-        return _SHORT[name]
+    if _ALIASES.get(name) in names:
+        return _ALIASES[name]
     forms = {f"{name}s", name.removesuffix("s")}
     if name.endswith("y"):
         forms.add(f"{name[:-1]}ies")
@@ -68,11 +68,11 @@ def suggest_command(name: str, names: Collection[str]) -> str | None:
     The name may be a synonym from another program or a misspelling.
     """
     for canonical, words in SYNONYMS.items():
-        found = [command for command in canonical if command in names]
-        if found and name.lower() in words.split():
-            return found[0]
-    near = get_close_matches(name.lower(), list(names), n=1)
-    return near[0] if near else None
+        available = [command for command in canonical if command in names]
+        if available and name.lower() in words.split():
+            return available[0]
+    matches = get_close_matches(name.lower(), list(names), n=1)
+    return matches[0] if matches else None
 
 
 def run(arguments: list[str]) -> int:
@@ -88,19 +88,19 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except MemvaultError as error:
-        return _failed(error, arguments, options)
+        return _report_failure(error, arguments, options)
     except OutputError:
         raise
     except OSError as error:
-        return _failed(to_memvault_error(error), arguments, options)
+        return _report_failure(to_memvault_error(error), arguments, options)
     except Exception as error:
         if termination_requested():
             raise
-        return _failed(_as_memvault_error(error, options), arguments, options)
+        return _report_failure(_as_memvault_error(error, options), arguments, options)
     return code if isinstance(code, int) else 0
 
 
-def _failed(error: MemvaultError, arguments: list[str], options: GlobalOptions) -> int:
+def _report_failure(error: MemvaultError, arguments: list[str], options: GlobalOptions) -> int:
     # An invalid option may have stopped the parser before it reached --json.
     as_json = options.json or "--json" in arguments
     with contextlib.suppress(OutputError):
@@ -135,12 +135,14 @@ class CommandGroup(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """List the names of the visible commands."""
-        return list(dict.fromkeys(name.split(" ")[0] for name in self._below()))
+        return list(dict.fromkeys(name.split(" ")[0] for name in self._command_names()))
 
-    def _below(self) -> list[str]:
+    def _command_names(self) -> list[str]:
         """Return the names of the group's commands, without the group's prefix."""
-        every = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
-        return [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
+        all_names = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
+        return [
+            name.removeprefix(self.prefix) for name in all_names if name.startswith(self.prefix)
+        ]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build a command, given its words or the exact name of its tool.
@@ -149,37 +151,37 @@ class CommandGroup(typer.core.TyperGroup):
             UsageError: If there is no such command.
         """
         cmd_name = self.options.unescape(cmd_name)
-        wanted = self.prefix + cmd_name
-        if wanted in EXTRA_COMMANDS:
-            return _extra_command(wanted, cmd_name, self.options)
-        deeper = any(words.startswith(f"{wanted} ") for words in EXTRA_COMMANDS)
+        full_name = self.prefix + cmd_name
+        if full_name in EXTRA_COMMANDS:
+            return _extra_command(full_name, cmd_name, self.options)
+        is_group = any(words.startswith(f"{full_name} ") for words in EXTRA_COMMANDS)
         for command in COMMANDS:
-            if command.words == wanted or (not self.prefix and command.tool == cmd_name):
+            if command.words == full_name or (not self.prefix and command.tool == cmd_name):
                 if command.words in EXTRA_COMMANDS:
                     return _extra_command(command.words, cmd_name, self.options)
                 return commands.tool_command(registry.find(command.tool), cmd_name, self.options)
-            if command.words.startswith(f"{wanted} "):
-                deeper = True
-        if deeper:
-            return _group(self.options, f"{wanted} ", cmd_name)
+            if command.words.startswith(f"{full_name} "):
+                is_group = True
+        if is_group:
+            return _group(self.options, f"{full_name} ", cmd_name)
         if cmd_name.startswith("-"):
             return None
-        registered = None if self.prefix else _plugin_tool(cmd_name, self.options)
-        if registered is not None:
-            return commands.tool_command(registered, cmd_name, self.options)
+        plugin = None if self.prefix else _plugin_tool(cmd_name, self.options)
+        if plugin is not None:
+            return commands.tool_command(plugin, cmd_name, self.options)
 
         names = self.list_commands(ctx)
-        other = canonical_name(cmd_name, names)
-        if other is not None:
-            return self.get_command(ctx, other)
-        every = [*names, *self._below()]
-        near = suggest_command(cmd_name, every)
+        alias = canonical_name(cmd_name, names)
+        if alias is not None:
+            return self.get_command(ctx, alias)
+        all_names = [*names, *self._command_names()]
+        suggestion = suggest_command(cmd_name, all_names)
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix
             else f"There is no command {cmd_name!r}",
-            f"did you mean {self.prefix}{near}?"
-            if near
+            f"did you mean {self.prefix}{suggestion}?"
+            if suggestion
             else f"memvault {self.prefix}--help lists the commands",
         )
 
@@ -244,9 +246,9 @@ def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
             print(f"memvault {__version__}")
             raise typer.Exit
 
-    def root(ctx: typer.Context, **given: Any) -> None:
-        given.pop("version")
-        options.update(**given)
+    def root(ctx: typer.Context, **values: Any) -> None:
+        values.pop("version")
+        options.update(**values)
         if ctx.invoked_subcommand is None:
             print(ctx.get_help())
 

@@ -20,9 +20,9 @@ from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 
-_SHORT = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+_SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 """Single-letter forms of options, in every command that has the option."""
-_FOUND_WRONG = {"vault_doctor": "errors"}
+_FAILURE_KEYS = {"vault_doctor": "errors"}
 """Result keys of tools whose command exits with 1 when the key's value is not zero."""
 
 
@@ -30,20 +30,20 @@ def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
     """Build the Typer command of a tool."""
     parameters = tool.shell_parameters
 
-    def callback(**given: Any) -> None:
-        apply_global_options(options, given)
-        spelling.assign_positionals(parameters, given)
-        found = {}
+    def callback(**values: Any) -> None:
+        apply_global_options(options, values)
+        spelling.assign_positionals(parameters, values)
+        arguments = {}
         for parameter in parameters:
-            value = _text_from_pipe(parameter, given, options)
+            value = _text_from_pipe(parameter, values, options)
             if value is None:
-                value = _argument(parameter, given[parameter.name], options)
+                value = _argument(parameter, values[parameter.name], options)
             if value is not None:
-                found[parameter.name] = value
+                arguments[parameter.name] = value
             elif parameter.required and parameters != tool.parameters:
                 name = _kebab_upper(parameter.key)
                 raise UsageError(f"memvault {tool.command} needs {name}", parameter.arg.help)
-        run_tool(tool.name, tool.arguments(found), options)
+        run_tool(tool.name, tool.arguments(arguments), options)
 
     declared = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     declared |= spelling.positional_as_options(parameters)
@@ -75,8 +75,10 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
         try:
             result, delivery = invoke.call(workspace, name, arguments, options.caller())
         except Refused as error:
-            more = _agreed(error)
-            result, delivery = invoke.call(workspace, name, arguments | more, options.caller())
+            confirmation_arguments = _confirm(error)
+            result, delivery = invoke.call(
+                workspace, name, arguments | confirmation_arguments, options.caller()
+            )
         try:
             query = arguments.get("query") or arguments.get("around") or ""
             results.print_result(options, name, result, str(query))
@@ -88,11 +90,11 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
             output.notes(notes)
     finally:
         workspace.close()
-    if result.get(_FOUND_WRONG.get(name, "")):
+    if result.get(_FAILURE_KEYS.get(name, "")):
         raise typer.Exit(1)
 
 
-def _agreed(error: Refused) -> dict[str, Any]:
+def _confirm(error: Refused) -> dict[str, Any]:
     """Ask for confirmation at the terminal, and return the argument that confirms the call.
 
     Raises:
@@ -106,8 +108,8 @@ def _agreed(error: Refused) -> dict[str, Any]:
 
     if not confirmation.has_terminal():
         raise error
-    shown = [f"   {line}" for line in runs] if isinstance(runs, list) else []
-    if not confirmation.agrees([error.message, *shown], "May it, on this machine, as you?"):
+    lines = [f"   {line}" for line in runs] if isinstance(runs, list) else []
+    if not confirmation.agrees([error.message, *lines], "May it, on this machine, as you?"):
         raise error
     return {"confirm": token}
 
@@ -137,11 +139,11 @@ def long_text(value: str) -> str:
 
 def shared_options() -> dict[str, tuple[Any, Any]]:
     """Return the type and the Typer declaration of each global option, by parameter name."""
-    found: dict[str, tuple[Any, Any]] = {}
+    options: dict[str, tuple[Any, Any]] = {}
     for name, flag, takes, text in GLOBAL_OPTIONS:
         kind, default = (str | None, None) if takes else (bool, False)
-        found[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
-    return found
+        options[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
+    return options
 
 
 def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
@@ -171,14 +173,14 @@ def build_command(
         callback
     )
     command = typer.main.get_command(application)
-    written: Callable[[Any], str] = command.get_help
+    original_help: Callable[[Any], str] = command.get_help
 
     def page(ctx: Any) -> str:
         from memvault.cli import help_pages
 
         ctx.max_content_width = help_pages.width()
-        said = sanitize.escape_text(written(ctx))  # the help of a vault's tool is untrusted
-        return help_pages.coloured(help_pages.with_examples(said, words))
+        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
+        return help_pages.coloured(help_pages.with_examples(text, words))
 
     command.get_help = page  # type: ignore[method-assign]  # Typer creates the command
     for parameter in command.params:
@@ -225,7 +227,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
         kind = (int if int in parameter.types else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (flag, arg.alias, _SHORT.get(flag))),
+        *filter(None, (flag, arg.alias, _SHORT_FLAGS.get(flag))),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,
@@ -266,7 +268,7 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
             return _from_json(parameter, value[0])
         value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional:
-            return _long_values(value) if parameter.arg.text else value
+            return _resolve_pairs(value) if parameter.arg.text else value
         return [part for entry in value for part in parameter.entries(entry)]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
@@ -295,7 +297,7 @@ def _from_json(parameter: Parameter, text: str) -> Any:
         raise UsageError(f"{parameter.named} is not JSON: {error}", parameter.arg.help) from error
 
 
-def _long_values(pairs: list[str]) -> list[str]:
+def _resolve_pairs(pairs: list[str]) -> list[str]:
     """Resolve the value of each ``KEY=VALUE``, which may be ``-`` or ``@file``.
 
     Raises:
@@ -303,11 +305,11 @@ def _long_values(pairs: list[str]) -> list[str]:
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
         raise UsageError("Standard input can only be read once", "give the other texts as @file")
-    found = []
+    resolved = []
     for pair in pairs:
         key, sign, value = pair.partition("=")
         text = long_text(value)
         if text != value:  # drop the final newline that shells and editors add
             text = text.removesuffix("\n").removesuffix("\r")
-        found.append(f"{key}{sign}{text}")
-    return found
+        resolved.append(f"{key}{sign}{text}")
+    return resolved

@@ -20,8 +20,8 @@ from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "words.tsv"
-_NOTHING = ""
-_KINDS = {
+_NO_VALUE = ""
+_VALUE_KINDS = {
     "memoryType": "type",
     "tags": "tag",
     "memId": "memory",
@@ -39,7 +39,7 @@ _KINDS = {
     "old": "tag",
 }
 """The kind of value that an argument takes, by the argument's key."""
-_MEMORIES = {"memory_compound": "query", "memory_forget": "query"}
+_MEMORY_ARGUMENTS = {"memory_compound": "query", "memory_forget": "query"}
 """Arguments that accept any text, and most often are the name of a memory."""
 
 
@@ -65,7 +65,7 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
-    words = [
+    specs = [
         CompletionSpec(
             "", flag, {"--agent": "agent", "--vault": "file"}.get(flag, "*") if takes else "", text
         )
@@ -73,58 +73,58 @@ def table() -> str:
     ]
     for command in COMMANDS:
         if command.words not in EXTRA_COMMANDS:
-            words += _of_tool(command.tool, command.words)
+            specs += _tool_specs(command.tool, command.words)
     for name in EXTRA_COMMANDS:
-        words += _of_extra(name)
-    return "".join("\t".join(word).replace("\n", " ") + "\n" for word in words)
+        specs += _extra_specs(name)
+    return "".join("\t".join(word).replace("\n", " ") + "\n" for word in specs)
 
 
-def _of_tool(tool: str, command: str) -> list[CompletionSpec]:
+def _tool_specs(tool: str, command: str) -> list[CompletionSpec]:
     from memvault.tools.core import registry
 
-    found, place = [], 0
+    specs, position = [], 0
     for parameter in registry.find(tool).shell_parameters:
-        value = _KINDS.get(parameter.key, "*")
-        if _MEMORIES.get(tool) == parameter.key:
+        value = _VALUE_KINDS.get(parameter.key, "*")
+        if _MEMORY_ARGUMENTS.get(tool) == parameter.key:
             value = "memory"
         if parameter.choices:
             value = "|".join(parameter.choices)
         if parameter.arg.positional:
-            name = f"{place}+" if list in parameter.types else str(place)
-            found.append(CompletionSpec(command, name, value, parameter.arg.help))
-            place += 1
+            name = f"{position}+" if list in parameter.types else str(position)
+            specs.append(CompletionSpec(command, name, value, parameter.arg.help))
+            position += 1
             continue
         for flag in parameter.flag.split("/"):
-            value = _NOTHING if parameter.types == (bool,) else value
-            found.append(CompletionSpec(command, flag, value, parameter.arg.help))
-    return found
+            value = _NO_VALUE if parameter.types == (bool,) else value
+            specs.append(CompletionSpec(command, flag, value, parameter.arg.help))
+    return specs
 
 
-def _of_extra(command: str) -> list[CompletionSpec]:
+def _extra_specs(command: str) -> list[CompletionSpec]:
     from memvault.cli.extra import COMMANDS as EXTRA
 
-    found, place = [], 0
+    specs, position = [], 0
     declared: dict[str, tuple[Any, Any]] = EXTRA[command][1]
     for key, (kind, info) in declared.items():
         flags = [flag for flag in getattr(info, "param_decls", None) or () if flag.startswith("-")]
-        value = _NOTHING if kind is bool else _KINDS.get(key, "*")
+        value = _NO_VALUE if kind is bool else _VALUE_KINDS.get(key, "*")
         if "|" in (info.metavar or ""):
             value = info.metavar.strip("[]")
         if flags:
-            found += [
+            specs += [
                 CompletionSpec(command, flag, value, info.help)
                 for flag in flags
                 if flag[:2] == "--"
             ]
         else:
-            found.append(CompletionSpec(command, str(place), value, info.help))
-            place += 1
-    return found
+            specs.append(CompletionSpec(command, str(position), value, info.help))
+            position += 1
+    return specs
 
 
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
 """Text that every shell parses as one plain word."""
-_MOST = 200
+_MAX_CANDIDATES = 200
 _HELP = CompletionSpec("", "--help", "", "Show what the command takes")
 
 
@@ -154,39 +154,41 @@ def main(arguments: list[str]) -> int:
 
 def candidates(before: list[str], typed: str) -> list[CompletionItem]:
     """Return the completions that may follow the words ``before`` and start with ``typed``."""
-    words = read()
-    flags = {word.name: word for word in words if not word.command}
-    command, place, vault, pending = _parse_line(before, words, flags)
-    own = [word for word in words if word.command == command]
+    specs = read()
+    flags = {word.name: word for word in specs if not word.command}
+    command, position, vault, pending = _parse_line(before, specs, flags)
+    command_specs = [word for word in specs if word.command == command]
     if pending is None and "=" in typed and typed.startswith("--"):
         name, _, value = typed.partition("=")
-        pending = {**flags, **{word.name: word for word in own}}.get(name)
+        pending = {**flags, **{word.name: word for word in command_specs}}.get(name)
         head, typed = f"{name}=", value
     else:
         head = ""
     if pending is not None:
         return _matching(_values(pending.value, typed, vault), typed, head)
     if typed.startswith("-"):
-        options = [word for word in (*own, *flags.values(), _HELP) if word.name.startswith("-")]
+        options = [
+            word for word in (*command_specs, *flags.values(), _HELP) if word.name.startswith("-")
+        ]
         return _matching((CompletionItem(word.name, word.help) for word in options), typed)
-    deeper = [] if place else _next_words(command)
+    subcommands = [] if position else _next_words(command)
     values: list[CompletionItem] = []
-    for word in own:
-        many = word.name.endswith("+") and place >= int(word.name[:-1])
-        if word.name == str(place) or many:
+    for word in command_specs:
+        repeats = word.name.endswith("+") and position >= int(word.name[:-1])
+        if word.name == str(position) or repeats:
             values = _values(word.value, typed, vault)
-    return _matching([*deeper, *values], typed)
+    return _matching([*subcommands, *values], typed)
 
 
 def _parse_line(
-    before: list[str], words: list[CompletionSpec], shared: dict[str, CompletionSpec]
+    before: list[str], specs: list[CompletionSpec], shared: dict[str, CompletionSpec]
 ) -> tuple[str, int, str, CompletionSpec | None]:
     """Parse the words before the cursor.
 
     Returns the command, the number of its positional arguments so far, the vault, and
     the option whose value is next, if any.
     """
-    command, place, vault = "", 0, ""
+    command, position, vault = "", 0, ""
     pending: CompletionSpec | None = None
     names = _names()
     flags = dict(shared)
@@ -196,53 +198,53 @@ def _parse_line(
             pending = None
         elif text.startswith("-"):
             name, equals, value = text.partition("=")
-            found = flags.get(name)
+            option = flags.get(name)
             vault = value if name == "--vault" and equals else vault
-            pending = found if found is not None and found.value and not equals else None
-        elif not place and (longer := f"{command} {text}".strip()) in names:
+            pending = option if option is not None and option.value and not equals else None
+        elif not position and (longer := f"{command} {text}".strip()) in names:
             command = longer
-            flags = {**shared, **{word.name: word for word in words if word.command == command}}
+            flags = {**shared, **{word.name: word for word in specs if word.command == command}}
         else:
-            place += 1
-    return command, place, vault, pending
+            position += 1
+    return command, position, vault, pending
 
 
 def _names() -> dict[str, str]:
     """Return every command with its summary, and every command group."""
-    every = {command.words: command.summary for command in COMMANDS} | EXTRA_COMMANDS
-    groups = {name.split(" ")[0]: "" for name in every if " " in name}
-    return {**groups, **every}
+    summaries = {command.words: command.summary for command in COMMANDS} | EXTRA_COMMANDS
+    groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
+    return {**groups, **summaries}
 
 
 def _next_words(command: str) -> list[CompletionItem]:
     start = f"{command} " if command else ""
-    found: dict[str, str] = {}
+    summaries: dict[str, str] = {}
     for name, about in _names().items():
         if name.startswith(start) and name != command:
             word, _, more = name.removeprefix(start).partition(" ")
-            found.setdefault(word, "" if more else about)
-    return [CompletionItem(word, about) for word, about in found.items()]
+            summaries.setdefault(word, "" if more else about)
+    return [CompletionItem(word, about) for word, about in summaries.items()]
 
 
 def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
     if "|" in value:
         return [CompletionItem(word) for word in value.split("|")]
-    look = _NAMES.get(value)
-    if look is None:
+    lister = _LISTERS.get(value)
+    if lister is None:
         return []
     from memvault.settings.locate import find_vault
 
     root = find_vault(vault or None)
     if value != "tag":
-        return list(look(root, typed))
+        return list(lister(root, typed))
     head, comma, _ = typed.rpartition(",")
-    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in look(root, typed)]
+    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in lister(root, typed)]
 
 
 def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
     from memvault.index.local import name_lookup
 
-    return [CompletionItem(*entry) for entry in name_lookup.memories(root, typed, _MOST)]
+    return [CompletionItem(*entry) for entry in name_lookup.memories(root, typed, _MAX_CANDIDATES)]
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:
@@ -259,25 +261,25 @@ def _types(root: Path, _: str) -> Iterable[CompletionItem]:
 def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault.index.local import name_lookup
 
-    found = name_lookup.tags(root)
-    ordered = sorted(found, key=lambda tag: (-found[tag], tag))
-    return [CompletionItem(tag, f"{found[tag]}") for tag in ordered]
+    counts = name_lookup.tags(root)
+    ordered = sorted(counts, key=lambda tag: (-counts[tag], tag))
+    return [CompletionItem(tag, f"{counts[tag]}") for tag in ordered]
 
 
 def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
     """Return a function that lists the folders and notes in one folder of the vault."""
 
-    def look(root: Path, _: str) -> Iterable[CompletionItem]:
-        found = set()
+    def list_names(root: Path, _: str) -> Iterable[CompletionItem]:
+        names = set()
         for base in (root / name, root / ".memvault" / name):
             with contextlib.suppress(OSError):
-                found |= {entry.removesuffix(".md") for entry in os.listdir(base)}
-        return [CompletionItem(entry) for entry in sorted(found)]
+                names |= {entry.removesuffix(".md") for entry in os.listdir(base)}
+        return [CompletionItem(entry) for entry in sorted(names)]
 
-    return look
+    return list_names
 
 
-_NAMES: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
+_LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "memory": _memories,
     "type": _types,
     "tag": _tags,
@@ -291,8 +293,8 @@ def _matching(
     choices: Iterable[CompletionItem], typed: str, head: str = ""
 ) -> list[CompletionItem]:
     """Return the distinct choices that start with ``typed`` and are safe to type unquoted."""
-    found: dict[str, CompletionItem] = {}
+    unique: dict[str, CompletionItem] = {}
     for choice in choices:
         if choice.word.startswith(typed) and _SAFE.fullmatch(choice.word):
-            found.setdefault(choice.word, CompletionItem(f"{head}{choice.word}", choice.about))
-    return list(found.values())[:_MOST]
+            unique.setdefault(choice.word, CompletionItem(f"{head}{choice.word}", choice.about))
+    return list(unique.values())[:_MAX_CANDIDATES]

@@ -64,22 +64,22 @@ def install(options: GlobalOptions, shell: str, remove: bool) -> None:
     This writes the script to your data folder (fish: your configuration folder) and,
     for bash and zsh, adds a line to .bashrc or .zshrc. The default shell is $SHELL.
     """
-    name = _named(shell or os.environ.get("SHELL", "").rpartition("/")[2])
-    file, started = _places(name)
-    done = _remove(file, started) if remove else _install(name, file, started)
-    changed = [str(path) for path in done]
+    name = _resolve_shell(shell or os.environ.get("SHELL", "").rpartition("/")[2])
+    file, startup_file = _target_files(name)
+    changed_files = _remove(file, startup_file) if remove else _install(name, file, startup_file)
+    changed = [str(path) for path in changed_files]
     result = {"success": True, "shell": name, "changed": changed, "removed": remove}
     results.print_result(options, "completion install", result)
 
 
-def _named(shell: str) -> str:
+def _resolve_shell(shell: str) -> str:
     if shell not in _SCRIPTS:
         what = f"There is no completion for {shell}" if shell else "Which shell is not known"
         raise UsageError(what, f"name one of {', '.join(_SCRIPTS)}")
     return shell
 
 
-def _places(shell: str) -> tuple[Path, Path | None]:
+def _target_files(shell: str) -> tuple[Path, Path | None]:
     """Return the path of the script, and the startup file of the shell (None for fish).
 
     Raises:
@@ -95,48 +95,48 @@ def _places(shell: str) -> tuple[Path, Path | None]:
         base = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
         return base / "fish" / "completions" / "memvault.fish", None
     base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    started = Path(os.environ.get("ZDOTDIR") or home) if shell == "zsh" else home
-    return base / "memvault" / f"completion.{shell}", started / f".{shell}rc"
+    folder = Path(os.environ.get("ZDOTDIR") or home) if shell == "zsh" else home
+    return base / "memvault" / f"completion.{shell}", folder / f".{shell}rc"
 
 
-def _install(shell: str, file: Path, started: Path | None) -> list[Path]:
+def _install(shell: str, file: Path, startup_file: Path | None) -> list[Path]:
     from memvault.files import atomic
 
-    done = []
+    changed = []
     script = _SCRIPTS[shell].encode()
     if not file.is_file() or file.read_bytes() != script:
         atomic.write(file, script)
-        done.append(file)
-    if started is not None:
-        before = started.read_bytes() if started.is_file() else b""
+        changed.append(file)
+    if startup_file is not None:
+        before = startup_file.read_bytes() if startup_file.is_file() else b""
         line = f"source {sanitize.quote_argument(str(file))} {_MARK}\n".encode()
         if line not in before:
             gap = b"" if not before or before.endswith(b"\n") else b"\n"
-            _write(started, _without(before) + gap + line)
-            done.append(started)
-    return done
+            _write(startup_file, _without_source_line(before) + gap + line)
+            changed.append(startup_file)
+    return changed
 
 
-def _remove(file: Path, started: Path | None) -> list[Path]:
-    done = []
+def _remove(file: Path, startup_file: Path | None) -> list[Path]:
+    changed = []
     if file.is_file():
         file.unlink()
-        done.append(file)
-    if started is not None and started.is_file():
-        before = started.read_bytes()
-        after = _without(before)
+        changed.append(file)
+    if startup_file is not None and startup_file.is_file():
+        before = startup_file.read_bytes()
+        after = _without_source_line(before)
         if after != before:
-            _write(started, after)
-            done.append(started)
-    return done
+            _write(startup_file, after)
+            changed.append(startup_file)
+    return changed
 
 
-def _without(text: bytes) -> bytes:
+def _without_source_line(text: bytes) -> bytes:
     """Return the contents of a startup file without the line that loads the script."""
     lines = text.splitlines(keepends=True)
     mark = _MARK.encode()
-    own = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
-    return b"".join(line for line, is_own in zip(lines, own, strict=True) if not is_own)
+    is_ours = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
+    return b"".join(line for line, ours in zip(lines, is_ours, strict=True) if not ours)
 
 
 def _write(file: Path, data: bytes) -> None:

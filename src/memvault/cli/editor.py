@@ -28,9 +28,9 @@ def path(options: GlobalOptions, memory: str) -> None:
 
     For use with other programs: vim "$(memvault path deploy-notes)".
     """
-    with _call(options, memory) as (call, name):
-        whole = call.root / call.engine.resolve(name).path if name else call.root
-        _show(options, call, "path", {"path": str(whole)})
+    with _open_call(options, memory) as (call, name):
+        file = call.root / call.engine.resolve(name).path if name else call.root
+        _print_result(options, call, "path", {"path": str(file)})
 
 
 def edit(options: GlobalOptions, memory: str) -> None:
@@ -41,7 +41,7 @@ def edit(options: GlobalOptions, memory: str) -> None:
     """
     if not memory:
         raise UsageError("The memory is missing", "memvault edit MEMORY")
-    with _call(options, memory) as (call, name):
+    with _open_call(options, memory) as (call, name):
         _edit(options, call, call.engine.resolve(name))
 
 
@@ -53,19 +53,19 @@ def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) 
     """
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
-    with _call(options, memory) as (call, name):
-        found = call.engine.resolve(name) if name else None
-        whole = _address(call.root / found.path if found is not None else call.root)
+    with _open_call(options, memory) as (call, name):
+        target = call.engine.resolve(name) if name else None
+        url = _obsidian_url(call.root / target.path if target is not None else call.root)
         if address:
-            _show(options, call, "open", {"address": whole})
+            _print_result(options, call, "open", {"address": url})
         elif where == "editor" or (not where and not (call.root / ".obsidian").is_dir()):
-            if found is None:
+            if target is None:
                 raise UsageError(
                     "The memory is missing", "an editor opens one: memvault open MEMORY"
                 )
-            _edit(options, call, found)
+            _edit(options, call, target)
         else:
-            _open(whole, call.root)
+            _open(url, call.root)
 
 
 def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_edit: bool) -> None:
@@ -81,23 +81,23 @@ def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_
 
     if not title:
         raise UsageError("The title is missing", 'memvault new "A title" --template NAME')
-    with _call(options) as (call, _):
-        usual = normal_type(memory_type) if memory_type else ""
-        filled = create.filled(call.root, template or usual, title, bool(template))
+    with _open_call(options) as (call, _):
+        type_template = normal_type(memory_type) if memory_type else ""
+        filled = create.filled(call.root, template or type_template, title, bool(template))
         arguments: dict[str, Any] = {"title": title, "content": filled.body or " "}
         arguments["memoryType"] = memory_type or filled.memory_type or template
         if filled.tags:
             arguments["tags"] = filled.tags
-        found = invoke.call_nested(call, "memory_remember", arguments)
+        result = invoke.call_nested(call, "memory_remember", arguments)
         invoke.autocommit(call)
         if no_edit or not _is_at_a_terminal():
-            _show(options, call, "memory_remember", found)
+            _print_result(options, call, "memory_remember", result)
         else:
-            _edit(options, call, call.store.read(found["filePath"]))
+            _edit(options, call, call.store.read(result["filePath"]))
 
 
 @contextlib.contextmanager
-def _call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
+def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
     """Open the vault for a command that is not a tool; yield the call and the memory's name.
 
     The memory may be ``NAME:MEMORY``, which opens the vault of that name instead.
@@ -118,11 +118,11 @@ def _call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]
         workspace.close()
 
 
-def _show(options: GlobalOptions, call: Call, name: str, found: Mapping[str, Any]) -> None:
+def _print_result(options: GlobalOptions, call: Call, name: str, result: Mapping[str, Any]) -> None:
     """Write a result with its warnings, in the form of a tool's result."""
     notes = [*call.settings.warnings, *call.all_notes()]
     warnings = {"warnings": list(dict.fromkeys(notes))} if notes else {}
-    results.print_result(options, name, {"success": True, **found, **warnings})
+    results.print_result(options, name, {"success": True, **result, **warnings})
 
 
 def _is_at_a_terminal() -> bool:
@@ -130,14 +130,14 @@ def _is_at_a_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
-def _address(file: Path) -> str:
+def _obsidian_url(file: Path) -> str:
     """Return the Obsidian URL that opens a file by path (see obsidian.md/help/uri)."""
     from urllib.parse import quote
 
     return f"obsidian://open?path={quote(str(file), safe='')}"
 
 
-def _open(address: str, root: Path) -> None:
+def _open(url: str, root: Path) -> None:
     """Open a URL with the desktop's default application.
 
     Raises:
@@ -145,13 +145,13 @@ def _open(address: str, root: Path) -> None:
     """
     hint = "memvault open --print prints the address"
     if sys.platform == "win32":
-        os.startfile(address)  # noqa: S606  # a URL built by memvault
+        os.startfile(url)  # noqa: S606  # a URL built by memvault
         return
     environment = process.environment(root)
-    opener = _first(_OPENERS, environment)
+    opener = _find_first(_OPENERS, environment)
     if opener is None:
         raise Refused("There is no program here that opens Obsidian's addresses", hint)
-    code = process.run_interactive([opener, address], environment)
+    code = process.run_interactive([opener, url], environment)
     if code:
         raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
 
@@ -179,18 +179,18 @@ def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
             f"The editor {command[0]} ended with {code}",
             f"what it saved is in {sanitize.quote_argument(memory.path)}",
         )
-    found: dict[str, Any] = {"filePath": memory.path}
+    result: dict[str, Any] = {"filePath": memory.path}
     try:
         after, state = call.store.read_bytes(memory.path)
     except NotFound:
-        found["gone"] = True
+        result["gone"] = True
     else:
         now = call.store.parse(after, state)
         changed = log.difference(before, after, "before", "now")
-        found |= {"memId": now.mem_id, "title": now.title, **changed}
+        result |= {"memId": now.mem_id, "title": now.title, **changed}
         if now.problem:
-            found["problem"] = now.problem
-    _show(options, call, "edit", found)
+            result["problem"] = now.problem
+    _print_result(options, call, "edit", result)
 
 
 def _editor(environment: dict[str, str]) -> list[str]:
@@ -203,13 +203,13 @@ def _editor(environment: dict[str, str]) -> list[str]:
         words = process.words_of(environment.get(name, ""), name)
         if words:
             return words
-    found = _first(_EDITORS, environment) if _is_at_a_terminal() else None
-    if found is None:
+    program = _find_first(_EDITORS, environment) if _is_at_a_terminal() else None
+    if program is None:
         raise Refused("No editor is known", "set VISUAL or EDITOR to one")
-    return [found]
+    return [program]
 
 
-def _first(names: tuple[str, ...], environment: dict[str, str]) -> str | None:
+def _find_first(names: tuple[str, ...], environment: dict[str, str]) -> str | None:
     """Return the path of the first program that exists, or None."""
     for name in names:
         with contextlib.suppress(UsageError):

@@ -47,11 +47,11 @@ def call(options: GlobalOptions, name: str, arguments: str) -> None:
     from memvault.tools.core import registry
 
     options.json = True
-    given = json_arguments(commands.long_text(arguments))
+    values = json_arguments(commands.long_text(arguments))
     if not name:
         raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
-    known = registry.lookup(name)
-    commands.run_tool(known.name if known else name, given, options)
+    tool = registry.lookup(name)
+    commands.run_tool(tool.name if tool else name, values, options)
 
 
 def json_arguments(text: str) -> dict[str, Any]:
@@ -61,16 +61,16 @@ def json_arguments(text: str) -> dict[str, Any]:
         UsageError: If the text is not valid JSON, or not an object.
     """
     try:
-        given = json_library.loads(text.strip() or "{}")
+        arguments = json_library.loads(text.strip() or "{}")
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The arguments are not JSON: {error}", 'write them as \'{"query": "words"}\''
         ) from error
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         raise UsageError(
             "The arguments must be one JSON object", 'write them as \'{"query": "words"}\''
         )
-    return given
+    return arguments
 
 
 def _argument(metavar: str, text: str) -> tuple[Any, Any]:
@@ -394,11 +394,11 @@ def extra_command(words: str, name: str, options: GlobalOptions) -> Any:
 
     def callback(**given: Any) -> None:
         commands.apply_global_options(options, given)
-        shown = {key: given[key] for key in declared}
-        shown.update(
-            {key: options.unescape(text) for key, text in shown.items() if isinstance(text, str)}
+        values = {key: given[key] for key in declared}
+        values.update(
+            {key: options.unescape(text) for key, text in values.items() if isinstance(text, str)}
         )
-        function(options, **shown)
+        function(options, **values)
 
     return commands.build_command(
         callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared, words

@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 
 _SESSION_START, _LIMIT = 5.0, 0.9
 """Time limits in seconds: for the start of a session, and for every other event."""
-_MOST_INPUT = 1 << 20
-_PROMPT = 1_000
+_MAX_INPUT = 1 << 20
+_MAX_QUERY = 1_000
 """Maximum number of characters of a prompt that are used as the query."""
-_HITS = 5
-_TOKENS = 400
-_LINE = 200
+_MAX_HITS = 5
+_PROMPT_BUDGET = 400
+_MAX_LINE = 200
 _BLOCK = 1_500
 """Token budget of the context block at the start of a session."""
-_WORKED = 20
+_MIN_TOOL_CALLS = 20
 """Minimum number of tool calls in a session before the agent is reminded to save memories."""
-_TRANSCRIPT = 8 << 20
+_MAX_TRANSCRIPT = 8 << 20
 """Maximum number of bytes read from the end of a session transcript."""
-_CALL = re.compile(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
+_TOOL_CALL = re.compile(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
 _WRITE_CALL = re.compile(
     r'"name": ?"[\w.-]*memory_(?:remember|compound)"'
     r"|memvault (?:--\S+ \S+ )*(?:remember|compound) "
 )
-_SUMMARY = ("claude-code", "opencode")
+_SUMMARY_CLIENTS = ("claude-code", "opencode")
 """Clients that add the output to the summary instructions; others only display it."""
-_ASK = (
+_SAVE_REMINDER = (
     "memvault: was something decided, found out or agreed here that is worth knowing next time? "
     "Ask for it to be remembered."
 )
 _BEFORE_END = "Before you end:"
-_ADDED = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
+_CLIENT_TEXT = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
 """Text that clients add to the typed prompt."""
 _QUOTES = re.compile(r'["“”„«»]')
 """Quotation marks, which recall treats as exact phrases; in a prompt they are not meant so."""
-_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
+_SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
 """A slash command of the client; a path contains a second slash and does not match."""
-_TAKES = ("--for", "--vault", "--agent")
+_OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 
 
 class HookInvocation(NamedTuple):
@@ -66,15 +66,15 @@ class HookInvocation(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Write the response to an event to standard output; always exit with code 0."""
-    line = _line(arguments)
+    line = _parse_arguments(arguments)
     answering = threading.Lock()
     threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
     # An error here must not disturb the client, and open files and other threads
     # need no cleanup, since the process exits at once.
     try:
-        said = _response(line, _given())
+        response = _response(line, _read_event())
         with answering:
-            _write(said)
+            _write(response)
     finally:
         os._exit(0)
 
@@ -86,8 +86,8 @@ def hook(options: GlobalOptions, event: str, program: str) -> None:
     JSON on standard input. EVENT is session-start (prints what is known), prompt
     (prints memories that match it at least fairly), pre-compact, stop or
     session-end (print a reminder to save memories). It never fails: on any error
-    it prints nothing and exits with 0, within 5 seconds at session-start and
-    within one second otherwise.
+    it prints nothing and exits with 0, at session-start within 5 seconds, else
+    within one.
     """
     words = [event, "--for", program or "text"]
     for name in ("vault", "agent"):
@@ -96,20 +96,20 @@ def hook(options: GlobalOptions, event: str, program: str) -> None:
     main(words)
 
 
-def _line(arguments: list[str]) -> HookInvocation:
+def _parse_arguments(arguments: list[str]) -> HookInvocation:
     """Parse the command line leniently; unknown options are ignored."""
-    named: dict[str, str] = {}
+    options: dict[str, str] = {}
     words = []
-    rest = iter(arguments)
-    for word in rest:
+    remaining = iter(arguments)
+    for word in remaining:
         name, sign, value = word.partition("=")
-        if name in _TAKES:
-            named[name] = value if sign else next(rest, "")
+        if name in _OPTIONS_WITH_VALUE:
+            options[name] = value if sign else next(remaining, "")
         elif not word.startswith("-"):
             words.append(word)
     event = cast("Event", words[0] if words else "")  # an unknown event gets no response
-    agent = named.get("--agent") or os.environ.get("MEMVAULT_AGENT")
-    return HookInvocation(event, named.get("--for", ""), named.get("--vault"), agent)
+    agent = options.get("--agent") or os.environ.get("MEMVAULT_AGENT")
+    return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent)
 
 
 def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
@@ -119,36 +119,36 @@ def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
     os._exit(0)
 
 
-def _write(said: str) -> None:
-    data = said.encode("utf-8", "replace") + b"\n"
+def _write(response: str) -> None:
+    data = response.encode("utf-8", "replace") + b"\n"
     while data:
         data = data[os.write(1, data) :]
 
 
-def _given() -> Mapping[str, Any]:
+def _read_event() -> Mapping[str, Any]:
     """Read the event data from standard input; empty if it is not a JSON object.
 
     Raises:
         ValueError: If the input is not valid JSON.
     """
     data = bytearray()
-    while len(data) <= _MOST_INPUT:
+    while len(data) <= _MAX_INPUT:
         piece = os.read(0, 1 << 16)
         if not piece:
             break
         data += piece
-    found = json.loads(data or b"{}")
-    return found if isinstance(found, dict) else {}
+    value = json.loads(data or b"{}")
+    return value if isinstance(value, dict) else {}
 
 
 def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the response in the client's format, or an empty text."""
-    found = _EVENTS[line.event](line, given).strip()
-    if not found or not line.program:
-        return found
+    text = _EVENTS[line.event](line, given).strip()
+    if not text or not line.program:
+        return text
     from memvault.clients import setup
 
-    return setup.client(line.program).answer(line.event, found)
+    return setup.client(line.program).answer(line.event, text)
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
@@ -159,7 +159,7 @@ def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
     folder = Path(str(given.get("cwd") or ".")).resolve()
     # Only the project's name is known of the task at this point.
     task = "" if folder == workspace.root else folder.name
-    block = _called(line, workspace, "context", {"task": task, "budget": _BLOCK})["context"]
+    block = _call_tool(line, workspace, "context", {"task": task, "budget": _BLOCK})["context"]
     return f"{block}\n\n{agent_guide.reminder()}"
 
 
@@ -169,21 +169,21 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     from memvault.index.embedding import static
     from memvault.secrets import detector
 
-    asked = _QUOTES.sub(" ", _ADDED.sub("", str(given.get("prompt") or ""))).strip()
-    if not asked or _COMMAND.match(asked):
+    prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
+    if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    query = {"query": asked[:_PROMPT], "limit": _HITS, "strict": True, "full": True}
+    query = {"query": prompt_text[:_MAX_QUERY], "limit": _MAX_HITS, "strict": True, "full": True}
     entries = []
-    for memory in _called(line, _workspace(line), "memory_recall", query)["memories"]:
+    for memory in _call_tool(line, _workspace(line), "memory_recall", query)["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
-        said = snippet.removeprefix(title).lstrip(" :#.-")[:_LINE]
+        passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         secrets = detector.secret_values(f"{title}\n{memory['content']}")
-        text = detector.masked_part(f"{title} ({memory['memId']}): {said}", secrets)
+        text = detector.masked_part(f"{title} ({memory['memId']}): {passage}", secrets)
         entries.append(prompt.PromptEntry(str(memory.get("modified", ""))[:10], text))
     section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
-    return prompt.build([section], _TOKENS, static.count_tokens).text
+    return prompt.build([section], _PROMPT_BUDGET, static.count_tokens).text
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
@@ -191,15 +191,15 @@ def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     from memvault.tools.core import agent_guide
 
     _workspace(line)
-    if line.program in _SUMMARY:
+    if line.program in _SUMMARY_CLIENTS:
         return f"In the summary, list what is to be kept. {agent_guide.reminder()}"
-    return _ASK
+    return _SAVE_REMINDER
 
 
 def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the user, since the agent has already ended."""
     _workspace(line)
-    return _ASK
+    return _SAVE_REMINDER
 
 
 def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
@@ -210,10 +210,10 @@ def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
         return ""
     _workspace(line)
     with Path(str(given["transcript_path"])).expanduser().open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TRANSCRIPT))
-        said = file.read(_TRANSCRIPT).decode("utf-8", "replace")
-    worked = len(_CALL.findall(said)) >= _WORKED
-    if not worked or _WRITE_CALL.search(said) or _BEFORE_END in said:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_TRANSCRIPT))
+        transcript = file.read(_MAX_TRANSCRIPT).decode("utf-8", "replace")
+    is_long = len(_TOOL_CALL.findall(transcript)) >= _MIN_TOOL_CALLS
+    if not is_long or _WRITE_CALL.search(transcript) or _BEFORE_END in transcript:
         return ""
     return f"{_BEFORE_END} {agent_guide.reminder()}"
 
@@ -225,7 +225,7 @@ def _workspace(line: HookInvocation) -> Workspace:
     return Workspace(find_vault(line.vault))
 
 
-def _called(
+def _call_tool(
     line: HookInvocation, workspace: Workspace, tool: str, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     from memvault.call import Caller

@@ -20,10 +20,10 @@ from memvault.errors import UsageError
 
 _ESCAPE = re.compile(r"\\([tn\\])")
 _ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
-_BESIDE = ("warnings", "success")
-_FORMULA = ("=", "+", "-", "@", "\t")
+_META_KEYS = ("warnings", "success")
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 """First characters of texts that spreadsheets evaluate as formulas."""
-_LINES = ("each", "rest")
+_MULTILINE_SPECS = ("each", "rest")
 """Format specifications in forms for keys whose value is a text of several lines."""
 
 
@@ -40,14 +40,14 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             "--brief and --budget give lines, not entries with keys",
             "leave them out, or leave out --csv and --format",
         )
-    itself = {key: value for key, value in found.items() if key not in _BESIDE}
+    itself = {key: value for key, value in found.items() if key not in _META_KEYS}
     if "memId" in found:
         return [itself]
     lists = [value for value in itself.values() if isinstance(value, list) and value]
-    records = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
-    if records:
+    record_lists = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
+    if record_lists:
         others = itself.get("others", [])  # a recall's other results besides memories
-        return [*records[0], *(others if records[0] is not others else ())]
+        return [*record_lists[0], *(others if record_lists[0] is not others else ())]
     if "total" in found or "count" in found:
         return [{"text": entry} for value in lists[:1] for entry in value]
     return [itself]
@@ -78,28 +78,28 @@ def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
     Raises:
         UsageError: If the template is invalid, or it has a key that no entry of this tool has.
     """
-    parts = list(_parsed(template))
+    parts = list(_parse_template(template))
     rows = result_rows(found)
-    known = dict.fromkeys(key for row in rows for key in _names(row))
-    some = _optional_keys(name)
+    known_keys = dict.fromkeys(key for row in rows for key in _key_paths(row))
+    form_keys = _form_keys(name)
     for _, field, _ in parts:
-        if field is not None and rows and field not in known and field not in some:
-            raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known)}")
-    texts = {key for key, specs in some.items() if specs.intersection(_LINES)}
-    return "".join("".join(_filled(parts, row, texts)) + "\n" for row in rows)
+        if field is not None and rows and field not in known_keys and field not in form_keys:
+            raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known_keys)}")
+    multiline = {key for key, specs in form_keys.items() if specs.intersection(_MULTILINE_SPECS)}
+    return "".join("".join(_fill(parts, row, multiline)) + "\n" for row in rows)
 
 
-def _optional_keys(name: str) -> dict[str, set[str]]:
+def _form_keys(name: str) -> dict[str, set[str]]:
     """Return the keys in a tool's form with their format specifications.
 
     These include keys that entries rarely have.
     """
-    found: dict[str, set[str]] = {}
+    specs: dict[str, set[str]] = {}
     for _, field, spec, _ in Formatter().parse(FORMS.get(name, "")):
         if field:
             key = field.replace("[", ".").replace("]", "")
-            found.setdefault(key, set()).add(spec or "")
-    return found
+            specs.setdefault(key, set()).add(spec or "")
+    return specs
 
 
 def validate_format(template: str) -> None:
@@ -108,10 +108,10 @@ def validate_format(template: str) -> None:
     Raises:
         UsageError: If the template is invalid.
     """
-    list(_parsed(template))
+    list(_parse_template(template))
 
 
-def _parsed(template: str) -> Iterator[tuple[str, str | None, str]]:
+def _parse_template(template: str) -> Iterator[tuple[str, str | None, str]]:
     try:
         for text, field, spec, conversion in Formatter().parse(template):
             if conversion or field == "" or "{" in (spec or ""):
@@ -125,7 +125,7 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda match: _ESCAPES[match[1]], text)
 
 
-def _filled(
+def _fill(
     parts: Iterable[tuple[str, str | None, str]], row: Mapping[str, Any], texts: Container[str]
 ) -> Iterator[str]:
     for text, field, spec in parts:
@@ -135,7 +135,7 @@ def _filled(
             try:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 shown = sanitize.escape_text if field in texts else sanitize.escape_line
-                yield format(value if number else shown(_plain(value)), spec)
+                yield format(value if number else shown(_to_text(value)), spec)
             except ValueError as error:
                 raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
 
@@ -147,19 +147,21 @@ def _value(row: Mapping[str, Any], field: str) -> Any:
     return value
 
 
-def _names(row: Mapping[str, Any], above: str = "") -> Iterator[str]:
+def _key_paths(row: Mapping[str, Any], above: str = "") -> Iterator[str]:
     for key, value in row.items():
         yield f"{above}{key}"
         if isinstance(value, Mapping):
-            yield from _names(value, f"{above}{key}.")
+            yield from _key_paths(value, f"{above}{key}.")
 
 
 def _cell(value: Any) -> str:
-    text = sanitize.escape_text(_plain(value))
-    return f"'{text}" if isinstance(value, str | list) and text.startswith(_FORMULA) else text
+    text = sanitize.escape_text(_to_text(value))
+    return (
+        f"'{text}" if isinstance(value, str | list) and text.startswith(_FORMULA_PREFIXES) else text
+    )
 
 
-def _plain(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """Convert a value to text: a list of texts is joined by commas, other values become JSON."""
     if isinstance(value, str):
         return value

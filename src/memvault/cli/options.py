@@ -22,7 +22,7 @@ GLOBAL_OPTIONS = (
 """Name, flag, metavar and help of the options that every command accepts."""
 
 
-def _decoded(argument: str) -> str:
+def _decode(argument: str) -> str:
     """Decode an argument as UTF-8 if Python decoded it with another encoding of the locale."""
     try:
         return argument if argument.isascii() else os.fsencode(argument).decode()
@@ -45,8 +45,8 @@ class GlobalOptions:
         self.row_format: str | None = None
         self.csv = False
         self.no_pager = False
-        self._texts: dict[str, str] = {}
-        self._named: str | None = None
+        self._placeholders: dict[str, str] = {}
+        self._vault_on_line: str | None = None
 
     @classmethod
     def from_environment(cls) -> GlobalOptions:
@@ -83,18 +83,18 @@ class GlobalOptions:
         left in place, as it is that option's value.
         """
         self._peek_vault(arguments)
-        hidden = []
-        before = ""
-        for argument in map(_decoded, arguments):
-            number = _NEGATIVE.fullmatch(argument) and not before.startswith("-")
-            before = "" if number else argument
+        escaped = []
+        previous = ""
+        for argument in map(_decode, arguments):
+            number = _NEGATIVE.fullmatch(argument) and not previous.startswith("-")
+            previous = "" if number else argument
             if number or (argument.startswith("-") and _SPACED.match(argument)):
-                placeholder = f"\ufdd0{len(self._texts)}\ufdd1"
-                self._texts[placeholder] = argument
-                hidden.append(placeholder)
+                placeholder = f"\ufdd0{len(self._placeholders)}\ufdd1"
+                self._placeholders[placeholder] = argument
+                escaped.append(placeholder)
             else:
-                hidden.append(argument)
-        return hidden
+                escaped.append(argument)
+        return escaped
 
     def _peek_vault(self, arguments: list[str]) -> None:
         """Find --vault anywhere on the line, since the vault may define the command itself."""
@@ -102,14 +102,14 @@ class GlobalOptions:
             if argument == "--":
                 return
             if argument == "--vault":
-                self._named = behind
+                self._vault_on_line = behind
             elif argument.startswith("--vault="):
-                self._named = argument.partition("=")[2]
+                self._vault_on_line = argument.partition("=")[2]
 
     @property
     def has_explicit_vault(self) -> bool:
         """Whether the command line or the environment names a vault."""
-        return bool(self.vault or self._named or os.environ.get("MEMVAULT_VAULT"))
+        return bool(self.vault or self._vault_on_line or os.environ.get("MEMVAULT_VAULT"))
 
     def named_workspace(self) -> Workspace:
         """Open the vault that the command line names, before all of the line has been parsed.
@@ -120,15 +120,15 @@ class GlobalOptions:
         from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
 
-        return Workspace(find_vault(self.vault or self._named))
+        return Workspace(find_vault(self.vault or self._vault_on_line))
 
     def unescape(self, value: str) -> str:
         """Return the text that a placeholder replaces, or the value itself."""
-        return self._texts.get(value, value)
+        return self._placeholders.get(value, value)
 
     def unescape_message(self, message: str) -> str:
         """Replace placeholders in a message of Typer, plain or as ``repr``, by the typed text."""
-        for placeholder, text in self._texts.items():
+        for placeholder, text in self._placeholders.items():
             message = message.replace(placeholder, text)
             message = message.replace(repr(placeholder), repr(text))
         return message

@@ -16,7 +16,7 @@ from memvault import sanitize
 from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
-_PATIENCE = 1.0
+_PROGRESS_DELAY = 1.0
 
 
 def text(whole: str, as_json: bool) -> None:
@@ -120,7 +120,7 @@ class ProgressBar:
 
     def __init__(self, quiet: bool) -> None:
         self._silent = quiet or not sys.stderr.isatty()
-        self._begun: dict[str, float] = {}
+        self._started: dict[str, float] = {}
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -128,8 +128,8 @@ class ProgressBar:
         """Report the progress of a task."""
         if self._silent:
             return
-        begun = self._begun.setdefault(what, time.monotonic())
-        if self._bar is None and time.monotonic() - begun < _PATIENCE:
+        started = self._started.setdefault(what, time.monotonic())
+        if self._bar is None and time.monotonic() - started < _PROGRESS_DELAY:
             return
         if self._bar is None:
             self._start()

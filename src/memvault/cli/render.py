@@ -36,7 +36,7 @@ _STYLES = {
     "why": "yellow",
     "missing": "yellow",
 }
-_LONG = 72
+_MAX_INLINE = 72
 """Longest text, in characters, that is shown on the line of its key."""
 _FORMATTER = Formatter()
 _GAP = "  "
@@ -47,15 +47,15 @@ def lines(name: str, found: Result) -> list[Line]:
     """Render a result as lines, with the form of that name or else the generic layout."""
     form = FORMS.get(name)
     shown = VIEWS[name](found) if name in VIEWS else found
-    foot: list[Line] = []
+    footer: list[Line] = []
     if "next" in found and "total" in found:
-        foot.append([(_paging_footer(found), "")])
+        footer.append([(_paging_footer(found), "")])
         shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
     elif form is None and found.get("total") == len(_list(found)):
         shown = {key: value for key, value in shown.items() if key != "total"}
     if "message" in found:
-        foot.append([(str(found["message"]), "")])
-    return [*(render_generic(shown) if form is None else _render_view(form, shown)), *foot]
+        footer.append([(str(found["message"]), "")])
+    return [*(render_generic(shown) if form is None else _render_view(form, shown)), *footer]
 
 
 def _paging_footer(found: Result) -> str:
@@ -74,54 +74,64 @@ def render_generic(found: Result) -> Iterator[Line]:
     for key, value in found.items():
         if key in ("success", "warnings", "message") or (value == [] and "message" in found):
             continue
-        if isinstance(value, Mapping) and _records([*value.values()]):
+        if isinstance(value, Mapping) and _is_record_list([*value.values()]):
             value = [{"": name, **entry} for name, entry in value.items()]
-        if _records(value) or _long(value):
-            yield [(f"{_words(key)}:", "dim")]
-            yield from _below(value, "   ")
+        if _is_record_list(value) or _is_long(value):
+            yield [(f"{_split_camel_case(key)}:", "dim")]
+            yield from _nested_lines(value, "   ")
         else:
-            yield [(f"{_words(key)}: ", "dim"), (_flat(value), "")]
+            yield [(f"{_split_camel_case(key)}: ", "dim"), (_inline(value), "")]
 
 
-def _below(value: Any, indent: str) -> Iterator[Line]:
+def _nested_lines(value: Any, indent: str) -> Iterator[Line]:
     """Yield a long text as a quotation, or each record with its first value as the heading."""
     if isinstance(value, str):
         yield from ([(f"{indent}> {line}", "")] for line in _split(value))
         return
     for entry in value:
-        below = {key: part for key, part in entry.items() if _records(part) or _long(part)}
+        below = {
+            key: part for key, part in entry.items() if _is_record_list(part) or _is_long(part)
+        }
         (first, head), *rest = [pair for pair in entry.items() if pair[0] not in below] or [
             ("", "")
         ]
-        line: Line = [(indent, ""), (_flat(head), _STYLES.get(first, "bold"))]
+        line: Line = [(indent, ""), (_inline(head), _STYLES.get(first, "bold"))]
         for key, part in rest:
-            line += [(f"{_GAP}{_words(key)} ", "dim"), (_flat(part), _STYLES.get(key, ""))]
+            line += [
+                (f"{_GAP}{_split_camel_case(key)} ", "dim"),
+                (_inline(part), _STYLES.get(key, "")),
+            ]
         yield line
         for key, part in below.items():
-            if _records(part):
-                yield [(f"{indent}   {_words(key)}:", "dim")]
-            yield from _below(part, f"{indent}   ")
+            if _is_record_list(part):
+                yield [(f"{indent}   {_split_camel_case(key)}:", "dim")]
+            yield from _nested_lines(part, f"{indent}   ")
 
 
-def _records(value: Any) -> bool:
+def _is_record_list(value: Any) -> bool:
     return (
         isinstance(value, list) and bool(value) and all(isinstance(part, Mapping) for part in value)
     )
 
 
-def _long(value: Any) -> bool:
-    return isinstance(value, str) and (len(value) > _LONG or len(value.splitlines()) > 1)
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and (len(value) > _MAX_INLINE or len(value.splitlines()) > 1)
 
 
-def _words(key: str) -> str:
+def _split_camel_case(key: str) -> str:
     return "".join(f" {char.lower()}" if char.isupper() else char for char in key)
 
 
-def _flat(value: Any) -> str:
+def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{_words(str(key))} {_flat(part)}" for key, part in value.items()) or "–"
+        return (
+            ", ".join(
+                f"{_split_camel_case(str(key))} {_inline(part)}" for key, part in value.items()
+            )
+            or "–"
+        )
     if isinstance(value, list | tuple):
-        return ", ".join(_flat(part) for part in value) or "–"
+        return ", ".join(_inline(part) for part in value) or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) or "–"
@@ -136,7 +146,7 @@ def _render_view(form: str, found: Result) -> Iterator[Line]:
     while rows:
         row = rows.pop(0)
         if not row.startswith("*"):
-            yield from _row(row, found)
+            yield from _form_lines(row, found)
             continue
         each = list(takewhile(bool, rows))
         del rows[: len(each) + 1]
@@ -144,38 +154,38 @@ def _render_view(form: str, found: Result) -> Iterator[Line]:
         key, _, heading = above.partition(" ")
         entries = _value(key, found)
         if entries and heading:
-            yield from _row(heading, found)
+            yield from _form_lines(heading, found)
         if none and entries == [] and not found.get("total"):
             yield [(none, "")]
         for number, entry in enumerate(entries or (), start=1):
             record = entry if isinstance(entry, Mapping) else {"text": entry}
             for line in each:
-                yield from _row(line, {"number": number, **record})
+                yield from _form_lines(line, {"number": number, **record})
 
 
-def _row(template: str, found: Result) -> Iterator[Line]:
+def _form_lines(template: str, found: Result) -> Iterator[Line]:
     """Fill in one line of a form; with ``:each`` or ``:rest``, once per line of that value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
         if name and spec in ("each", "rest"):
             value = _value(name, found)
             parts = value if isinstance(value, list | tuple) else _split(str(value or ""))
             for part in parts[1:] if spec == "rest" else parts:
-                yield _line(template, found, part)
+                yield _fill_line(template, found, part)
             return
-    line = _line(template, found)
+    line = _fill_line(template, found)
     if line:
         yield line
 
 
-def _line(template: str, found: Result, part: object = None) -> Line:
+def _fill_line(template: str, found: Result, part: object = None) -> Line:
     """Fill in a line, leaving out parts without a value; empty if no part is left."""
-    text = template.lstrip(" ")
-    line: Line = [(template[: len(template) - len(text)], "")]
-    style = "dim" if template != text and not text.startswith(">") else ""
-    head = "" if template != text else "bold"
+    template_text = template.lstrip(" ")
+    line: Line = [(template[: len(template) - len(template_text)], "")]
+    style = "dim" if template != template_text and not template_text.startswith(">") else ""
+    head = "" if template != template_text else "bold"
     filled = "{" not in template
-    for piece in text.split(_GAP):
-        values = _piece(piece, found, part, style, head)
+    for piece in template_text.split(_GAP):
+        values = _fill_part(piece, found, part, style, head)
         if values:
             line += [(_GAP, ""), *values] if len(line) > 1 else values
             filled = filled or "{" in piece
@@ -183,7 +193,7 @@ def _line(template: str, found: Result, part: object = None) -> Line:
     return line if filled else []
 
 
-def _piece(template: str, found: Result, part: object, style: str, head: str) -> Line:
+def _fill_part(template: str, found: Result, part: object, style: str, head: str) -> Line:
     out: Line = []
     for literal, name, spec, _ in _FORMATTER.parse(template):
         out.append((literal, style))
@@ -216,7 +226,7 @@ def _text(name: str, value: Any, spec: str) -> str:
     if choice and isinstance(value, bool):
         return yes if value else no
     if choice:
-        return f"{_flat(value)} {yes if value == 1 else no}"
+        return f"{_inline(value)} {yes if value == 1 else no}"
     if spec == "#":
         return str(len(value))
     if spec == "first":
@@ -226,9 +236,9 @@ def _text(name: str, value: Any, spec: str) -> str:
     if name == "tags" and isinstance(value, list):
         return " ".join(f"#{tag}" for tag in value)
     if isinstance(value, Mapping | list | tuple):
-        return _flat(value) if value else ""
+        return _inline(value) if value else ""
     if value == "":
         return ""
     if isinstance(value, float) or spec[:1] in ("<", ">", "."):
         return format(value, spec)
-    return _flat(value)
+    return _inline(value)

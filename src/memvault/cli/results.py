@@ -17,7 +17,7 @@ from memvault.settings.locate import THIS
 if TYPE_CHECKING:
     from memvault.cli.render import Line
 
-_QUOTED = "   > "
+_PASSAGE_PREFIX = "   > "
 """Prefix of the lines of a recalled memory's passage."""
 
 
@@ -47,14 +47,14 @@ def print_result(
         output.json(found)
         return
     if options.csv or options.row_format is not None:
-        _listed(options, name, found)
+        _print_rows(options, name, found)
     else:
         _print_human(options, name, found, query)
     if not options.quiet:
         output.notes([*found.get("warnings", ()), *_other_vault_note(name, found)])
 
 
-def _listed(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None:
+def _print_rows(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None:
     from memvault.cli import listing
 
     if options.row_format is None:
@@ -63,13 +63,13 @@ def _listed(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None
     try:
         output.write_raw(listing.format_rows(name, found, options.row_format))
     except UsageError as error:
-        if not _has_written(name):
+        if not _is_from_writing_tool(name):
             raise
         _print_human(options, name, found, "")
         output.notes([f"--format was not followed: {error.message}"])
 
 
-def _has_written(name: str) -> bool:
+def _is_from_writing_tool(name: str) -> bool:
     """Return whether a result is from a tool that writes, which must always be reported."""
     from memvault.tools.core import registry
 
@@ -80,7 +80,7 @@ def _has_written(name: str) -> bool:
 def _other_vault_note(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     """Yield a note for a change in another vault, which an undo in this vault does not revert."""
     vault = found.get("vault")
-    if isinstance(vault, str) and vault != THIS and _has_written(name):
+    if isinstance(vault, str) and vault != THIS and _is_from_writing_tool(name):
         yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
 
 
@@ -91,10 +91,10 @@ def _print_human(options: GlobalOptions, name: str, found: Mapping[str, Any], qu
         output.write(render.lines(name, found))
         return
     coloured = output.is_coloured(sys.stdout)
-    drawn = _highlighted(name, found, query) if coloured else render.lines(name, found)
-    lines = list(output.styled(drawn, coloured))
-    is_read = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
-    if is_read and os.environ.get("TERM") != "dumb":
+    rendered = _highlighted(name, found, query) if coloured else render.lines(name, found)
+    lines = list(output.styled(rendered, coloured))
+    may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
+    if may_page and os.environ.get("TERM") != "dumb":
         from memvault.cli import terminal
 
         output.flush()
@@ -120,7 +120,9 @@ def _highlighted(name: str, found: Mapping[str, Any], query: str) -> Iterator[Li
 
     content = found.get("content") if name == "memory_show" else None
     for line in render.lines(name, {**found, "content": ""} if content else found):
-        is_passage = name == "memory_recall" and "".join(text for text, _ in line)[:5] == _QUOTED
+        is_passage = (
+            name == "memory_recall" and "".join(text for text, _ in line)[:5] == _PASSAGE_PREFIX
+        )
         yield terminal.highlight(line, query) if query and is_passage else line
     for line in terminal.markdown(content, shutil.get_terminal_size().columns) if content else ():
         yield terminal.highlight(line, query) if query else line

@@ -30,17 +30,17 @@ def mcp(
     from memvault.mcp import profiles
 
     if list_profiles:
-        found = {"success": True, **profiles.table()}
-        results.print_result(options, "mcp profiles", found)
+        result = {"success": True, **profiles.table()}
+        results.print_result(options, "mcp profiles", result)
         return
-    with _sdk("mcp"):
+    with _require_sdk("mcp"):
         from memvault.mcp import server
     from memvault.agents.address import address
 
     # A model that may call tools must not run arbitrary programs or see the machine's paths.
-    reached = _vaults(vaults)
+    vault_names = _vaults(vaults)
     caller = options.caller()._replace(
-        may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=reached
+        may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=vault_names
     )
     workspace = options.workspace()
     address(caller.agent)  # report an invalid name now, not at each call
@@ -69,7 +69,7 @@ def serve(
     first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
     it listens on this machine only. --audit logs one line per call, without contents.
     """
-    with _sdk("serve"):
+    with _require_sdk("serve"):
         from memvault.server import http_server
     from memvault.mcp.profiles import ToolSelection
     from memvault.server.audit import AuditLog
@@ -88,7 +88,7 @@ def serve(
 
 
 @contextlib.contextmanager
-def _sdk(command: str) -> Iterator[None]:
+def _require_sdk(command: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -117,9 +117,9 @@ def add(
     """
     from memvault.server import tokens
 
-    given = [part.strip() for part in vaults.split(",") if part.strip()]
-    made, text = tokens.add(name, given, scope, as_agent, days)
-    _told(options, "tokens add", {**made.public_fields(), "token": text})
+    vault_names = [part.strip() for part in vaults.split(",") if part.strip()]
+    token, text = tokens.add(name, vault_names, scope, as_agent, days)
+    _print_result(options, "tokens add", {**token.public_fields(), "token": text})
 
 
 def names(options: GlobalOptions) -> None:
@@ -127,8 +127,10 @@ def names(options: GlobalOptions) -> None:
     from memvault.server import tokens
 
     found = [token.public_fields() for token in tokens.all_tokens()]
-    nothing = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
-    _told(options, "tokens list", {"tokens": found, **({} if found else {"message": nothing})})
+    message = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
+    _print_result(
+        options, "tokens list", {"tokens": found, **({} if found else {"message": message})}
+    )
 
 
 def remove(options: GlobalOptions, name: str) -> None:
@@ -136,8 +138,8 @@ def remove(options: GlobalOptions, name: str) -> None:
     from memvault.server import tokens
 
     tokens.remove(name)
-    _told(options, "tokens remove", {"name": name})
+    _print_result(options, "tokens remove", {"name": name})
 
 
-def _told(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
+def _print_result(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
     results.print_result(options, command, {"success": True, **found})

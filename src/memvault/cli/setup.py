@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memvault.clients.setup import FileEdit
 
 
-_LACKING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
+_SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
 
 
 def setup(
@@ -49,8 +49,8 @@ def setup(
     client = planning.client(program)
     if project and user:
         raise UsageError("--project and --user cannot be combined", "choose one of them")
-    place = _place(options, user, remove)
-    changes = planning.plan_edits(client.files(place), place, remove)
+    context = _setup_context(options, user, remove)
+    changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
     if not options.json and diffs:
         output.text("\n".join(diffs), as_json=False)
@@ -58,11 +58,11 @@ def setup(
         if not yes:
             _ask(changes)
         planning.write(changes)
-    lacking = not remove and importlib.util.find_spec("mcp") is None
-    found: dict[str, Any] = {
+    is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
+    result: dict[str, Any] = {
         "success": True,
         "program": client.name,
-        "scope": place.scope,
+        "scope": context.scope,
         "changes": [
             {"path": str(change.path), "action": change.action, "diff": text}
             for change, text in zip(changes, diffs, strict=True)
@@ -70,14 +70,14 @@ def setup(
         "written": bool(changes) and not dry_run,
         "removed": remove,
         "next": "" if remove else client.next_step,
-        **({"warnings": [_LACKING]} if lacking else {}),
+        **({"warnings": [_SDK_MISSING]} if is_sdk_missing else {}),
     }
     if options.json:
-        results.print_result(options, "setup", found)
+        results.print_result(options, "setup", result)
         return
-    output.text(_summary(client.title, found), as_json=False)
+    output.text(_summary(client.title, result), as_json=False)
     if not options.quiet:
-        output.notes(found.get("warnings", ()))
+        output.notes(result.get("warnings", ()))
 
 
 def _summary(title: str, found: Mapping[str, Any]) -> str:
@@ -93,7 +93,7 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     return f"Set {title} up: {files}\nNext: {found['next']}"
 
 
-def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
+def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
     """Return the context of a setup: scope, folders and vault; removing needs no vault.
 
     Raises:
@@ -112,9 +112,9 @@ def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
     if not user and root == home.resolve():
         raise Refused("This folder is your home, and no project", "memvault setup PROGRAM --user")
     vault = root if remove else find_vault(options.vault)
-    named = "" if root.is_relative_to(vault) and not user else str(vault)
-    if named and not user and vault.is_relative_to(root):
-        named = vault.relative_to(root).as_posix()
+    vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
+    if vault_option and not user and vault.is_relative_to(root):
+        vault_option = vault.relative_to(root).as_posix()
     return SetupContext(
         "user" if user else "project",
         root,
@@ -122,7 +122,7 @@ def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
         os.environ,
         _program(root),
         vault,
-        agent_guide.instructions(sanitize.quote_argument(named) if named else ""),
+        agent_guide.instructions(sanitize.quote_argument(vault_option) if vault_option else ""),
         agent_guide.historian_prompt(),
     )
 

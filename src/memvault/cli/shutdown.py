@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-_AGAIN = 0.5
+_RETRY_INTERVAL = 0.5
 """Seconds after which a process that has not terminated yet is interrupted again."""
-_PATIENCE = 10.0
+_CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
-_asked: list[int] = []
+_received: list[int] = []
 """The termination signals received so far."""
 _since = 0.0
 """Time of the first termination signal, from ``time.monotonic``."""
@@ -48,27 +48,27 @@ def run_guarded(run: Callable[[], int]) -> int:
     stopped with its cleanup, and the exit code is 128 plus the signal number.
     """
     try:
-        before = {number: signal.signal(number, _stop) for number in _SIGNALS}
+        handlers = {number: signal.signal(number, _stop) for number in _SIGNALS}
     except ValueError:  # signal handlers can only be set in the main thread
-        before = {}
+        handlers = {}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         return _run(run)
     except Terminated:
-        return 128 + _asked[0]
+        return 128 + _received[0]
     finally:
-        for number in before:  # no handler may raise from here on
+        for number in handlers:  # no handler may raise from here on
             signal.signal(number, signal.SIG_IGN)
-        _wake(0)
+        _set_timer(0)
         sys.unraisablehook = hook
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        _asked.clear()
+        _received.clear()
 
 
 def termination_requested() -> bool:
     """Return whether a termination signal was received, even if its exception was replaced."""
-    return bool(_asked)
+    return bool(_received)
 
 
 def _run(run: Callable[[], int]) -> int:
@@ -105,18 +105,18 @@ def _stop(number: int, _frame: object) -> None:
     Python discards exceptions raised inside some of its internal callbacks, for
     example during imports, so the exception is raised repeatedly, by a timer, until
     it propagates. Cleanup code, such as ``finally`` blocks, is not interrupted for
-    ``_PATIENCE`` seconds.
+    ``_CLEANUP_TIMEOUT`` seconds.
     """
     global _since  # noqa: PLW0603  # signals are per process
     if number in _SIGNALS:
-        _since = _since if _asked else time.monotonic()
-        _asked.append(number)
-    _wake(_AGAIN)
-    if not _is_leaving() or time.monotonic() - _since > _PATIENCE:
+        _since = _since if _received else time.monotonic()
+        _received.append(number)
+    _set_timer(_RETRY_INTERVAL)
+    if not _is_cleaning_up() or time.monotonic() - _since > _CLEANUP_TIMEOUT:
         raise Terminated
 
 
-def _is_leaving() -> bool:
+def _is_cleaning_up() -> bool:
     """Return whether the current code is cleanup after an earlier ``Terminated``."""
     error = sys.exception()
     seen = set()
@@ -128,8 +128,8 @@ def _is_leaving() -> bool:
     return False
 
 
-def _wake(seconds: float) -> None:
-    if hasattr(signal, "setitimer") and _asked:
+def _set_timer(seconds: float) -> None:
+    if hasattr(signal, "setitimer") and _received:
         signal.signal(signal.SIGALRM, _stop if seconds else signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -140,7 +140,7 @@ def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def _exit_code(error: BaseException | None, code: int) -> int:
-    _silence()
+    _discard_output()
     if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ESHUTDOWN):
         return code
     with contextlib.suppress(OSError, ValueError):
@@ -149,7 +149,7 @@ def _exit_code(error: BaseException | None, code: int) -> int:
     return 1
 
 
-def _silence() -> None:
+def _discard_output() -> None:
     """Redirect standard output to the null device, so that Python's final flush succeeds."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

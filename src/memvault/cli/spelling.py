@@ -13,7 +13,7 @@ import typer.core
 from memvault.arguments.parameters import Parameter, normal_key
 from memvault.errors import UsageError
 
-_NAMED = "_by_name"
+_OPTION_SUFFIX = "_by_name"
 """Suffix of the parameter names of options for positional arguments."""
 
 
@@ -33,19 +33,19 @@ class FlexibleCommand(typer.core.TyperCommand):
         options = {name: entry for entry in self.params for name in _names(entry)}
         known = {normal_key(name): name for name in options if name.startswith("--")}
         known = {**self.keys, **known}
-        found: list[str] = []
+        normalized: list[str] = []
         words = iter(args)
         for word in words:
             if word == "--":
-                return [*found, word, *words]
+                return [*normalized, word, *words]
             name, equals, value = word.partition("=")
             if name.startswith("--") and name not in options:
                 name = known.get(normal_key(name), name)
-            found.append(f"{name}{equals}{value}")
+            normalized.append(f"{name}{equals}{value}")
             takes = name in options and not getattr(options[name], "is_flag", False)
             if takes and not equals:  # the next word is its value, even if it starts with a dash
-                found += islice(words, 1)
-        return found
+                normalized += islice(words, 1)
+        return normalized
 
 
 def _names(parameter: Any) -> list[str]:
@@ -64,7 +64,7 @@ def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[
     """Return hidden options for the positional arguments, which the documentation names by key."""
     taken = {option(entry) for entry in parameters if not entry.arg.positional}
     return {
-        f"{entry.name}{_NAMED}": (
+        f"{entry.name}{_OPTION_SUFFIX}": (
             (list[str] if list in entry.types else str) | None,
             typer.Option(None, entry.flag, hidden=True, metavar=entry.key),
         )
@@ -80,7 +80,7 @@ def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any])
         UsageError: If there are more positional values than arguments left.
     """
     ordered = [entry for entry in parameters if entry.arg.positional]
-    named = {entry.name: given.get(f"{entry.name}{_NAMED}") for entry in ordered}
+    named = {entry.name: given.get(f"{entry.name}{_OPTION_SUFFIX}") for entry in ordered}
     named = {name: value for name, value in named.items() if value not in (None, [])}
     if not named:
         return

@@ -30,16 +30,16 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
     """
     try:
         mode = os.fstat(0).st_mode
-        begun = stat.S_ISREG(mode) and os.lseek(0, 0, os.SEEK_CUR) > 0
+        is_partly_read = stat.S_ISREG(mode) and os.lseek(0, 0, os.SEEK_CUR) > 0
     except OSError:  # standard input is closed
         return None
-    if begun or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+    if is_partly_read or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         return None
     hint = f"give {name} as an argument, - to wait for it, @file" + ", or '' for none" * optional
-    if not _comes(_SILENCE):
+    if not _is_ready(_SILENCE):
         if not quiet:
             sys.stderr.write(f"note: waiting for {name} on standard input\n")
-        if not _comes(_PATIENCE - _SILENCE):
+        if not _is_ready(_PATIENCE - _SILENCE):
             raise UsageError(f"Nothing came on standard input for {_PATIENCE:g} seconds", hint)
     text = document.decode(sys.stdin.buffer.read()).text
     if not text.strip():
@@ -47,7 +47,7 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
     return text
 
 
-def _comes(seconds: float) -> bool:
+def _is_ready(seconds: float) -> bool:
     """Return whether data or the end of standard input arrives within some seconds."""
     with contextlib.suppress(OSError):  # on Windows select only supports sockets
         return bool(select.select([0], [], [], seconds)[0])

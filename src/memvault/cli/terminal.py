@@ -14,7 +14,7 @@ from memvault import process, sanitize
 from memvault.errors import UsageError
 from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, fold
 
-_USUAL = "less"
+_DEFAULT_PAGER = "less"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -32,9 +32,9 @@ def show(text: str, root: Path | None) -> bool:
     value or ``cat`` disables the pager. It is not searched for in folders of the vault at
     ``root``.
     """
-    own = dict(os.environ) if root is None else process.environment(root)
-    environment = {"LESS": "FRX", **own}
-    command = environment.get("MEMVAULT_PAGER", environment.get("PAGER", _USUAL))
+    base_environment = dict(os.environ) if root is None else process.environment(root)
+    environment = {"LESS": "FRX", **base_environment}
+    command = environment.get("MEMVAULT_PAGER", environment.get("PAGER", _DEFAULT_PAGER))
     try:
         words = process.words_of(command, "the pager")
         if not words or words == ["cat"]:
@@ -46,11 +46,11 @@ def show(text: str, root: Path | None) -> bool:
 
 Piece = tuple[str, str]
 _WORD = re.compile(r"\w+")
-_LEAST = 3
+_MIN_LETTERS = 3
 """Minimum length of a word that is highlighted despite a different ending."""
-_ENDINGS = 3
+_MAX_ENDING = 3
 """Maximum number of final letters in which a word may differ from the query's."""
-_LONGEST = 200_000
+_MAX_RENDERED = 200_000
 """Maximum number of characters of a text that is rendered; a longer one is shown as it is."""
 
 
@@ -61,7 +61,7 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     definitions, so that a person sees everything that an agent reads.
     """
     shown = sanitize.escape_text(text)
-    if len(shown) > _LONGEST:
+    if len(shown) > _MAX_RENDERED:
         return [[(line, "")] for line in shown.splitlines()]
     from markdown_it import MarkdownIt
     from rich.console import Console
@@ -81,35 +81,35 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
 
 def highlight(line: list[Piece], query: str) -> list[Piece]:
     """Return a line with the words that match the query in bold."""
-    wanted = _query_terms(query)
-    return [piece for text, style in line for piece in _pieces(text, style, wanted)]
+    terms = _query_terms(query)
+    return [piece for text, style in line for piece in _pieces(text, style, terms)]
 
 
 def _query_terms(query: str) -> list[str]:
     """Return the distinct, folded words of a query, without stop words unless it has no others."""
     analyser = Analyser(DEFAULT_LANGUAGE)
     words = _WORD.findall(query)
-    telling = [word for word in words if not analyser.is_stop_word(word)]
-    return list(dict.fromkeys(map(fold, telling or words)))
+    significant = [word for word in words if not analyser.is_stop_word(word)]
+    return list(dict.fromkeys(map(fold, significant or words)))
 
 
-def _pieces(text: str, style: str, wanted: list[str]) -> list[Piece]:
-    found: list[Piece] = []
+def _pieces(text: str, style: str, terms: list[str]) -> list[Piece]:
+    pieces: list[Piece] = []
     place = 0
-    for match in _WORD.finditer(text) if wanted else ():
+    for match in _WORD.finditer(text) if terms else ():
         word = fold(match[0])
-        if any(_fits(word, one) for one in wanted):
-            found += [(text[place : match.start()], style), (match[0], f"{style} bold".strip())]
+        if any(_matches(word, term) for term in terms):
+            pieces += [(text[place : match.start()], style), (match[0], f"{style} bold".strip())]
             place = match.end()
-    return [piece for piece in [*found, (text[place:], style)] if piece[0]]
+    return [piece for piece in [*pieces, (text[place:], style)] if piece[0]]
 
 
-def _fits(word: str, wanted: str) -> bool:
+def _matches(word: str, term: str) -> bool:
     """Return whether a word equals another except for its ending.
 
     In scripts without spaces between words, the word may also contain the other.
     """
-    stem = max(_LEAST + 1, len(wanted) - _ENDINGS)
-    same = word[:stem] == wanted[:stem] and len(word) >= _LEAST
-    unspaced = not word.isascii() and len(wanted) > 1 and wanted in word
-    return word == wanted or unspaced or (same and abs(len(word) - len(wanted)) <= _ENDINGS)
+    stem = max(_MIN_LETTERS + 1, len(term) - _MAX_ENDING)
+    same = word[:stem] == term[:stem] and len(word) >= _MIN_LETTERS
+    unspaced = not word.isascii() and len(term) > 1 and term in word
+    return word == term or unspaced or (same and abs(len(word) - len(term)) <= _MAX_ENDING)

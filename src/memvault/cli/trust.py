@@ -28,13 +28,13 @@ def trust(options: GlobalOptions, name: str, yes: bool) -> None:
     from memvault.plugins.trust import fingerprint_of, interpreters_of
 
     root = options.workspace().root
-    kept = _registered(options, name)
-    covered = fingerprint_of(root, kept)
-    shown = _summary(kept, covered, interpreters_of(root, kept))
+    tool = _find_tool_file(options, name)
+    fingerprint = fingerprint_of(root, tool)
+    summary = _summary(tool, fingerprint, interpreters_of(root, tool))
     if not yes:
-        _ask(kept.definition.name, shown)
-    trusts.grant(root, kept, covered)
-    results.print_result(options, "tools trust", {"success": True, **shown})
+        _ask(tool.definition.name, summary)
+    trusts.grant(root, tool, fingerprint)
+    results.print_result(options, "tools trust", {"success": True, **summary})
 
 
 def untrust(options: GlobalOptions, name: str) -> None:
@@ -43,9 +43,9 @@ def untrust(options: GlobalOptions, name: str) -> None:
 
     if not name:
         raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
-    had = trusts.revoke(options.workspace().root, name)
-    found = {"success": True, "name": name, "wasTrusted": had}
-    results.print_result(options, "tools untrust", found)
+    was_trusted = trusts.revoke(options.workspace().root, name)
+    result = {"success": True, "name": name, "wasTrusted": was_trusted}
+    results.print_result(options, "tools untrust", result)
 
 
 def trust_vault(options: GlobalOptions, folder: str) -> None:
@@ -69,7 +69,7 @@ def untrust_vault(options: GlobalOptions, folder: str) -> None:
     results.print_result(options, "vaults untrust", found)
 
 
-def _registered(options: GlobalOptions, name: str) -> ToolFile:
+def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     """Return a registered tool by its name.
 
     Raises:
@@ -97,22 +97,24 @@ def _registered(options: GlobalOptions, name: str) -> ToolFile:
     )
 
 
-def _summary(kept: ToolFile, covered: ToolFingerprint, interpreters: list[str]) -> dict[str, Any]:
+def _summary(
+    tool: ToolFile, fingerprint: ToolFingerprint, interpreters: list[str]
+) -> dict[str, Any]:
     """Return what is shown before the confirmation: command, covered and uncovered files."""
-    shown: dict[str, Any] = {
-        "name": kept.definition.name,
-        "command": shlex.join(kept.definition.command),
-        "covers": [kept.path, *covered.files],
+    summary: dict[str, Any] = {
+        "name": tool.definition.name,
+        "command": shlex.join(tool.definition.command),
+        "covers": [tool.path, *fingerprint.files],
     }
-    besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
-    besides += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
-    besides += [f"{path}, outside of the vault" for path in covered.outside]
-    if covered.folders or besides:
-        shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]
-    return shown
+    uncovered = [f"what {name} reads besides in the vault's folder" for name in fingerprint.readers]
+    uncovered += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
+    uncovered += [f"{path}, outside of the vault" for path in fingerprint.outside]
+    if fingerprint.folders or uncovered:
+        summary["notCovered"] = [*(f"{path}/" for path in fingerprint.folders), *uncovered]
+    return summary
 
 
-def _ask(name: str, shown: dict[str, Any]) -> None:
+def _ask(name: str, summary: dict[str, Any]) -> None:
     """Ask for confirmation at the terminal.
 
     Raises:
@@ -120,10 +122,10 @@ def _ask(name: str, shown: dict[str, Any]) -> None:
     """
     if not confirmation.has_terminal():
         raise Refused(
-            f"There is no terminal to ask whether {name} may run {shown['command']}",
+            f"There is no terminal to ask whether {name} may run {summary['command']}",
             f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
-    told = {k: ", ".join(v) if isinstance(v, list) else v for k, v in shown.items()}
-    lines = [f"{key}: {value}" for key, value in told.items()]
+    texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
+    lines = [f"{key}: {value}" for key, value in texts.items()]
     if not confirmation.agrees(lines, "May it run on this machine, as you?"):
         raise Refused(f"{name} is not trusted", "nothing was changed")

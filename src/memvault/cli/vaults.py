@@ -40,7 +40,7 @@ def add(
         )
     else:
         found = {"name": name, "folder": add_vault(name, folder)}
-    _told(options, "vaults add", found)
+    _print_result(options, "vaults add", found)
 
 
 def remove(options: GlobalOptions, name: str) -> None:
@@ -53,7 +53,7 @@ def remove(options: GlobalOptions, name: str) -> None:
 
     folder = remove_vault(name)
     stays = not remote_vaults.forget(Path(folder))
-    _told(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
+    _print_result(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
 
 
 def names(options: GlobalOptions) -> None:
@@ -61,8 +61,10 @@ def names(options: GlobalOptions) -> None:
     from memvault.settings.vaults import vault_table
 
     found = vault_table()
-    nothing = "No vault has a name; memvault vaults add NAME DIR gives one"
-    _told(options, "vaults list", {"vaults": found, **({} if found else {"message": nothing})})
+    message = "No vault has a name; memvault vaults add NAME DIR gives one"
+    _print_result(
+        options, "vaults list", {"vaults": found, **({} if found else {"message": message})}
+    )
 
 
 def default(options: GlobalOptions, vaults: str) -> None:
@@ -74,10 +76,10 @@ def default(options: GlobalOptions, vaults: str) -> None:
 
     chosen = [name.strip() for name in vaults.split(",") if name.strip()]
     set_default(chosen)
-    _told(options, "vaults default", {"default": chosen})
+    _print_result(options, "vaults default", {"default": chosen})
 
 
-def _told(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
+def _print_result(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
     results.print_result(options, command, {"success": True, **found})
 
 

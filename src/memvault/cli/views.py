@@ -8,7 +8,7 @@ from typing import Any
 Result = Mapping[str, Any]
 
 
-def _part(held: Result) -> Result:
+def _held_part(held: Result) -> Result:
     """Add the end of a part of a memory, unless it is the whole memory."""
     end = held["offset"] + held["length"]
     return {**held, "end": end} if held["length"] < held["totalLength"] else held
@@ -65,9 +65,9 @@ def _forgotten(found: Result) -> Result:
 def _consolidated(found: Result) -> Result:
     """Flatten contradictory statements to a list; note if there are proposals to apply."""
     statements = [
-        {**said, "text": f"but {said['text']}" if place else said["text"]}
+        {**statement, "text": f"but {statement['text']}" if index else statement["text"]}
         for entry in found.get("contradictions", ())
-        for place, said in enumerate(entry["statements"])
+        for index, statement in enumerate(entry["statements"])
     ]
     proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
     does = "does it" if proposed and not found["applied"] else None
@@ -122,11 +122,14 @@ def _file_lines(files: list[Result]) -> str:
 
 def _examined(found: Result) -> Result:
     """Add a summary with the number of findings of each severity."""
-    words = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
+    counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
     nothing = "Nothing of that is wrong" if "only" in found else "Nothing is wrong"
-    told = ", ".join(words) if any(found["counts"].values()) else nothing
+    counts_text = ", ".join(counted) if any(found["counts"].values()) else nothing
     memories = found["memories"]
-    return {**found, "summary": f"{told} in {memories} memor{'y' if memories == 1 else 'ies'}"}
+    return {
+        **found,
+        "summary": f"{counts_text} in {memories} memor{'y' if memories == 1 else 'ies'}",
+    }
 
 
 def _emptied(found: Result) -> Result:
@@ -135,10 +138,10 @@ def _emptied(found: Result) -> Result:
     return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
 
 
-def _graded(found: Result) -> Result:
+def _with_weak_note(found: Result) -> Result:
     """Add a note if even the best match is weak."""
-    hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
-    return {**found, "hardly": hardly}
+    note = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
+    return {**found, "hardly": note}
 
 
 def _recalled(found: Result) -> Result:
@@ -147,15 +150,15 @@ def _recalled(found: Result) -> Result:
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]
     more = None if "total" in found else found.get("more")
-    return _graded({**found, "memories": entries, "more": more})
+    return _with_weak_note({**found, "memories": entries, "more": more})
 
 
 VIEWS: dict[str, Callable[[Result], Result]] = {
     "memory_recall": _recalled,
-    "memory_search": _graded,
+    "memory_search": _with_weak_note,
     "memory_show": _shown,
     "memory_load": _loaded,
-    "memory_active": lambda found: {**found, "memories": [*map(_part, found["memories"])]},
+    "memory_active": lambda found: {**found, "memories": [*map(_held_part, found["memories"])]},
     "memory_forget": _forgotten,
     "memory_rename": _renamed,
     "tag_list": _tree,
