@@ -75,7 +75,7 @@ class EventDelivery:
     def acknowledge(self) -> list[str]:
         """Acknowledge the leases, as the caller has the events, and return notes about failures."""
         notes = []
-        for lease in self._taken():
+        for lease in self._take_leases():
             try:
                 lease.acknowledge()
             except MemvaultError as error:
@@ -84,10 +84,10 @@ class EventDelivery:
 
     def requeue(self) -> None:
         """Put back events that the caller will not get."""
-        for lease in self._taken():
+        for lease in self._take_leases():
             lease.requeue()
 
-    def _taken(self) -> list[Lease]:
+    def _take_leases(self) -> list[Lease]:
         leases, self._leases = self._leases, []
         return leases
 

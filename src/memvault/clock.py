@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_TURN = threading.Lock()
+_LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
-_AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
+_AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
 
 
 def now() -> datetime:
@@ -22,7 +22,7 @@ def now() -> datetime:
 def monotonic_now() -> datetime:
     """Return the current time in UTC, later than any that this process got before."""
     global _latest  # noqa: PLW0603  # one clock per process
-    with _TURN:
+    with _LOCK:
         _latest = max(now(), _latest + timedelta(microseconds=1))
         return _latest
 
@@ -52,7 +52,7 @@ def parse(text: str) -> datetime | None:
 
 def parse_age(text: str) -> datetime | None:
     """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is invalid."""
-    match = _AGO.fullmatch(text.strip().lower())
+    match = _AGE.fullmatch(text.strip().lower())
     if match is None:
         return parse(text)
     try:

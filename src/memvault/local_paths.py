@@ -37,23 +37,23 @@ def telling(call: Call) -> Callable[[str], str]:
                 for spelled in (path, repr(path)[1:-1]):
                     names.setdefault(spelled, name)
 
-    def instead(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         name, rest = names[match[1]], match[2] or ""
         if name:
             return name + rest
         return "" if rest else "the vault"
 
-    return partial(_any_of(names).sub, instead)
+    return partial(_any_of(names).sub, replacement)
 
 
 def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that finds folders in a text, and the separator before a name in them."""
-    known = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
+    alternatives = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
     slash = re.escape(os.sep)
-    return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
+    return re.compile(rf"(?<![\w.~-])(?:({alternatives})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
-def _engine(shared: EngineSettings) -> Iterator[tuple[str, str]]:
+def _engine_address(shared: EngineSettings) -> Iterator[tuple[str, str]]:
     if shared.uri:
         yield shared.uri.partition("://")[2] or shared.uri, "a file of this machine"
 
@@ -66,18 +66,18 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
     yield str(call.root), ""
     settings = call.workspace.__dict__.get("settings")  # as loaded before, if that succeeded
     if settings is not None:
-        yield from _engine(settings.shared)
+        yield from _engine_address(settings.shared)
     models = [settings.embedder, settings.reranker] if settings else []
     with contextlib.suppress(MemvaultError):
-        own = user_settings.load()
-        models += [own.embedder, own.reranker]
-        for trusted in own.trusted:
+        user = user_settings.load()
+        models += [user.embedder, user.reranker]
+        for trusted in user.trusted:
             yield trusted, Path(trusted).name
-        for vault, root in own.vaults.items():
+        for vault, root in user.vaults.items():
             yield root, f"the vault {vault}"
-        for beside in locate.reachable_vaults(call.caller.vaults).values():
+        for other in locate.reachable_vaults(call.caller.vaults).values():
             with contextlib.suppress(MemvaultError):
-                yield from _engine(load_settings(beside).shared)
+                yield from _engine_address(load_settings(other).shared)
     for model in models:
         yield model, Path(model).name
     owned = (

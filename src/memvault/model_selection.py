@@ -43,16 +43,16 @@ def select_model(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
     """
     _check_caller(call, name)
     rerank = purpose == "rerank"
-    wanted, root = _meant(call.root, name, purpose)
-    fingerprint = model_choice.fingerprint(wanted, root)
-    model, _ = _loaded(wanted, root, purpose, download=True)
+    model_name, root = _resolve_name(call.root, name, purpose)
+    fingerprint = model_choice.fingerprint(model_name, root)
+    model, _ = _load_and_score(model_name, root, purpose, download=True)
     before = call.settings.reranker if rerank else call.settings.embedder
-    model_choice.allow(wanted, call.root, fingerprint)
-    if wanted != before:
-        _write(call, "rerank" if rerank else "embedder", wanted)
+    model_choice.allow(model_name, call.root, fingerprint)
+    if model_name != before:
+        _save_model(call, "rerank" if rerank else "embedder", model_name)
     return {
-        "name": hide_local_paths(call, wanted),
-        **_described(model),
+        "name": hide_local_paths(call, model_name),
+        **_describe(model),
         "previous": hide_local_paths(call, before),
         **({} if rerank else {"embedded": call.index.embed_all()}),
     }
@@ -69,16 +69,16 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
     _check_caller(call, name or "")
     started = time.perf_counter()
     if name:
-        wanted, root = _meant(call.root, name, purpose)
+        model_name, root = _resolve_name(call.root, name, purpose)
     else:
         choose = (
             model_choice.choose_embedder if purpose == "embed" else model_choice.choose_reranker
         )
-        wanted, root, note = choose(call.settings, call.root)
+        model_name, root, note = choose(call.settings, call.root)
         if note:
             message, _, hint = note.partition("; ")
             raise EmbedderError(message, hint)
-    model, (related, unrelated) = _loaded(wanted, root, purpose)
+    model, (related, unrelated) = _load_and_score(model_name, root, purpose)
     known_as = hide_local_paths(call, model.name)
     if related <= unrelated:
         raise NotFound(
@@ -89,7 +89,7 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
         )
     return {
         "name": known_as,
-        **_described(model),
+        **_describe(model),
         "related": round(related, 4),
         "unrelated": round(unrelated, 4),
         "seconds": round(time.perf_counter() - started, 3),
@@ -110,7 +110,7 @@ def _check_caller(call: Call, name: str) -> None:
         )
 
 
-def _loaded(
+def _load_and_score(
     name: str, root: Path | None, purpose: Purpose, download: bool = False
 ) -> tuple[Embedder | CrossEncoder, Sequence[float]]:
     """Return a loaded model, and its scores of a related and an unrelated text."""
@@ -122,13 +122,13 @@ def _loaded(
     return embedder, [float(question @ other) for other in others]
 
 
-def _described(model: Embedder | CrossEncoder) -> dict[str, Any]:
+def _describe(model: Embedder | CrossEncoder) -> dict[str, Any]:
     if isinstance(model, CrossEncoder):
         return {"version": model.version}
     return {"version": model.version, "dimension": model.dimension}
 
 
-def _write(call: Call, section: str, name: str) -> None:
+def _save_model(call: Call, section: str, name: str) -> None:
     """Write a model's name to the settings, and reload them."""
     path = call.root / SETTINGS_FILE
     try:
@@ -142,7 +142,7 @@ def _write(call: Call, section: str, name: str) -> None:
     call.workspace.reload()
 
 
-def _meant(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
+def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
     """Return a model's name, portable if possible, and the vault if it may be a folder's path.
 
     A name that fastembed knows is fastembed's model, even if the vault has such a folder.

@@ -18,14 +18,14 @@ from memvault.errors import UsageError
 if TYPE_CHECKING:
     import subprocess
 
-_COMPLAINT = 64 * 1024
+_MAX_STDERR = 64 * 1024
 """Maximum number of bytes kept of the end of a program's standard error."""
-_PIECE = 64 * 1024
-_SHORTEST, _LONGEST = 0.001, 0.05
+_CHUNK = 64 * 1024
+_MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
 """Seconds between two checks whether the program has ended."""
-_LISTS = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
+_PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """Suffixes of environment variables that list folders to search for programs and modules."""
-_AFTERWARDS = 1.0
+_GRACE_SECONDS = 1.0
 """Seconds that processes left by a program may continue writing after it has ended."""
 
 
@@ -78,18 +78,18 @@ def run(
     """
     if os.name != "posix":  # pipes cannot be polled there
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
-    given = dict(os.environ if environment is None else environment)
-    whole = [find_program(command[0], folder, given), *command[1:]]
+    variables = dict(os.environ if environment is None else environment)
+    full_command = [find_program(command[0], folder, variables), *command[1:]]
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     child = _Child(data, most, pause)
     try:
-        child.start(whole, folder, given)
+        child.start(full_command, folder, variables)
         deadline = time.monotonic() + seconds
         in_time = child.attend(child.has_ended, deadline)
         if not in_time and terminate_first:
             child.ask_to_end()
-            child.attend(child.has_ended, time.monotonic() + _AFTERWARDS)
-        afterwards = time.monotonic() + _AFTERWARDS
+            child.attend(child.has_ended, time.monotonic() + _GRACE_SECONDS)
+        afterwards = time.monotonic() + _GRACE_SECONDS
         if in_time:
             child.attend(child.is_silent, min(deadline, afterwards))
         child.kill()
@@ -112,11 +112,11 @@ def run_interactive(
     """
     import subprocess
 
-    whole = [find_program(command[0], None, environment), *command[1:]]
+    full_command = [find_program(command[0], None, environment), *command[1:]]
     stdin = None if text is None else subprocess.PIPE
     before = signal.getsignal(signal.SIGINT)
     try:
-        child = subprocess.Popen(whole, stdin=stdin, env=dict(environment))
+        child = subprocess.Popen(full_command, stdin=stdin, env=dict(environment))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
@@ -155,8 +155,8 @@ class _Child:
 
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes = selectors.DefaultSelector()
-        self._output = bytearray()
-        self._complaint = bytearray()
+        self._stdout = bytearray()
+        self._stderr = bytearray()
         self._killed = False
 
     def start(self, command: list[str], folder: Path | None, environment: dict[str, str]) -> None:
@@ -166,7 +166,7 @@ class _Child:
 
         pipe = subprocess.PIPE
         try:
-            with _signals_later():
+            with _signals_deferred():
                 self._process = subprocess.Popen(
                     command, 0, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe,
                     start_new_session=True,
@@ -177,44 +177,44 @@ class _Child:
                 f"{command[0]!r} cannot be run: {message}",
                 "a script needs a first line such as #!/bin/sh, and the right to be run",
             ) from error
-        for file, event, heard in (
+        for file, event, buffer in (
             (self._process.stdin, selectors.EVENT_WRITE, None),
-            (self._process.stdout, selectors.EVENT_READ, self._output),
-            (self._process.stderr, selectors.EVENT_READ, self._complaint),
+            (self._process.stdout, selectors.EVENT_READ, self._stdout),
+            (self._process.stderr, selectors.EVENT_READ, self._stderr),
         ):
             assert file is not None
             os.set_blocking(file.fileno(), False)  # it may read only a part, then wait
-            self._pipes.register(file, event, heard)
+            self._pipes.register(file, event, buffer)
 
     def attend(self, done: Callable[[], bool], deadline: float) -> bool:
         """Read and write until ``done()`` or too much output; return False at the deadline."""
-        step = _SHORTEST
-        while not (done() or self._is_cut()):
+        step = _MIN_PAUSE
+        while not (done() or self._is_truncated()):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
             ready = self._pipes.select(0)
             for key, _ in ready:
                 pipe = cast("IO[bytes]", key.fileobj)
-                if not self._goes_on(pipe, key.data):
+                if not self._transfer(pipe, key.data):
                     self._pipes.unregister(pipe)
                     pipe.close()
             self._pause(0 if ready else min(step, left))
-            step = _SHORTEST if ready else min(step * 1.5, _LONGEST)
+            step = _MIN_PAUSE if ready else min(step * 1.5, _MAX_PAUSE)
         return True
 
-    def _goes_on(self, pipe: IO[bytes], heard: bytearray | None) -> bool:
+    def _transfer(self, pipe: IO[bytes], buffer: bytearray | None) -> bool:
         """Read what is available, or write what fits, and return whether more may follow."""
-        if heard is None:
+        if buffer is None:
             with contextlib.suppress(OSError):  # a program may ignore its input
                 self._left = self._left[pipe.write(self._left) or 0 :]
                 return bool(self._left)
             return False
-        piece: bytes | None = pipe.read(_PIECE)  # None if nothing is available yet
-        heard += piece or b""
-        if heard is self._complaint:
-            del heard[:-_COMPLAINT]
-        return piece != b""
+        chunk: bytes | None = pipe.read(_CHUNK)  # None if nothing is available yet
+        buffer += chunk or b""
+        if buffer is self._stderr:
+            del buffer[:-_MAX_STDERR]
+        return chunk != b""
 
     def has_ended(self) -> bool:
         """Return whether the program has ended."""
@@ -224,8 +224,8 @@ class _Child:
         """Return whether all output pipes are closed."""
         return all(key.data is None for key in self._pipes.get_map().values())
 
-    def _is_cut(self) -> bool:
-        return len(self._output) > self._most
+    def _is_truncated(self) -> bool:
+        return len(self._stdout) > self._most
 
     def ask_to_end(self) -> None:
         """Send SIGTERM to the program and its process group."""
@@ -253,9 +253,11 @@ class _Child:
     def finished(self, timed_out: bool) -> ProcessResult:
         """Return the result, after the program was killed."""
         assert self._process is not None
-        output = bytes(self._output[: self._most])
-        complaint = bytes(self._complaint).decode("utf-8", "replace")
-        return ProcessResult(self._process.returncode, output, complaint, timed_out, self._is_cut())
+        stdout = bytes(self._stdout[: self._most])
+        stderr = bytes(self._stderr).decode("utf-8", "replace")
+        return ProcessResult(
+            self._process.returncode, stdout, stderr, timed_out, self._is_truncated()
+        )
 
 
 _detached: list[int] = []
@@ -306,18 +308,18 @@ def environment(root: Path) -> dict[str, str]:
     program, library or module.
     """
     base = os.path.realpath(root)
-    whole = dict(os.environ)
-    for name in [name for name in whole if name.upper().endswith(_LISTS)]:
+    variables = dict(os.environ)
+    for name in [name for name in variables if name.upper().endswith(_PATH_LIKE)]:
         entries = [
             entry
-            for entry in whole[name].split(os.pathsep)
+            for entry in variables[name].split(os.pathsep)
             if Path(entry).is_absolute() and not is_below(os.path.realpath(entry), base)
         ]
         if entries:
-            whole[name] = os.pathsep.join(entries)
+            variables[name] = os.pathsep.join(entries)
         else:
-            del whole[name]
-    return whole
+            del variables[name]
+    return variables
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -339,31 +341,31 @@ def find_program(
     import shutil
 
     if "/" in name or os.sep in name:
-        whole = (folder or Path.cwd()) / name
-        if whole.is_file():
-            return str(whole)
+        file = (folder or Path.cwd()) / name
+        if file.is_file():
+            return str(file)
         raise UsageError(f"{name!r} cannot be run: there is no such file", "correct the command")
     path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
-    found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
-    if found is None or not Path(found).is_absolute():
+    program = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
+    if program is None or not Path(program).is_absolute():
         message = f"{name!r} cannot be run: there is no such program"
         raise UsageError(message, "install it, or correct the command")
-    return found
+    return program
 
 
 @contextlib.contextmanager
-def _signals_later() -> Iterator[None]:
+def _signals_deferred() -> Iterator[None]:
     """Defer signals while a process is started, until it is registered and can be killed."""
-    came: list[int] = []
+    received: list[int] = []
     before: dict[int, Any] = {}
     with contextlib.suppress(ValueError):  # not the main thread, the only one that gets signals
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            before[number] = signal.signal(number, lambda sent, _: came.append(sent))
+            before[number] = signal.signal(number, lambda sent, _: received.append(sent))
     try:
         yield
     finally:
         for which, handler in before.items():
             signal.signal(which, handler if handler is not None else signal.SIG_DFL)
-    if came:
-        signal.raise_signal(came[0])
+    if received:
+        signal.raise_signal(received[0])

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_UNSEEN = re.compile(
+_UNSAFE = re.compile(
     "[\x7f-\x9f"  # delete, and characters that control a terminal like ESC
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # characters that change the text direction
     "\u2028\u2029\ufeff"
@@ -60,4 +60,4 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 
 def escaped(value: str) -> str:
     """Return a text with unsafe characters as JSON escapes, which keep their meaning in JSON."""
-    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], value)
+    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)

@@ -56,7 +56,7 @@ class Workspace:
         self.condition = Turn(self.lock)
         self.progress = progress
         self._settings_state: tuple[int, ...] = ()
-        self._beside: dict[Path, Workspace] = {}
+        self._other_vaults: dict[Path, Workspace] = {}
 
     @cached_property
     def settings(self) -> vault_settings.Settings:
@@ -98,18 +98,18 @@ class Workspace:
         from memvault.index.folder import forget_older, prepare_folder
 
         forget_older(self.root)
-        return open_index(self.store, prepare_folder(self.root), self._told)
+        return open_index(self.store, prepare_folder(self.root), self._report_progress)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""
         if root == self.root:
             return self
-        if root not in self._beside:
-            self._beside[root] = Workspace(locate.find_vault(str(root)), self.progress)
-        self._beside[root].refresh_settings()
-        return self._beside[root]
+        if root not in self._other_vaults:
+            self._other_vaults[root] = Workspace(locate.find_vault(str(root)), self.progress)
+        self._other_vaults[root].refresh_settings()
+        return self._other_vaults[root]
 
-    def _told(self, what: str, done: int, total: int) -> None:
+    def _report_progress(self, what: str, done: int, total: int) -> None:
         self.progress(what, done, total)
 
     def reload(self) -> None:
@@ -127,9 +127,9 @@ class Workspace:
         """Close all open files and other vaults."""
         if "index" in self.__dict__:
             self.index.close()
-        for other in self._beside.values():
+        for other in self._other_vaults.values():
             other.close()
-        self._beside.clear()
+        self._other_vaults.clear()
 
 
 def _state(path: Path) -> tuple[int, ...]:

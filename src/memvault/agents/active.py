@@ -92,14 +92,14 @@ class ActiveMemory:
         if not self._file.is_file():
             return ActiveSet([], [], [])
         try:
-            return self._kept(lambda pieces: pieces)
+            return self._update(lambda pieces: pieces)
         except StorageError:
-            return self._current(self._read())
+            return self._refreshed(self._read())
 
     def text(self, piece: ActiveExcerpt) -> str:
         """Return an excerpt's current text; empty if its memory is missing or has duplicates."""
         with contextlib.suppress(Ambiguous):
-            if memory := self._memory(piece):
+            if memory := self._read_memory(piece):
                 return _content(memory)[piece.offset : piece.offset + piece.length]
         return ""
 
@@ -114,7 +114,7 @@ class ActiveMemory:
             UsageError: the memory ends before ``offset``.
         """
         piece, text = self.cut(memory, offset, wanted)
-        return piece, text, self._kept(lambda pieces: [*_without(pieces, piece.mem_id), piece])
+        return piece, text, self._update(lambda pieces: [*_without(pieces, piece.mem_id), piece])
 
     def evict(self, name: str) -> ActiveExcerpt:
         """Remove a memory from the set.
@@ -122,10 +122,10 @@ class ActiveMemory:
         Raises:
             NotFound: it is not in the set.
         """
-        self._named(self._read(), name)
+        self._resolve(self._read(), name)
         with self._locked():
             pieces = self._read()
-            piece = self._named(pieces, name)
+            piece = self._resolve(pieces, name)
             self._write(_without(pieces, piece.mem_id))
             return piece
 
@@ -134,15 +134,15 @@ class ActiveMemory:
 
         Raises as ``evict`` does.
         """
-        self._found(name)
+        self._read_by_name(name)
         with self._locked():
-            whole, _ = self.cut(change(self._found(name)), 0, 0)
-        return self._kept(lambda pieces: [*_without(pieces, whole.mem_id), whole])
+            excerpt, _ = self.cut(change(self._read_by_name(name)), 0, 0)
+        return self._update(lambda pieces: [*_without(pieces, excerpt.mem_id), excerpt])
 
-    def _found(self, name: str) -> Memory:
+    def _read_by_name(self, name: str) -> Memory:
         """Read a memory in the set; raises as ``evict`` does."""
-        piece = self._named(self._read(), name)
-        memory = self._memory(piece)
+        piece = self._resolve(self._read(), name)
+        memory = self._read_memory(piece)
         if memory is None:
             raise NotFound(
                 f"{piece.mem_id} is no longer in the vault",
@@ -156,38 +156,38 @@ class ActiveMemory:
             self._engine.invalidate()  # others may have changed the set, and moved its files
             yield
 
-    def _kept(self, change: Callable[[list[ActiveExcerpt]], list[ActiveExcerpt]]) -> ActiveSet:
+    def _update(self, change: Callable[[list[ActiveExcerpt]], list[ActiveExcerpt]]) -> ActiveSet:
         """Change the set, refresh it and save it."""
         self._engine.invalidate()
         before = self._read()
-        held = self._current(change(before))
-        if held.pieces == before:
-            return held
+        active = self._refreshed(change(before))
+        if active.pieces == before:
+            return active
         with self._locked():
             now = self._read()
             if now != before:
-                held = self._current(change(now))
-            if held.pieces != now:
-                self._write(held.pieces)
-            return held
+                active = self._refreshed(change(now))
+            if active.pieces != now:
+                self._write(active.pieces)
+            return active
 
-    def _current(self, pieces: list[ActiveExcerpt]) -> ActiveSet:
+    def _refreshed(self, pieces: list[ActiveExcerpt]) -> ActiveSet:
         """Refresh excerpts from their files, then evict some to fit the budget."""
         fresh: list[ActiveExcerpt] = []
-        gone: list[ActiveExcerpt] = []
-        twins: dict[str, list[str]] = {}
+        missing: list[ActiveExcerpt] = []
+        duplicates: dict[str, list[str]] = {}
         for piece in pieces:
             try:
-                memory = self._memory(piece)
+                memory = self._read_memory(piece)
             except Ambiguous as error:
-                twins[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
+                duplicates[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
                 fresh.append(piece)
                 continue
             except StorageError:  # it exists, but cannot be read now
                 fresh.append(piece)
                 continue
             if memory is None:
-                gone.append(piece)
+                missing.append(piece)
             elif memory.etag == piece.etag and piece.tokens <= self._budget:
                 fresh.append(piece._replace(path=memory.path, title=memory.title))
             else:
@@ -197,7 +197,7 @@ class ActiveMemory:
         while total > self._budget and out < len(fresh) - 1:
             total -= fresh[out].tokens
             out += 1
-        return ActiveSet(fresh[out:], fresh[:out], gone, twins)
+        return ActiveSet(fresh[out:], fresh[:out], missing, duplicates)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
         """Make an excerpt as long as requested, and as the maximum and the budget allow.
@@ -205,13 +205,13 @@ class ActiveMemory:
         Raises:
             UsageError: the memory ends before ``offset``.
         """
-        whole = _content(memory)
-        if offset and offset >= len(whole):
+        content = _content(memory)
+        if offset and offset >= len(content):
             raise UsageError(
-                f"{memory.mem_id} ends before offset {offset}: it has {len(whole)} characters",
+                f"{memory.mem_id} ends before offset {offset}: it has {len(content)} characters",
                 "give a smaller offset",
             )
-        text = whole[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
+        text = content[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
         text = text[: static.prefix_within(text, self._budget)]
         piece = ActiveExcerpt(
             mem_id=memory.mem_id,
@@ -221,12 +221,12 @@ class ActiveMemory:
             offset=offset,
             wanted=wanted,
             length=len(text),
-            total=len(whole),
+            total=len(content),
             tokens=max(1, static.count_tokens(text)),
         )
         return piece, text
 
-    def _named(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
+    def _resolve(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
         """Return the excerpt of the memory that a name refers to in the whole vault.
 
         If the name fits several memories, it refers to the one in the set. Only if the vault has
@@ -234,19 +234,19 @@ class ActiveMemory:
         their memIds.
         """
         wanted = resolve.cleaned(name)
-        own = resolve.match_name(wanted, pieces)
-        if [piece.mem_id for piece in own] == [wanted]:
-            return own[0]
+        by_name = resolve.match_name(wanted, pieces)
+        if [piece.mem_id for piece in by_name] == [wanted]:
+            return by_name[0]
         try:
             wanted = self._engine.resolve(name).mem_id
             found = [piece for piece in pieces if piece.mem_id == wanted]
         except Ambiguous as error:
-            meant = {entry["memId"] for entry in error.candidates()}
-            found = [piece for piece in own if piece.mem_id in meant]
+            candidate_ids = {entry["memId"] for entry in error.candidates()}
+            found = [piece for piece in by_name if piece.mem_id in candidate_ids]
             if not found:
                 raise
         except NotFound:
-            found = own
+            found = by_name
             if not found:
                 raise
         if not found:
@@ -264,7 +264,7 @@ class ActiveMemory:
             )
         return found[0]
 
-    def _memory(self, piece: ActiveExcerpt) -> Memory | None:
+    def _read_memory(self, piece: ActiveExcerpt) -> Memory | None:
         """Read the memory of an excerpt, even if its file was moved; None if it is missing.
 
         Raises:
@@ -289,11 +289,11 @@ class ActiveMemory:
         """Load the set; entries that are not valid excerpts of this vault are left out."""
         try:
             entries = json.loads(plain_files.read(self._file, STATE))["pieces"]
-            return [piece for entry in entries if (piece := self._piece(entry)) is not None]
+            return [piece for entry in entries if (piece := self._parse_excerpt(entry)) is not None]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return []
 
-    def _piece(self, entry: Any) -> ActiveExcerpt | None:
+    def _parse_excerpt(self, entry: Any) -> ActiveExcerpt | None:
         with contextlib.suppress(TypeError, MemvaultError):
             piece = ActiveExcerpt(**entry)
             values: list[object] = list(piece)

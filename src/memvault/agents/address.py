@@ -18,7 +18,7 @@ USER = "user"
 """The participant that is a human."""
 PRIMARY = "primary"
 """The name of an agent's main brain."""
-_LONGEST = 60
+_MAX_NAME = 60
 _WINDOWS = ("con", "prn", "aux", "nul", "com", "lpt")
 
 
@@ -33,8 +33,8 @@ class Address(NamedTuple):
 
     def folder(self, root: Path) -> Path:
         """Return the folder of its files in the vault, which are synced by git."""
-        own = root / "agents" / self.agent
-        return own / "brains" / self.brain if self.brain else own
+        base = root / "agents" / self.agent
+        return base / "brains" / self.brain if self.brain else base
 
     def private(self, root: Path) -> Path:
         """Return the folder of its files that belong to this machine only."""
@@ -46,13 +46,13 @@ class Address(NamedTuple):
         Raises:
             UsageError: the name is invalid, or is that of another agent's brain.
         """
-        found = address(name if "/" in name else f"{self.agent}/{name}")
-        if found.agent != self.agent:
+        target = address(name if "/" in name else f"{self.agent}/{name}")
+        if target.agent != self.agent:
             raise UsageError(
                 f"{name!r} is a brain of another agent",
                 "brains talk to brains of the same agent; talk agent reaches the others",
             )
-        return found
+        return target
 
 
 def address(text: str) -> Address:
@@ -63,7 +63,9 @@ def address(text: str) -> Address:
     """
     agent, slash, brain = text.strip().partition("/")
     main = not slash or brain == PRIMARY
-    return Address(_checked(agent, "an agent"), "" if main else _checked(brain, "a sub-brain"))
+    return Address(
+        _check_name(agent, "an agent"), "" if main else _check_name(brain, "a sub-brain")
+    )
 
 
 def alike(root: Path, wanted: Address) -> str:
@@ -74,8 +76,8 @@ def alike(root: Path, wanted: Address) -> str:
     if wanted.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
-    near = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
-    return folded[near[0]] if near else ""
+    matches = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
+    return folded[matches[0]] if matches else ""
 
 
 def known(root: Path) -> list[str]:
@@ -92,21 +94,21 @@ def known(root: Path) -> list[str]:
     return sorted(names)
 
 
-def _checked(name: str, what: str) -> str:
+def _check_name(name: str, what: str) -> str:
     """Return a name after checking that it can be a folder's on every system."""
-    plain = normalize("NFC", name.strip())
-    size = len(plain.encode("utf-8", "surrogatepass"))
-    fits = plain and size <= _LONGEST and plain[0].isalnum()
-    if not fits or not all(char.isalnum() or char in "-_." for char in plain):
-        shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+    normalized = normalize("NFC", name.strip())
+    size = len(normalized.encode("utf-8", "surrogatepass"))
+    fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
+    if not fits or not all(char.isalnum() or char in "-_." for char in normalized):
+        shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
         raise UsageError(
             f"{shown!r} cannot be the name of {what}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
-    stem = plain.lower().split(".")[0].rstrip("0123456789")
-    if plain.endswith(".") or stem in _WINDOWS:
+    stem = normalized.lower().split(".")[0].rstrip("0123456789")
+    if normalized.endswith(".") or stem in _WINDOWS:
         raise UsageError(f"{name!r} is a name that some systems reserve", "use another")
-    return plain
+    return normalized
 
 
 def private(root: Path, owner: Address) -> Path:
@@ -136,16 +138,16 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
     for path in paths:
         parts = PurePosixPath(path).parts
         if len(parts) > 1 and parts[0] == "agents":
-            own = parts[1].removesuffix(".md") if len(parts) == 2 else parts[1]
+            agent = parts[1].removesuffix(".md") if len(parts) == 2 else parts[1]
             brain = f"/{parts[3]}" if len(parts) > 4 and parts[2] == "brains" else ""
             with contextlib.suppress(UsageError):  # not a valid name of an agent
-                owners.add(address(f"{own}{brain}"))
+                owners.add(address(f"{agent}{brain}"))
     for owner in sorted(owners):
         yield agent_lock(root, owner)
     yield FileLock(private_folder(root) / "lock")
 
 
-_KEPT = ("memories", "goals", "plans", "inbox")
+_ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
 """The folders of an agent's files, one file for each item."""
 
 
@@ -159,32 +161,32 @@ class AgentSummary(NamedTuple):
 
 def entries(root: Path) -> list[AgentSummary]:
     """Return every agent of a vault, sorted, each followed by its brains."""
-    return [_entry(root, address) for name in known(root) for address in _brains(root, name)]
+    return [_summarize(root, address) for name in known(root) for address in _brains(root, name)]
 
 
 def _brains(root: Path, agent: str) -> Iterator[Address]:
-    own = Address(agent)
-    yield own
+    main = Address(agent)
+    yield main
     with contextlib.suppress(OSError):
-        folder = own.folder(root) / "brains"
+        folder = main.folder(root) / "brains"
         for name in sorted(name for name in os.listdir(folder) if (folder / name).is_dir()):
             with contextlib.suppress(UsageError):
                 if name != PRIMARY:
-                    yield own.of_brain(name)
+                    yield main.of_brain(name)
 
 
-def _entry(root: Path, address: Address) -> AgentSummary:
+def _summarize(root: Path, address: Address) -> AgentSummary:
     counts, last = {}, 0
-    for kind in _KEPT:
-        times = list(_times(address.folder(root) / kind))
+    for kind in _ITEM_FOLDERS:
+        times = list(_modification_times(address.folder(root) / kind))
         counts[kind] = len(times)
         last = max([last, *times])
     return AgentSummary(address, counts, clock.iso_from_ns(last) if last else "")
 
 
-def _times(folder: Path) -> Iterator[int]:
+def _modification_times(folder: Path) -> Iterator[int]:
     """Yield the modification time of each markdown file in a folder, in nanoseconds."""
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             if entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
                 yield entry.stat(follow_symlinks=False).st_mtime_ns

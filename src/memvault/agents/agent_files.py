@@ -29,8 +29,8 @@ from memvault.vault.front_matter import dump_header, parse_header, split_front_m
 from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
 from memvault.vault.paths import derived_id, require_plain_folders, slug
 
-_LONGEST_NAME = 1_000
-_LONGEST_STEM = 80
+_MAX_NAME = 1_000
+_MAX_STEM = 80
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
@@ -45,14 +45,14 @@ def one_line(text: str, what: str) -> str:
     Raises:
         UsageError: it is invalid.
     """
-    plain = normal(text)
-    if not plain or "\n" in plain or len(plain) > _LONGEST_NAME:
-        shown = plain if len(plain) <= 40 else f"{plain[:37]}..."
+    line = normal(text)
+    if not line or "\n" in line or len(line) > _MAX_NAME:
+        shown = line if len(line) <= 40 else f"{line[:37]}..."
         raise UsageError(
             f"{what} cannot be {shown!r}",
-            f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
+            f"use one line of at most {_MAX_NAME:,} characters that is not blank",
         )
-    return plain
+    return line
 
 
 class AgentFile(NamedTuple):
@@ -109,13 +109,13 @@ class AgentFileStore:
             StorageError: the folder cannot be read.
             Refused: the folder is a link or a file.
         """
-        found: dict[str, AgentFile] = {}
+        entries: dict[str, AgentFile] = {}
         notes: list[str] = []
         copies: list[AgentFile] = []
         for path in self._files():
             try:
                 data, state = self._store.read_bytes(path)
-                entry = self._parsed(path, data, clock.iso_from_ns(state.mtime))
+                entry = self._parse(path, data, clock.iso_from_ns(state.mtime))
             except (MemvaultError, ValueError, OSError) as error:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{document.replace_surrogates(path)} is passed over: {reason}")
@@ -124,14 +124,14 @@ class AgentFileStore:
                 notes.append(
                     f"{document.replace_surrogates(path)} holds the marks of a conflict in git"
                 )
-            first = found.setdefault(entry.name, entry)
+            first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
                 notes.append(
                     f"{document.replace_surrogates(path)} is passed over: it has the same "
                     f"{self._key} as {document.replace_surrogates(first.path)}"
                 )
-        return AgentFiles(dict(sorted(found.items())), notes, copies)
+        return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
     def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
         """Write entries one by one, replacing their ``old`` ones, and return their paths.
@@ -150,8 +150,8 @@ class AgentFileStore:
             before, header = b"", entry.header
             if entry.old is not None:
                 name, _, old, text, *_ = entry.old
-                before, header = self._written(name, old, text), {**old, **header}
-            self._store.changes.check_secrets(before, self._written(entry.name, header, entry.text))
+                before, header = self._encode(name, old, text), {**old, **header}
+            self._store.changes.check_secrets(before, self._encode(entry.name, header, entry.text))
         for entry in entries:
             try:
                 rewritten = entry.old is not None and self._rewrite(entry.old, entry)
@@ -187,14 +187,14 @@ class AgentFileStore:
 
         Returns the names that were missing.
         """
-        found = self.read()
+        current = self.read()
         files: dict[str, list[str]] = defaultdict(list)
-        for entry in (*found.entries.values(), *found.copies):
+        for entry in (*current.entries.values(), *current.copies):
             files[entry.name].append(entry.path)
         missing = []
         for name in dict.fromkeys(names):
             paths = files[normal(name)]
-            removed = [self._store.changes.remove(path, _subject(path, name)) for path in paths]
+            removed = [self._store.changes.remove(path, _file_ref(path, name)) for path in paths]
             if not any(removed):
                 missing.append(name)
         return missing
@@ -203,7 +203,7 @@ class AgentFileStore:
         """Replace the current content of an entry, and return whether it still exists."""
         with atomic.map_os_errors(old.path), contextlib.suppress(FileNotFoundError, ValueError):
             data = plain_files.read(self._store.root / old.path)
-            now = self._parsed(old.path, data)
+            now = self._parse(old.path, data)
             if now.name != old.name:
                 return False
             header = now.header
@@ -211,17 +211,17 @@ class AgentFileStore:
             if header.get(self._key) in (None, ""):  # from now on its name is in its header
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
-            fresh = _edited(data, header, changes, None if text == now.text else text)
+            fresh = _edit_or_rewrite(data, header, changes, None if text == now.text else text)
             if fresh != data:
-                self._store.changes.replace(old.path, data, fresh, _subject(old.path, old.name))
+                self._store.changes.replace(old.path, data, fresh, _file_ref(old.path, old.name))
             return True
         return False
 
     def _create(self, new: AgentFileUpdate) -> str:
         """Create a file under a free name, and return its path."""
-        data = self._written(new.name, new.header, new.text)
+        data = self._encode(new.name, new.header, new.text)
         require_plain_folders(self._store.root, self._folder)
-        stem = slug(new.stem or new.name, _LONGEST_STEM)
+        stem = slug(new.stem or new.name, _MAX_STEM)
         digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
         names = (stem, f"{stem}-{digest}", f"{stem}-{document.etag(data)}")
         try:
@@ -233,11 +233,11 @@ class AgentFileStore:
                 f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
             ) from None
 
-    def _written(self, name: str, header: Mapping[str, Any], text: str) -> bytes:
+    def _encode(self, name: str, header: Mapping[str, Any], text: str) -> bytes:
         """Return the bytes of a new file."""
         named = {self._key: name, **header}
-        given = dump_header({key: value for key, value in named.items() if value is not None})
-        return f"---\n{given}---\n\n{document.plain_text(text)}\n".encode()
+        lines = dump_header({key: value for key, value in named.items() if value is not None})
+        return f"---\n{lines}---\n\n{document.plain_text(text)}\n".encode()
 
     def _files(self) -> list[str]:
         require_plain_folders(self._store.root, self._folder)
@@ -249,7 +249,7 @@ class AgentFileStore:
         markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
         return [f"{self._folder}/{name}" for name in sorted(markdown)]
 
-    def _parsed(self, path: str, data: bytes, saved: str = "") -> AgentFile:
+    def _parse(self, path: str, data: bytes, saved: str = "") -> AgentFile:
         """Parse an entry from a file's bytes, or raise ``ValueError`` with the reason."""
         text = document.decode(data)
         if text.encoding == "binary":
@@ -262,17 +262,21 @@ class AgentFileStore:
             body = body.removeprefix("\n")  # the blank line after every header
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")
-        given = header.get(self._key)
-        named = document.replace_surrogates(Path(path).stem) if given in (None, "") else str(given)
+        header_name = header.get(self._key)
+        named = (
+            document.replace_surrogates(Path(path).stem)
+            if header_name in (None, "")
+            else str(header_name)
+        )
         name = normalize("NFC", named).strip()
         return AgentFile(name, path, header, body.removesuffix("\n"), document.etag(data), saved)
 
 
-def _subject(path: str, name: str) -> FileRef:
+def _file_ref(path: str, name: str) -> FileRef:
     return FileRef(derived_id(path), name)
 
 
-def _edited(
+def _edit_or_rewrite(
     data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
 ) -> bytes:
     """Return a file's bytes with changes; a file that cannot be patched is rewritten."""
@@ -285,15 +289,15 @@ def _edited(
     try:
         return document.edit(data, changes, body)
     except Refused:
-        gone = {key for key, value in changes.items() if value is None}
-        merged = {key: value for key, value in {**header, **changes}.items() if key not in gone}
+        removed = {key for key, value in changes.items() if value is None}
+        merged = {key: value for key, value in {**header, **changes}.items() if key not in removed}
         return f"---\n{dump_header(merged)}---\n{body}".encode("utf-8", "replace")
 
 
 def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
     """Return the values, which are entries named by their keys, and notes about skipped files."""
-    found = _value_entries(store, address).read()
-    return list(found.entries.values()), found.notes
+    current = _value_entries(store, address).read()
+    return list(current.entries.values()), current.notes
 
 
 def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
@@ -304,11 +308,11 @@ def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str,
     Raises:
         UsageError: a key is invalid; nothing is written.
     """
-    wanted = {one_line(key, "A key"): value for key, value in values}
+    by_key = {one_line(key, "A key"): value for key, value in values}
     entries = _value_entries(store, address)
     known = entries.read().entries
-    entries.put(AgentFileUpdate(key, known.get(key), {}, value) for key, value in wanted.items())
-    return len(wanted)
+    entries.put(AgentFileUpdate(key, known.get(key), {}, value) for key, value in by_key.items())
+    return len(by_key)
 
 
 def delete_values(store: MemoryStore, address: Address, keys: Iterable[str]) -> list[str]:
@@ -321,7 +325,7 @@ def _value_entries(store: MemoryStore, address: Address) -> AgentFileStore:
 
 
 ACTIVE = "active"
-_WORD = re.compile(r"\w[\w-]{0,39}")
+_STATUS_WORD = re.compile(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):
@@ -335,12 +339,12 @@ class Goal(NamedTuple):
 
 def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
     """Return every goal sorted by id, and notes about skipped files."""
-    found = _goal_entries(store, address).read()
+    current = _goal_entries(store, address).read()
     goals = []
-    for name, entry in found.entries.items():
+    for name, entry in current.entries.items():
         status = str(entry.header.get("status") or ACTIVE).strip().lower()
         goals.append(Goal(name, entry.text.strip(), status, entry.modified))
-    return goals, found.notes
+    return goals, current.notes
 
 
 def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
@@ -352,18 +356,18 @@ def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
         UsageError: an id is invalid, or a new goal has no description; nothing is written.
     """
     entries = _goal_entries(store, address)
-    found = entries.read()
+    current = entries.read()
     puts: dict[str, AgentFileUpdate] = {}
     for goal in goals:
         name = one_line(goal.id, "A goal's id")
-        before = puts.get(name) or found.entries.get(name)
+        before = puts.get(name) or current.entries.get(name)
         text = goal.description.strip()
         if not (before or text):
-            hint = "; ".join(found.notes) or "say what is to be reached"
+            hint = "; ".join(current.notes) or "say what is to be reached"
             raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
         status = goal.status or (before and before.header.get("status")) or ACTIVE
         text = text or (before.text if before else "")
-        puts[name] = AgentFileUpdate(name, found.entries.get(name), {"status": status}, text)
+        puts[name] = AgentFileUpdate(name, current.entries.get(name), {"status": status}, text)
     entries.put(puts.values())
     return len(puts)
 
@@ -379,12 +383,12 @@ def status_word(text: str) -> str:
     Raises:
         UsageError: it is not one short word.
     """
-    plain = text.strip().lower()
-    if not _WORD.fullmatch(plain):
+    word = text.strip().lower()
+    if not _STATUS_WORD.fullmatch(word):
         raise UsageError(
             f"{text[:40]!r} cannot be a status", "use one short word: active, completed, dropped"
         )
-    return plain
+    return word
 
 
 def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
@@ -398,12 +402,12 @@ def ask(store: MemoryStore, address: Address, skill_id: str, action: str) -> tup
     second file. The caller holds the agent's lock. Raises as ``AgentFileStore.put`` does.
     """
     action = normal(action)
-    tail = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
-    request_id = f"{paths.slug(skill_id, 60)}-{tail}"
+    suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
+    request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
     entries = AgentFileStore(store, address, "skill-requests", "id")
-    known = entries.read().entries.get(request_id)
-    if known is not None:
-        return request_id, known.path
+    existing = entries.read().entries.get(request_id)
+    if existing is not None:
+        return request_id, existing.path
     header = {"skill_id": skill_id, "status": "open"}
     text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
     (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])

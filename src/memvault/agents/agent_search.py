@@ -24,9 +24,9 @@ from memvault.store.memory_store import MemoryStore
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
 """Keys of an event's data of which one holds its text."""
-_LEAST = 0.5
+_MIN_SHARE = 0.5
 """Minimum share of a query's terms that an item has to contain."""
-_MOST = 1_000
+_MAX_MESSAGES = 1_000
 """Maximum number of messages searched in a space, the newest."""
 
 
@@ -59,11 +59,13 @@ class AgentSearch(NamedTuple):
     def hits(self, text: str, include: Iterable[str]) -> list[AgentHit]:
         """Return the items with at least half of a query's terms, by score, then newest first."""
         query = parse(text, query_analyser(tuple(self.languages)))
-        every = [own for name in dict.fromkeys(include) for own in self._read(_SOURCES[name])]
-        compared = ((own, self._share(query, own)) for own in every)
-        found = [AgentHit(own, share, self._shown(query, own)) for own, share in compared if share]
-        found.sort(key=lambda hit: hit.own.when, reverse=True)
-        return sorted(found, key=lambda hit: -hit.score)
+        items = [item for name in dict.fromkeys(include) for item in self._read(_SOURCES[name])]
+        compared = ((item, self._share(query, item)) for item in items)
+        matches = [
+            AgentHit(item, share, self._snippet(query, item)) for item, share in compared if share
+        ]
+        matches.sort(key=lambda hit: hit.own.when, reverse=True)
+        return sorted(matches, key=lambda hit: -hit.score)
 
     def _read(self, source: Callable[[AgentSearch], Iterator[AgentItem]]) -> list[AgentItem]:
         try:
@@ -72,27 +74,27 @@ class AgentSearch(NamedTuple):
             self.notes.append(error.message)
             return []
 
-    def _share(self, query: Query, own: AgentItem) -> float:
-        text = f"{own.name}\n{own.text}"
+    def _share(self, query: Query, item: AgentItem) -> float:
+        text = f"{item.name}\n{item.text}"
         if not query.has_phrases(text):
             return 0.0
-        held = (snippets.coverage(text, query, analyser(name)) for name in self.languages)
-        share = max(held, default=0.0)
-        return share if share >= _LEAST else 0.0
+        shares = (snippets.coverage(text, query, analyser(name)) for name in self.languages)
+        share = max(shares, default=0.0)
+        return share if share >= _MIN_SHARE else 0.0
 
-    def _shown(self, query: Query, own: AgentItem) -> str:
-        if not own.text.strip():
+    def _snippet(self, query: Query, item: AgentItem) -> str:
+        if not item.text.strip():
             return ""
-        cut = list(enumerate(split_passages(own.text)))
+        passages = list(enumerate(split_passages(item.text)))
         reader = analyser(query.language)
-        return snippets.make_snippet(own.text, cut, query, reader, None).text
+        return snippets.make_snippet(item.text, passages, query, reader, None).text
 
     def state(self) -> Iterator[AgentItem]:
         """Yield the agent's values, goals and plans."""
         for kind, (folder, key) in _FOLDERS.items():
-            found = AgentFileStore(self.store, self.address, folder, key).read()
-            self.notes.extend(found.notes)
-            for entry in found.entries.values():
+            files = AgentFileStore(self.store, self.address, folder, key).read()
+            self.notes.extend(files.notes)
+            for entry in files.entries.values():
                 name = name_of(entry) if kind == "plan" else entry.name
                 yield AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified)
 
@@ -100,17 +102,17 @@ class AgentSearch(NamedTuple):
         """Yield the messages in the agent's spaces, and the other events in its inbox."""
         root = self.store.root
         spaces = Spaces(self.store.changes, self.address)
-        told: set[str] = set()
+        seen_ids: set[str] = set()
         for space in spaces.joined():
-            for message in spaces.messages(space, _MOST)[0]:
-                told.add(message.message_id)
+            for message in spaces.messages(space, _MAX_MESSAGES)[0]:
+                seen_ids.add(message.message_id)
                 path = f"spaces/{space.space_id}/messages/{message.message_id}.md"
                 name = f"{space.name}, {message.sender}"
                 yield AgentItem("space message", name, message.content, path, message.timestamp)
         inbox = Inbox(root, self.address)
         folder = inbox.folder.relative_to(root).as_posix()
         for event in inbox.waiting():
-            if event.kind == SPACE_MESSAGE and event.data.get("messageId") in told:
+            if event.kind == SPACE_MESSAGE and event.data.get("messageId") in seen_ids:
                 continue
             text = next((event.data[key] for key in _TEXTS if event.data.get(key)), "")
             path = f"{folder}/{event.event_id}.md"
@@ -133,10 +135,10 @@ def checked(include: Iterable[str]) -> list[str]:
     Raises:
         UsageError: a kind is unknown.
     """
-    wanted = list(dict.fromkeys(name.strip().casefold() for name in include if name.strip()))
-    for name in wanted:
+    kinds = list(dict.fromkeys(name.strip().casefold() for name in include if name.strip()))
+    for name in kinds:
         if name not in _SOURCES:
             raise UsageError(
                 f"{name[:40]!r} cannot be included", f"include {' or '.join(_SOURCES)}, or both"
             )
-    return wanted
+    return kinds

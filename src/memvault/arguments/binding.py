@@ -21,7 +21,7 @@ from memvault.arguments.parameters import (
 from memvault.errors import UsageError
 
 _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
-_LARGEST_TEXT = 2**53
+_MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NO_MATCH = object()
@@ -42,9 +42,9 @@ class Leniency(NamedTuple):
 def coerce(parameter: Parameter, value: Any) -> Any:
     """Return the meaning of a value that the schema does not allow, or ``NO_MATCH``."""
     for entry in LENIENCIES:
-        found = entry.read(parameter, value)
-        if found is not NO_MATCH:
-            return found
+        result = entry.read(parameter, value)
+        if result is not NO_MATCH:
+            return result
     return NO_MATCH
 
 
@@ -73,15 +73,15 @@ def _flag(parameter: Parameter, value: Any) -> Any:
 
 def _text(parameter: Parameter, value: Any) -> Any:
     if str in parameter.types and not parameter.choices:
-        return str(value) if _is_whole(value) else NO_MATCH
+        return str(value) if _is_exact_int(value) else NO_MATCH
     if _holds_texts(parameter) and isinstance(value, list):
-        texts = [str(entry) if _is_whole(entry) else entry for entry in value]
+        texts = [str(entry) if _is_exact_int(entry) else entry for entry in value]
         return texts if texts != value else NO_MATCH
     return NO_MATCH
 
 
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and abs(value) <= _LARGEST_TEXT
+def _is_exact_int(value: Any) -> bool:
+    return type(value) is int and abs(value) <= _MAX_EXACT_INT
 
 
 def _holds_texts(parameter: Parameter) -> bool:
@@ -92,11 +92,11 @@ def _as_json(parameter: Parameter, value: Any) -> Any:
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return NO_MATCH
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (ValueError, RecursionError):
         return NO_MATCH
-    fits = type(found) in parameter.types or (parameter.items and isinstance(found, dict))
-    return found if fits else NO_MATCH
+    fits = type(parsed) in parameter.types or (parameter.items and isinstance(parsed, dict))
+    return parsed if fits else NO_MATCH
 
 
 def _one_text(parameter: Parameter, value: Any) -> Any:
@@ -132,7 +132,7 @@ LENIENCIES = (
 """All leniencies in the order of use; they apply only to values that the schema does not allow."""
 
 
-_LONGEST_KEY = 100
+_MAX_COMPARED_KEY = 100
 """Characters of an unknown key that are compared with the known keys."""
 
 
@@ -146,10 +146,10 @@ def bind(
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
     """
-    return _bound(expected, arguments, whose)
+    return _bind_object(expected, arguments, whose)
 
 
-def _bound(
+def _bind_object(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
 ) -> dict[str, Any]:
     """Check one object; with ``more``, unknown keys are returned unchanged."""
@@ -164,14 +164,14 @@ def _bound(
             near = _nearest(normal_key(str(key)), known)
             names = ", ".join(entry.key for entry in known.values()) or "none"
             raise UsageError(
-                f"{whose} has no argument {_short(key)}",
+                f"{whose} has no argument {_shorten(key)}",
                 f"did you mean {near}?" if near else f"its arguments are {names}",
             )
         if parameter.name in bound:
             raise UsageError(f"{parameter.key} is given twice", "give it once")
-        meant = _checked(parameter, value)
-        if meant is not None:
-            bound[parameter.name] = meant
+        checked = _check_value(parameter, value)
+        if checked is not None:
+            bound[parameter.name] = checked
     for parameter in known.values():
         if parameter.required and parameter.name not in bound:
             raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
@@ -180,45 +180,45 @@ def _bound(
 
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     """Return the likely argument for an unknown key: by its option, its prefix or its spelling."""
-    key = key[:_LONGEST_KEY]
+    key = key[:_MAX_COMPARED_KEY]
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
-    begun = [entry.key for name, entry in known.items() if key and name.startswith(key)]
-    spelled = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
-    return next(iter([*filter(None, [options.get(key)]), *begun, *spelled]), "")
+    by_prefix = [entry.key for name, entry in known.items() if key and name.startswith(key)]
+    by_spelling = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
+    return next(iter([*filter(None, [options.get(key)]), *by_prefix, *by_spelling]), "")
 
 
-def _checked(parameter: Parameter, value: Any) -> Any:
+def _check_value(parameter: Parameter, value: Any) -> Any:
     """Return a value in its declared type, after checking its length, choices and range.
 
     None is an argument that was left out.
     """
     if is_short(parameter):
         _check_length(parameter, value)
-    value = _typed(parameter, value)
+    value = _convert(parameter, value)
     if isinstance(value, list) and not parameter.anything:
         for entry in value:
             _check_length(parameter, entry)
     if parameter.choices and value is not None:
-        value = _chosen(parameter, value)
+        value = _match_choice(parameter, value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        _in_range(parameter, value)
+        _check_range(parameter, value)
     if parameter.items and isinstance(value, list):
         whose, more = f"each of {parameter.key}", parameter.arg.extra_keys
-        return [_bound(parameter.items, entry, whose, more) for entry in value]
+        return [_bind_object(parameter.items, entry, whose, more) for entry in value]
     return value
 
 
-def _typed(parameter: Parameter, value: Any) -> Any:
+def _convert(parameter: Parameter, value: Any) -> Any:
     """Return a value in its declared type, applying a leniency if needed."""
     try:
         return check_type(parameter, value)
     except UsageError:
         # Leniencies are tried only for values that do not fit.
 
-        found = coerce(parameter, value)
-        if found is NO_MATCH:
+        coerced = coerce(parameter, value)
+        if coerced is NO_MATCH:
             raise
-        return found if found is None else _typed(parameter, found)
+        return coerced if coerced is None else _convert(parameter, coerced)
 
 
 def check_type(parameter: Parameter, value: Any) -> Any:
@@ -247,12 +247,12 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             )
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
-        wanted = " or ".join(JSON_NAMES[kind] for kind in kinds)
+        expected = " or ".join(JSON_NAMES[kind] for kind in kinds)
         if list in kinds and not parameter.anything:
-            wanted += " of objects" if parameter.items else " of strings"
-        article = "an" if wanted[0] in "aio" else "a"
+            expected += " of objects" if parameter.items else " of strings"
+        article = "an" if expected[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.named} must be {article} {wanted}, not {_short(value)}",
+            f"{parameter.named} must be {article} {expected}, not {_shorten(value)}",
             parameter.arg.help,
         )
     return value
@@ -266,37 +266,37 @@ def _check_length(parameter: Parameter, value: object) -> None:
         )
 
 
-def _chosen(parameter: Parameter, value: Any) -> Any:
+def _match_choice(parameter: Parameter, value: Any) -> Any:
     """Return the choice that a value means."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
 
-    found = coerce(parameter, value)
-    if found is not NO_MATCH:
-        return found
+    coerced = coerce(parameter, value)
+    if coerced is not NO_MATCH:
+        return coerced
     names = [str(choice) for choice in parameter.choices]
-    near = get_close_matches(str(value).lower(), names, n=1)
+    close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(
-        f"{parameter.named} must be one of {', '.join(names)}, not {_short(value)}",
-        f"did you mean {near[0]}?" if near else parameter.arg.help,
+        f"{parameter.named} must be one of {', '.join(names)}, not {_shorten(value)}",
+        f"did you mean {close[0]}?" if close else parameter.arg.help,
     )
 
 
-def _in_range(parameter: Parameter, value: float) -> None:
-    least, most = bounds(parameter)
-    if least is not None and value < least:
+def _check_range(parameter: Parameter, value: float) -> None:
+    minimum, maximum = bounds(parameter)
+    if minimum is not None and value < minimum:
         raise UsageError(
-            f"{parameter.named} must be at least {least:g}, not {_short(value)}",
+            f"{parameter.named} must be at least {minimum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
-    if most is not None and value > most:
+    if maximum is not None and value > maximum:
         raise UsageError(
-            f"{parameter.named} must be at most {most:g}, not {_short(value)}",
+            f"{parameter.named} must be at most {maximum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     try:

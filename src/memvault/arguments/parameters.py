@@ -160,19 +160,19 @@ class Parameter(NamedTuple):
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the arguments that a function declares: its parameters with an ``Arg``."""
     hints = typing.get_type_hints(function, include_extras=True)
-    given = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(function).parameters.values()
     return tuple(
         _parameter(entry.name, hints[entry.name], entry.default)
-        for entry in given
+        for entry in parameters
         if typing.get_origin(hints[entry.name]) is Annotated
     )
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, arg = typing.get_args(hint)[:2]
-    key = arg.key or _camel(name)
+    key = arg.key or _to_camel(name)
     required = default is inspect.Parameter.empty
-    kinds, choices = _kinds(kind)
+    kinds, choices = _types_and_choices(kind)
     return Parameter(
         name,
         key,
@@ -191,25 +191,25 @@ def _items(hint: Any) -> tuple[Parameter, ...]:
     """Return the keys of the ``TypedDict`` that a list holds."""
     for part in (hint, *typing.get_args(hint)):
         if typing.get_origin(part) is list and typing.is_typeddict(typing.get_args(part)[0]):
-            shape = typing.get_args(part)[0]
-            fields = typing.get_type_hints(shape, include_extras=True)
-            found = []
+            typed_dict = typing.get_args(part)[0]
+            fields = typing.get_type_hints(typed_dict, include_extras=True)
+            items = []
             for name, field in fields.items():
                 optional = typing.get_origin(field) is typing.NotRequired
                 inner = typing.get_args(field)[0] if optional else field
-                found.append(_parameter(name, inner, None if optional else inspect.Parameter.empty))
-            return tuple(found)
+                items.append(_parameter(name, inner, None if optional else inspect.Parameter.empty))
+            return tuple(items)
     return ()
 
 
-def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
+def _types_and_choices(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
         parts = [part for part in typing.get_args(hint) if part is not type(None)]
         kinds: list[type] = []
         choices: tuple[str, ...] = ()
         for part in parts:
-            more, some = _kinds(part)
+            more, some = _types_and_choices(part)
             kinds += more
             choices += some
         return tuple(kinds), choices
@@ -218,7 +218,7 @@ def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
     return (origin or hint,), ()
 
 
-def _camel(name: str) -> str:
+def _to_camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
@@ -230,10 +230,10 @@ def kebab(key: str) -> str:
 
 def input_schema(expected: tuple[Parameter, ...]) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments."""
-    return _object(expected, False)
+    return _object_schema(expected, False)
 
 
-def _object(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
+def _object_schema(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
     """Return the JSON schema of an object; ``more`` is whether it may have further keys."""
     properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
@@ -251,15 +251,17 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names and not parameter.anything:
         items = parameter.items
-        entry["items"] = _object(items, parameter.arg.extra_keys) if items else {"type": "string"}
+        entry["items"] = (
+            _object_schema(items, parameter.arg.extra_keys) if items else {"type": "string"}
+        )
         entry["maxItems"] = MOST_ENTRIES
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
-    least, most = bounds(parameter)
-    if least is not None:
-        entry["minimum"] = least
-    if most is not None:
-        entry["maximum"] = most
+    minimum, maximum = bounds(parameter)
+    if minimum is not None:
+        entry["minimum"] = minimum
+    if maximum is not None:
+        entry["maximum"] = maximum
     default = parameter.known_default
     if default is not None:
         entry["default"] = list(default) if isinstance(default, tuple) else default
@@ -274,10 +276,10 @@ def is_short(parameter: Parameter) -> bool:
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
     """Return the minimum and maximum of a number; those of a float are always finite."""
-    least, most = parameter.arg.minimum, parameter.arg.maximum
+    minimum, maximum = parameter.arg.minimum, parameter.arg.maximum
     if float in parameter.types:
-        return -LARGEST if least is None else least, LARGEST if most is None else most
-    return least, most
+        return -LARGEST if minimum is None else minimum, LARGEST if maximum is None else maximum
+    return minimum, maximum
 
 
 def normal_name(name: str) -> str:

@@ -14,7 +14,7 @@ from memvault.errors import MemvaultError
 from memvault.files.user_folders import user_folder
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, is_placeholder, pattern
 
-_WORD = re.compile(r"\w{16,}")
+_LONG_WORD = re.compile(r"\w{16,}")
 
 
 def is_installed() -> bool:
@@ -24,20 +24,24 @@ def is_installed() -> bool:
 
 def spans(text: str) -> list[tuple[int, int, str]]:
     """Return the position and kind of each secret that kingfisher finds."""
-    if not any(_may_be(match[0]) for match in _WORD.finditer(text)):
+    if not any(_has_digit(match[0]) for match in _LONG_WORD.finditer(text)):
         return []
     data = text.encode("utf-8", "replace")
-    found = [
-        (finding.location["start_offset"], finding.location["end_offset"], _kind(finding.rule_id))
+    findings = [
+        (
+            finding.location["start_offset"],
+            finding.location["end_offset"],
+            _rule_kind(finding.rule_id),
+        )
         for finding in _scanner().scan(data)
         if finding.visible
     ]
-    placed = zip(_in_characters(data, found), found, strict=True)
-    named = [(start, end, kind) for (start, end), (_, _, kind) in placed]
-    return [one for one in named if one[0] < one[1] and MASK not in text[one[0] : one[1]]]
+    placed = zip(_to_character_offsets(data, findings), findings, strict=True)
+    secrets = [(start, end, kind) for (start, end), (_, _, kind) in placed]
+    return [one for one in secrets if one[0] < one[1] and MASK not in text[one[0] : one[1]]]
 
 
-def _in_characters(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
+def _to_character_offsets(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
     """Convert positions in bytes to positions in the decoded text."""
     offsets = sorted({at for start, end, _ in places for at in (start, end)})
     at: dict[int, int] = {}
@@ -48,7 +52,7 @@ def _in_characters(data: bytes, places: list[tuple[int, int, str]]) -> list[tupl
     return [(at[start], at[end]) for start, end, _ in places]
 
 
-def _may_be(word: str) -> bool:
+def _has_digit(word: str) -> bool:
     return any(char.isdigit() for char in word)
 
 
@@ -60,12 +64,12 @@ def _scanner() -> Any:
     folder = None
     with contextlib.suppress(MemvaultError):  # an invalid folder is reported elsewhere
         folder = user_folder("cache")
-    place = folder / "kingfisher" if folder else None
-    rules = kingfisher_sdk.Rules(cache=place is not None, cache_dir=place)
+    cache_folder = folder / "kingfisher" if folder else None
+    rules = kingfisher_sdk.Rules(cache=cache_folder is not None, cache_dir=cache_folder)
     return kingfisher_sdk.DetectionScanner(rules, base64=False)
 
 
-def _kind(rule_id: str) -> str:
+def _rule_kind(rule_id: str) -> str:
     """Return a rule's name as a phrase: ``betterleaks.github-pat`` is a github pat."""
     return re.split(r"[./]", rule_id)[-1].replace("-", " ")
 
@@ -73,15 +77,15 @@ def _kind(rule_id: str) -> str:
 KEY = "secrets"
 """The header key whose value ``allowed`` declares that a memory may contain secrets."""
 ALLOWED = "allowed"
-_FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
+_ALLOW_MARK = re.compile("gitleaks:allow|pragma: allowlist secret")
 """Marks that allow the secrets on their line, also known to scanners of repositories."""
-_ANYWHERE = 8
-"""Minimum length of a secret that is masked wherever it is repeated in the text."""
-_LONGEST_WORD = 16
-"""Length from which a secret of lower-case letters alone is no word of a sentence."""
-_MOST_REPEATED = 100
+_MIN_REPEATED_LENGTH = 8
+"""Minimum length of a secret that is masked at its other positions in the text as well."""
+_MAX_WORD_LENGTH = 16
+"""A secret of lower-case letters alone is no word of a sentence from this length on."""
+_MAX_REPEATED = 100
 """Maximum number of secrets searched for at other positions; each search scans the whole text."""
-_PIECE = 8
+_PIECE_LENGTH = 8
 """Length in characters of the pieces by which parts of a secret are recognized."""
 MASK = "[masked: "
 """The beginning of a mask."""
@@ -119,16 +123,16 @@ def find_secrets(text: str) -> list[Secret]:
 
     Secrets on a line with a mark that allows them are left out.
     """
-    spans = sorted(_spans(text), key=lambda span: (span[0], -span[1]))
+    spans = sorted(_find_spans(text), key=lambda span: (span[0], -span[1]))
     if not spans:
         return []
     lines = [match.end() for match in _LINE_END.finditer(text)]
-    fine = _marked_lines(text, lines)
+    allowed = _allowed_lines(text, lines)
     secrets: list[Secret] = []
     end = 0
     for start, stop, kind in spans:
         line = bisect_right(lines, start)
-        if start >= end and line not in fine:
+        if start >= end and line not in allowed:
             secrets.append(Secret(kind, start, stop, line + 1))
             end = stop
     return secrets
@@ -136,8 +140,8 @@ def find_secrets(text: str) -> list[Secret]:
 
 def masked(text: str, fine: Iterable[str] = ()) -> str:
     """Return a text with each secret replaced by a mask of its kind, except the ``fine`` values."""
-    kept = frozenset(fine)
-    while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in kept]:
+    allowed = frozenset(fine)
+    while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in allowed]:
         pieces, end = [], 0
         for kind, start, stop, _ in spans:
             pieces += [text[end:start], mask(kind)]
@@ -161,27 +165,27 @@ def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ())
     if not secrets:
         return part
     pieces = {
-        value[at : at + _PIECE]: kind
+        value[at : at + _PIECE_LENGTH]: kind
         for value, kind in secrets.items()
-        for at in range(len(value) - _PIECE + 1)
+        for at in range(len(value) - _PIECE_LENGTH + 1)
     }
     return "".join(
-        between if between.startswith(MASK) else _without(between, pieces)
+        between if between.startswith(MASK) else _mask_pieces(between, pieces)
         for between in _MASKS.split(part)
     )
 
 
-def _without(text: str, pieces: Mapping[str, str]) -> str:
+def _mask_pieces(text: str, pieces: Mapping[str, str]) -> str:
     """Return a text with masks over everything that consists of the given pieces of secrets."""
     out: list[str] = []
     end = 0
     hidden = -1  # end of the last piece found
-    for at in range(len(text) - _PIECE + 1):
-        kind = pieces.get(text[at : at + _PIECE])
+    for at in range(len(text) - _PIECE_LENGTH + 1):
+        kind = pieces.get(text[at : at + _PIECE_LENGTH])
         if kind is not None:
             if at > hidden:
                 out += [text[end:at], mask(kind)]
-            hidden = end = at + _PIECE
+            hidden = end = at + _PIECE_LENGTH
     return "".join([*out, text[end:]])
 
 
@@ -190,10 +194,10 @@ def mask(kind: str) -> str:
     return f"{MASK}{kind}]"
 
 
-def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+def _find_spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the position and kind of each secret, and of further occurrences of long ones."""
     repeated: set[tuple[str, str]] = set()
-    for form in _marked(text):
+    for form in _possible_formats(text):
         compiled = pattern(form)
         for match in compiled.finditer(text):
             group = 1 if compiled.groups else 0
@@ -201,7 +205,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
             if is_placeholder(form, value):
                 continue
             yield *match.span(group), form.kind
-            if group and _is_distinctive(value) and len(repeated) < _MOST_REPEATED:
+            if group and _is_distinctive(value) and len(repeated) < _MAX_REPEATED:
                 repeated.add((value, form.kind))
     if SecretDetector.more is not None:
         yield from SecretDetector.more(text)
@@ -214,22 +218,22 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _is_distinctive(value: str) -> bool:
     """Return whether a secret is long enough to be masked everywhere, and no common word."""
-    is_word = value.isalpha() and value[1:].islower() and len(value) < _LONGEST_WORD
-    return len(value) >= _ANYWHERE and not is_word
+    is_word = value.isalpha() and value[1:].islower() and len(value) < _MAX_WORD_LENGTH
+    return len(value) >= _MIN_REPEATED_LENGTH and not is_word
 
 
-def _marked(text: str) -> Iterator[SecretPattern]:
+def _possible_formats(text: str) -> Iterator[SecretPattern]:
     """Yield the formats whose mark occurs in the text; most texts have few long words."""
     words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
     for form in FORMS:
-        place = words if form.is_word else text
+        searched = words if form.is_word else text
         for mark in form.marks:
-            if mark in place:
+            if mark in searched:
                 if not form.is_word or pattern(form).search(words):
                     yield form
                 break
 
 
-def _marked_lines(text: str, lines: list[int]) -> set[int]:
+def _allowed_lines(text: str, lines: list[int]) -> set[int]:
     """Return the lines with a mark that allows their secrets."""
-    return {bisect_right(lines, match.start()) for match in _FINE.finditer(text)}
+    return {bisect_right(lines, match.start()) for match in _ALLOW_MARK.finditer(text)}

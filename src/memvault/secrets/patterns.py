@@ -172,11 +172,15 @@ def pattern(form: SecretPattern) -> re.Pattern[str]:
 
 def is_placeholder(form: SecretPattern, value: str) -> bool:
     """Return whether a value is a placeholder for a secret rather than one."""
-    low = value.casefold()
+    folded = value.casefold()
     if form.kind == "password in a URL":
-        return low in _PLACEHOLDERS or value[0] in "$%{[*" or len(set(low)) < 3 or "}" in value
+        return (
+            folded in _PLACEHOLDERS or value[0] in "$%{[*" or len(set(folded)) < 3 or "}" in value
+        )
     if not form.is_token:
         return False
-    said = any(word in low for word in ("example", "xxxx", "your_", "your-", "placeholder"))
-    words = value == low and not any(char.isdigit() for char in value)
-    return said or words or value.isdigit() or len(set(value[-20:])) < 6
+    is_example = any(
+        word in folded for word in ("example", "xxxx", "your_", "your-", "placeholder")
+    )
+    is_plain_word = value == folded and not any(char.isdigit() for char in value)
+    return is_example or is_plain_word or value.isdigit() or len(set(value[-20:])) < 6

@@ -45,30 +45,30 @@ def checked(root: Path, name: str) -> str:
         UsageError: it is empty, has invisible characters, or could be mistaken for the user or an
             agent of the vault.
     """
-    wanted = name.strip()
-    if not wanted:
+    service = name.strip()
+    if not service:
         raise UsageError("The hook's name is empty", "memvault inbox push NAME")
-    if not wanted.isprintable():
+    if not service.isprintable():
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
-    if is_taken(wanted, reserved_names(root)):
+    if is_taken(service, reserved_names(root)):
         raise UsageError(
-            f"{wanted!r} is not a service name: it would pass for a person or an agent",
+            f"{service!r} is not a service name: it would pass for a person or an agent",
             "name it by what it is, such as ci or deployed",
         )
-    return wanted
+    return service
 
 
 def reserved_names(root: Path) -> frozenset[str]:
     """Return the names of the user and of the vault's agents, in the form used for comparison."""
-    return frozenset((*_TAKEN, *map(_plain, known(root))))
+    return frozenset((*_TAKEN, *map(_comparable, known(root))))
 
 
 def is_taken(name: str, names: frozenset[str]) -> bool:
     """Return whether a name could be mistaken for one of ``names``, or for a brain of theirs."""
-    return _plain(name.partition("/")[0]) in names
+    return _comparable(name.partition("/")[0]) in names
 
 
-def _plain(name: str) -> str:
+def _comparable(name: str) -> str:
     """Return a name in the form used for comparison: ignoring case and invisible characters."""
     seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
     return seen.casefold().strip()
@@ -81,9 +81,9 @@ def sender_label(kind: str, data: Mapping[str, Any]) -> str:
     return " ".join(str(data.get(_SENDERS[kind]) or kind).split())
 
 
-_KEPT = 100
+_MAX_POPPED = 100
 """Number of the latest acknowledged leases kept on this machine."""
-_PATIENCE = 2.0
+_LOCK_TIMEOUT = 2.0
 """Seconds to wait for the agent's lock before the events are left for the next call to put back."""
 
 
@@ -102,7 +102,7 @@ class Leases:
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         lease = Lease(self, folder, lock)
         try:
-            with _mapped(folder):
+            with _map_all_os_errors(folder):
                 lock.acquire(0)
                 folder.mkdir()
         except BaseException:
@@ -114,10 +114,10 @@ class Leases:
         """Put back the leases of processes that ended, and return notes about failures."""
         leases = self.place("claims")
         notes = []
-        for folder in _folders(leases):
+        for folder in _lease_folders(leases):
             lock = FileLock(leases / f"{folder.name}.lock")
             try:
-                with _mapped(lock.path):
+                with _map_all_os_errors(lock.path):
                     free = lock.acquire(0)
                 if free:
                     Lease(self, folder, lock).requeue_locked()
@@ -137,7 +137,7 @@ class Leases:
         return any(
             os.path.lexists(folder / f"{event_id}.md")
             for name in ("claims", "popped")  # in the order in which events pass through them
-            for folder in _folders(self.place(name))
+            for folder in _lease_folders(self.place(name))
         )
 
     def place(self, name: str) -> Path:
@@ -175,13 +175,13 @@ class Lease:
         """
         try:
             popped = self._home.place("popped")
-            with _mapped(popped):
+            with _map_all_os_errors(popped):
                 popped.mkdir(parents=True, exist_ok=True)
                 with contextlib.suppress(FileNotFoundError):  # .memvault was emptied meanwhile
                     self._folder.rename(popped / self._folder.name)
         finally:
             self._release()
-        for folder in _folders(popped)[:-_KEPT]:
+        for folder in _lease_folders(popped)[:-_MAX_POPPED]:
             from memvault.files import walk
 
             walk.remove(folder)
@@ -192,7 +192,7 @@ class Lease:
         try:
             with (
                 contextlib.suppress(MemvaultError, OSError),
-                agent_lock(home.root, home.owner, _PATIENCE),
+                agent_lock(home.root, home.owner, _LOCK_TIMEOUT),
             ):
                 self._restore()
         finally:
@@ -213,7 +213,7 @@ class Lease:
         """Move the events back to the inbox; the caller holds the agent's lock."""
         inbox = message_files.inside(self._home.root, self._home.inbox)
         folder = message_files.inside(self._home.root, self._folder)
-        with _mapped(folder):
+        with _map_all_os_errors(folder):
             for name in message_files.listed(folder):
                 _move_back(folder / name, inbox)
             with contextlib.suppress(OSError):  # missing, or with a file in it that is not an event
@@ -226,7 +226,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[None]:
+def _map_all_os_errors(path: Path) -> Iterator[None]:
     """Convert every ``OSError`` to a ``StorageError``."""
     try:
         with atomic.map_os_errors(path):
@@ -237,7 +237,7 @@ def _mapped(path: Path) -> Iterator[None]:
         )
 
 
-def _folders(place: Path) -> list[Path]:
+def _lease_folders(place: Path) -> list[Path]:
     """Return the folders of leases in a folder, oldest first."""
     try:
         with atomic.map_os_errors(place), os.scandir(place) as entries:
@@ -272,7 +272,7 @@ def _move_back(source: Path, inbox: Path) -> None:
         except FileNotFoundError:
             return
         except FileExistsError:
-            if _same(source, target):  # the same event, delivered again or half moved
+            if _same_bytes(source, target):  # the same event, delivered again or half moved
                 source.unlink(missing_ok=True)
                 return
             target = inbox / f"{message_files.another(source.stem)}.md"
@@ -280,7 +280,7 @@ def _move_back(source: Path, inbox: Path) -> None:
             return
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same_bytes(one: Path, other: Path) -> bool:
     try:
         return plain_files.read(one) == plain_files.read(other)
     except OSError:
@@ -393,26 +393,26 @@ class Inbox:
         counted without being read. The events are removed for good by ``lease.acknowledge()``; if
         the process ends before, they are left for the next caller.
         """
-        taken: list[Event] = []
-        left = 0
+        popped: list[Event] = []
+        remaining = 0
         with self._lock(), contextlib.ExitStack() as undoing:
             lease: Lease | None = None
             for name in message_files.listed(self.folder):
-                if len(taken) == count:
-                    left += message_files.is_id(name[:-3]) or self._event(name) is not None
+                if len(popped) == count:
+                    remaining += message_files.is_id(name[:-3]) or self._event(name) is not None
                 elif (event := self._event(name)) is None:
                     continue
                 elif kind not in (None, event.kind) or not fits(event):
-                    left += 1
+                    remaining += 1
                 else:
                     if lease is None:
                         lease = self._leases.begin()
                         undoing.callback(lease.requeue_locked)
                     if lease.add(name):
-                        taken.append(event)
-            if taken:  # otherwise the files were removed by others
+                        popped.append(event)
+            if popped:  # otherwise the files were removed by others
                 undoing.pop_all()
-        return PoppedEvents(taken, left, lease if taken else None)
+        return PoppedEvents(popped, remaining, lease if popped else None)
 
     def pop_if_possible(self, count: int, kind: str | None) -> PoppedEvents:
         """Pop events as ``pop`` does; if the vault cannot be written, return none if none match.
@@ -425,9 +425,9 @@ class Inbox:
         except Unwritable as error:
             names = message_files.listed(self.folder)
             waiting = [event for event in map(self._event, names) if event is not None]
-            wanted = sum(kind in (None, event.kind) for event in waiting)
-            if wanted:
-                waits = f"{wanted} wait" if wanted > 1 else "1 waits"
+            matching = sum(kind in (None, event.kind) for event in waiting)
+            if matching:
+                waits = f"{matching} wait" if matching > 1 else "1 waits"
                 error.hint = f"{waits} there, for a call that can write to the vault"
                 raise
             self.warnings.append(f"no plan was run: {error.message}")

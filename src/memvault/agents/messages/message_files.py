@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
-_AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
+_RENAMED = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
-_LONGEST_AGAIN = 180
+_MAX_KEPT_BYTES = 180
 """Maximum length in bytes of the name before an id; file systems allow 255."""
 
 
@@ -55,13 +55,13 @@ def is_id(name: str) -> bool:
 
 def another(name: str) -> str:
     """Return a new name for a message file whose name is taken."""
-    kept = os.fsencode(original(name))[:_LONGEST_AGAIN].decode("utf-8", "ignore")
-    return f"{kept}-{new_id()}"
+    prefix = os.fsencode(original(name))[:_MAX_KEPT_BYTES].decode("utf-8", "ignore")
+    return f"{prefix}-{new_id()}"
 
 
 def original(name: str) -> str:
     """Return the name that a message file had before ``another``."""
-    again = _AGAIN.fullmatch(name)
+    again = _RENAMED.fullmatch(name)
     return again[1] if again else name
 
 
@@ -91,14 +91,14 @@ def listed(folder: Path) -> list[str]:
     """
     try:
         with atomic.map_os_errors(folder), os.scandir(folder) as entries:
-            plain = [entry.name for entry in entries if not entry.is_symlink()]
+            files = [entry.name for entry in entries if not entry.is_symlink()]
     except FileNotFoundError:
         return []
-    names = [name for name in plain if name.endswith(".md") and not name.startswith(".")]
-    return sorted(names, key=lambda name: (_order(folder / name), name))
+    names = [name for name in files if name.endswith(".md") and not name.startswith(".")]
+    return sorted(names, key=lambda name: (_sort_key(folder / name), name))
 
 
-def _order(path: Path) -> str:
+def _sort_key(path: Path) -> str:
     if is_id(path.stem):
         return path.stem
     moment = None
@@ -154,10 +154,10 @@ def checked_text(text: str, what: str = "message") -> str:
     Raises:
         UsageError: the text is empty.
     """
-    plain = document.plain_text(text).strip("\n")
-    if not plain.strip():
+    cleaned = document.plain_text(text).strip("\n")
+    if not cleaned.strip():
         raise UsageError(f"The {what} is empty", "give the text, - for standard input")
-    return plain
+    return cleaned
 
 
 def inside(root: Path, folder: Path) -> Path:

@@ -26,8 +26,8 @@ from memvault.vault.file_names import normalize
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
-_LONGEST = 60
-_NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
+_MAX_ID = 60
+_INVALID_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
 
 
 class Message(NamedTuple):
@@ -65,12 +65,12 @@ class Spaces:
         Raises:
             UsageError: the name is invalid.
         """
-        space_id, me = self._id(given), str(self._me)
+        space_id, me = self._space_id(given), str(self._me)
         with contextlib.suppress(FileExistsError):
             if not self._exists(space_id):
                 header = {"name": given.strip()}
                 message_files.write(self._folder(space_id), "space", header, "", self._changes)
-        space = self._named(space_id)
+        space = self._space(space_id)
         with contextlib.suppress(FileExistsError):
             if me not in self.members(space):  # no time: two machines write the same
                 folder = self._folder(space_id, "members")
@@ -90,7 +90,7 @@ class Spaces:
             space_id = ""
         if not space_id or not self._exists(space_id):
             raise Refused(f"{self._me} has not entered a space", "memvault space enter SPACE")
-        return self._named(space_id)
+        return self._space(space_id)
 
     def find(self, given: str) -> Space:
         """Return an existing space by its id or name.
@@ -98,15 +98,15 @@ class Spaces:
         Raises:
             NotFound: there is no such space.
         """
-        space_id = self._id(given)
+        space_id = self._space_id(given)
         if not self._exists(space_id):
             known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
-            near = get_close_matches(space_id, known, n=1)
+            close = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",
-                f"did you mean {near[0]}?" if near else "memvault space enter SPACE makes one",
+                f"did you mean {close[0]}?" if close else "memvault space enter SPACE makes one",
             )
-        return self._named(space_id)
+        return self._space(space_id)
 
     def joined(self) -> list[Space]:
         """Return the spaces that this participant is a member of."""
@@ -116,7 +116,7 @@ class Spaces:
     def every(self) -> list[Space]:
         """Return the spaces of the vault, sorted by id."""
         ids = sorted(path.name for path in self._folder().glob("*/") if not path.is_symlink())
-        return [self._named(space_id) for space_id in ids if self._exists(space_id)]
+        return [self._space(space_id) for space_id in ids if self._exists(space_id)]
 
     def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
         """Return up to ``limit`` messages, oldest first, and the number of all messages.
@@ -130,17 +130,17 @@ class Spaces:
             for name in message_files.listed(folder)
             if message_files.is_id(name[:-3]) or self._message(folder / name)
         ]
-        found: list[Message] = []
+        result: list[Message] = []
         broken = 0
         for name in reversed(names[: max(0, len(names) - offset)]):
-            if len(found) == limit:
+            if len(result) == limit:
                 break
             message = self._message(folder / name)
             if message is None:
                 broken += 1
             else:
-                found.append(message)
-        return found[::-1], len(names) - broken
+                result.append(message)
+        return result[::-1], len(names) - broken
 
     def _message(self, path: Path) -> Message | None:
         """Read a message; one without a header is from the user."""
@@ -187,7 +187,7 @@ class Spaces:
         agents = [(name, message_files.header_of(folder / name).get("agent")) for name in names]
         return sorted({str(agent or name[:-3].replace("~", "/")) for name, agent in agents})
 
-    def _named(self, space_id: str) -> Space:
+    def _space(self, space_id: str) -> Space:
         return Space(space_id, self._name(space_id) or space_id)
 
     def _name(self, space_id: str) -> str:
@@ -195,26 +195,26 @@ class Spaces:
         header = message_files.header_of(self._folder(space_id) / "space.md")
         return str(header.get("name") or "")
 
-    def _id(self, given: str) -> str:
+    def _space_id(self, given: str) -> str:
         """Return the folder name for a caller's name of a space.
 
         If another space has that folder, such as C# and C++, a hash of the name distinguishes them.
         """
-        plain = given.strip()
-        if plain[:1].isalnum() and self._exists(plain):
-            return plain
-        letters_there = any(char.isalnum() for char in plain)
-        if not letters_there or len(plain) > 200 or _NO_NAME.search(plain):
+        stripped = given.strip()
+        if stripped[:1].isalnum() and self._exists(stripped):
+            return stripped
+        letters_there = any(char.isalnum() for char in stripped)
+        if not letters_there or len(stripped) > 200 or _INVALID_NAME.search(stripped):
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
-        space_id = paths.slug(plain, _LONGEST)
-        digest = hashlib.blake2b(_spelling(plain).encode(), digest_size=4).hexdigest()
+        space_id = paths.slug(stripped, _MAX_ID)
+        digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()
         other = f"{space_id}-{digest}"
         if self._exists(other):
             return other
         name = self._name(space_id)
-        return other if name and _spelling(name) != _spelling(plain) else space_id
+        return other if name and _normalized_name(name) != _normalized_name(stripped) else space_id
 
     def _exists(self, space_id: str) -> bool:
         """Return whether a space of that id exists; raises as ``message_files.inside`` does."""
@@ -228,7 +228,7 @@ class Spaces:
         return private(self._root, self._me) / "space"
 
 
-def _spelling(name: str) -> str:
+def _normalized_name(name: str) -> str:
     """Return a space's name ignoring variations in case, spaces, hyphens and underscores."""
     folded = normalize("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()

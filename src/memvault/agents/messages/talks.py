@@ -23,12 +23,12 @@ from memvault.vault.paths import private_folder
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
-_BEGINNING = 1_767_225_600_000
+_EPOCH_MS = 1_767_225_600_000
 """The start of 2026 in milliseconds; talkIds count from there, to stay short."""
-_WRAP = 2**53
+_MAX_TALK_ID = 2**53
 """TalkIds stay below this, since JSON parsers use floating point; after it they restart at 1."""
-_KEPT = 1_000
-_LARGEST_LOG = 4 * 1024 * 1024
+_MAX_RECORDED = 1_000
+_MAX_LOG_BYTES = 4 * 1024 * 1024
 
 
 class TalkLog:
@@ -86,7 +86,7 @@ class TalkLog:
         """
         sent = self._record()["sent"]
         numbers = [number for number, name in sent if name == str(other)]
-        forgotten = len(sent) >= _KEPT and talk_id < min(numbers, default=0)
+        forgotten = len(sent) >= _MAX_RECORDED and talk_id < min(numbers, default=0)
         return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
 
     def log(self, severity: str, message: str) -> int:
@@ -98,20 +98,25 @@ class TalkLog:
         """
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
-        told = detector.masked(text)
-        line = {"time": clock.iso(), "severity": severity, "message": told, "talkId": talk_id}
+        masked_text = detector.masked(text)
+        line = {
+            "time": clock.iso(),
+            "severity": severity,
+            "message": masked_text,
+            "talkId": talk_id,
+        }
         data = sanitize.safe_json(line).encode()  # people read the log with tail
         path = self._me.private(self._root) / "log.jsonl"
         with agent_lock(self._root, self._me), atomic.map_os_errors(path):
-            if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
+            if path.is_file() and path.lstat().st_size > _MAX_LOG_BYTES:
                 path.replace(path.with_name("log.1.jsonl"))
             atomic.append_line(path, data)
         return talk_id
 
     def _sender(self, talk_id: int, inbox: Inbox) -> Address | None:
-        heard = dict(self._record()["heard"])
-        if talk_id in heard:
-            return address(heard[talk_id])
+        received = dict(self._record()["heard"])
+        if talk_id in received:
+            return address(received[talk_id])
         for event in inbox.peek():
             if event.kind == TALK and _number(event.data.get("talkId")) == talk_id:
                 return address(str(event.data.get("from", "")))
@@ -121,7 +126,7 @@ class TalkLog:
         with agent_lock(self._root, self._me):
             record = self._record()
             talks = [*record[which], *talks]
-            early, late = talks[:-_KEPT], talks[-_KEPT:]
+            early, late = talks[:-_MAX_RECORDED], talks[-_MAX_RECORDED:]
             recent = {name for _, name in late}
             # The participant may wait for any other it has ever sent a talk to.
             last = {
@@ -133,15 +138,15 @@ class TalkLog:
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; an empty one if it is missing or damaged."""
-        found: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
+        result: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
         with contextlib.suppress(
             OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
         ):
             folder = message_files.inside(self._root, self._me.private(self._root))
             record = json.loads(plain_files.read(folder / "talks.json", STATE))
-            for which in found:
-                found[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
-        return found
+            for which in result:
+                result[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
+        return result
 
 
 def next_id(root: Path) -> int:
@@ -157,9 +162,9 @@ def next_id(root: Path) -> int:
             last = int(plain_files.read(path, STATE))
         except (OSError, ValueError):
             last = 0
-        now = int(clock.now().timestamp() * 1000) - _BEGINNING
+        now = int(clock.now().timestamp() * 1000) - _EPOCH_MS
         fresh = max(1, now, last + 1)
-        if fresh >= _WRAP:
+        if fresh >= _MAX_TALK_ID:
             fresh = 1
         atomic.write(path, str(fresh).encode())
         if fresh == now:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
 
 
-_POLL = 0.2
+_POLL_SECONDS = 0.2
 _AT_LEAST = 5.0
 """Maximum seconds of one sleep: some network file systems send no notifications, and leases left by
 killed processes are not in a watched folder."""
@@ -31,15 +31,15 @@ class PollingWatcher:
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
         self._folder = folder
         self._turn = turn
-        self._seen = _state(folder)
+        self._seen = _listing(folder)
 
     def sleep(self, seconds: float) -> None:
         """Sleep until the listing changes, the condition is notified, or the time is over."""
         seconds = min(seconds, _AT_LEAST)
         while seconds > 0:
-            woken = self._turn.wait(min(seconds, _POLL))
-            seconds -= _POLL
-            state = _state(self._folder)
+            woken = self._turn.wait(min(seconds, _POLL_SECONDS))
+            seconds -= _POLL_SECONDS
+            state = _listing(self._folder)
             if woken or state != self._seen:
                 self._seen = state
                 return
@@ -55,28 +55,28 @@ class FolderWatcher:
         self._folder = folder
         self._turn = turn
         self._changed = False
-        self._gone = False
+        self._folder_gone = False
         self._observer: Any = None
         self._inode = 0
-        self._instead: PollingWatcher | None = None
+        self._fallback: PollingWatcher | None = None
         self._start()
 
     def sleep(self, seconds: float) -> None:
         """Sleep until the system reports a new or changed file, or the time is over."""
-        if self._instead is not None:
-            self._instead.sleep(seconds)
+        if self._fallback is not None:
+            self._fallback.sleep(seconds)
             return
         if not self._changed and self._inode == _inode(self._folder):
             self._turn.wait(min(seconds, _AT_LEAST))
         self._changed = False
         # If the folder was recreated, as by git, perhaps with the same inode, the old watch is
         # dead.
-        if self._gone or self._inode != _inode(self._folder):
+        if self._folder_gone or self._inode != _inode(self._folder):
             self.close()
             try:
                 self._start()
             except Exception:  # any error of watchdog; changes since then end the first sleep
-                self._instead = PollingWatcher(self._folder, self._turn)
+                self._fallback = PollingWatcher(self._folder, self._turn)
 
     def close(self) -> None:
         """Stop the observer, without waiting for its threads, as one may need the condition."""
@@ -104,7 +104,7 @@ class FolderWatcher:
             events.DirDeletedEvent,
             events.DirMovedEvent,
         ]
-        self._gone = False
+        self._folder_gone = False
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
         logging.getLogger("watchdog").addHandler(logging.NullHandler())  # silence its log
@@ -120,7 +120,7 @@ class FolderWatcher:
         if gone or (name.endswith(".md") and not name.startswith(".")):
             with self._turn:
                 self._changed = True
-                self._gone = self._gone or gone
+                self._folder_gone = self._folder_gone or gone
                 self._turn.notify_all()
 
 
@@ -140,13 +140,13 @@ def waker(folder: Path, turn: threading.Condition) -> Waker:
     return PollingWatcher(folder, turn)
 
 
-def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
+def _listing(folder: Path) -> frozenset[tuple[str, int, int]]:
     try:
         with os.scandir(folder) as entries:
-            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     except OSError:
         return frozenset()
-    return frozenset((name, status.st_mtime_ns, status.st_size) for name, status in found)
+    return frozenset((name, status.st_mtime_ns, status.st_size) for name, status in stats)
 
 
 def _inode(folder: Path) -> int:
@@ -156,8 +156,8 @@ def _inode(folder: Path) -> int:
         return 0
 
 
-_SHORTEST = 0.01
-_STUCK = 5.0
+_MIN_SLEEP = 0.01
+_STUCK_SECONDS = 5.0
 """Seconds to sleep if a plan is still due after a read, since it cannot run now."""
 
 
@@ -247,7 +247,7 @@ def wait(
             raise Refused(
                 f"There is no {which} to {who} to wait for", f"memvault {say} comes first"
             )
-    begun = time.monotonic()
+    started = time.monotonic()
     times = [entry for entry in wanted if entry.kind == "Time"]
     soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
     until = float(soonest.parameter) if soonest else math.inf
@@ -259,10 +259,10 @@ def wait(
             if stopped():
                 raise TimedOut("The wait was cancelled", "wait again")
             popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
-            passed = time.monotonic() - begun
+            passed = time.monotonic() - started
             if popped.events:
-                found = next(entry for entry in wanted if entry.fits(popped.events[0]))
-                return WaitResult(found, popped, passed)
+                matched = next(entry for entry in wanted if entry.fits(popped.events[0]))
+                return WaitResult(matched, popped, passed)
             if soonest is not None and passed >= until:
                 return WaitResult(soonest, popped, passed)
             if passed >= deadline:
@@ -275,9 +275,9 @@ def wait(
                 sleeper = waker(inbox.folder, turn)
                 continue  # read again for events from before it watched
             due = inbox.next_due()  # a plan that has come due since the read runs at the next one
-            pause = due if due > 0 else _STUCK if stuck else _SHORTEST
+            pause = due if due > 0 else _STUCK_SECONDS if stuck else _MIN_SLEEP
             stuck = due <= 0
-            sleeper.sleep(max(_SHORTEST, min(until - passed, deadline - passed, pause)))
+            sleeper.sleep(max(_MIN_SLEEP, min(until - passed, deadline - passed, pause)))
     finally:
         if sleeper is not None:
             sleeper.close()

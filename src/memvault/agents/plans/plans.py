@@ -63,9 +63,9 @@ def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[st
 
     Raises as ``AgentFileStore.read`` does.
     """
-    found = entries_of(store, address).read()
-    plans, notes = [], found.notes
-    for entry in found.entries.values():
+    files = entries_of(store, address).read()
+    plans, notes = [], files.notes
+    for entry in files.entries.values():
         try:
             plans.append(read(entry))
         except UsageError as error:
@@ -92,22 +92,24 @@ def read(entry: AgentFile) -> Plan:
         UsageError: it has no schedule, several, or an invalid one.
     """
     header = entry.header
-    given = [Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None]
-    if len(given) != 1:
-        raise UsageError(f"it has {len(given)} of {', '.join(KINDS)} and needs exactly one")
-    given[0].check()
+    schedules = [
+        Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None
+    ]
+    if len(schedules) != 1:
+        raise UsageError(f"it has {len(schedules)} of {', '.join(KINDS)} and needs exactly one")
+    schedules[0].check()
     return Plan(
         entry.name,
         name_of(entry),
         entry.text.strip(),
-        given[0],
+        schedules[0],
         str(header.get("status") or ACTIVE).strip().lower(),
-        clock.parse(str(header.get("nextRunAt"))) if given[0].kind == "runAfter" else None,
+        clock.parse(str(header.get("nextRunAt"))) if schedules[0].kind == "runAfter" else None,
         entry,
     )
 
 
-_NAME = "plans.json"
+_FILE_NAME = "plans.json"
 
 
 class PendingRun(NamedTuple):
@@ -135,14 +137,16 @@ class RunRecord(NamedTuple):
 
 def load(folder: Path) -> dict[str, RunRecord]:
     """Load the records by plan id; missing or damaged ones are left out."""
-    found: dict[str, RunRecord] = {}
+    records: dict[str, RunRecord] = {}
     with contextlib.suppress(
         OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
     ):
-        for plan_id, value in json.loads(plain_files.read(folder / _NAME, STATE))["plans"].items():
+        for plan_id, value in json.loads(plain_files.read(folder / _FILE_NAME, STATE))[
+            "plans"
+        ].items():
             with contextlib.suppress(KeyError, TypeError, AttributeError):
-                found[plan_id] = _record(value)
-    return found
+                records[plan_id] = _parse_record(value)
+    return records
 
 
 def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
@@ -153,18 +157,18 @@ def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
     """
     plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
     text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
-    atomic.write(folder / _NAME, text.encode("utf-8", "replace"))
+    atomic.write(folder / _FILE_NAME, text.encode("utf-8", "replace"))
 
 
-def _record(value: Mapping[str, Any]) -> RunRecord:
-    given = value.get("pending")
-    at = clock.parse(str(given["at"])) if given else None
+def _parse_record(value: Mapping[str, Any]) -> RunRecord:
+    pending = value.get("pending")
+    at = clock.parse(str(pending["at"])) if pending else None
     return RunRecord(
         str(value["basis"]),
         clock.parse(str(value.get("nextRunAt"))),
         clock.parse(str(value.get("lastRunAt"))),
         bool(value.get("marked")),
-        PendingRun(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
+        PendingRun(str(pending["eventId"]), at, dict(pending["data"])) if pending and at else None,
     )
 
 
@@ -181,7 +185,7 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value or key == "basis"}
 
 
-_TOO_LATE = timedelta(days=7)
+_MAX_LATENESS = timedelta(days=7)
 """How long ago a one-shot time may be: beyond that it is refused when set, or has expired."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -220,23 +224,23 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     the end of the plan was undone in the file, the plan starts again from now. A one-shot time that
     had passed by more than a week when first checked has expired.
     """
-    basis = _basis(plan, zone)
-    known = record if record is not None and record.schedule_key == basis else None
+    key = _schedule_key(plan, zone)
+    known = record if record is not None and record.schedule_key == key else None
     last = known.last_run if known else None
     changed = record is not None and known is None
     if plan.status != ACTIVE and not (changed and plan.status in (COMPLETED, EXPIRED)):
-        return PlanStatus(plan, plan.status, None, last, basis)
+        return PlanStatus(plan, plan.status, None, last, key)
     if known is not None and known.next_run is not None:
-        return PlanStatus(plan, ACTIVE, known.next_run, last, basis)
+        return PlanStatus(plan, ACTIVE, known.next_run, last, key)
     first = plan.due_at
     if plan.once and last is not None:
         if known is None or not known.marked:
-            return PlanStatus(plan, COMPLETED, None, last, basis)
+            return PlanStatus(plan, COMPLETED, None, last, key)
         first, last = None, None  # the user made it active again
     first = first or plan.schedule.first(now, zone)
-    if first is None or (plan.once and first < now - _TOO_LATE):
-        return PlanStatus(plan, EXPIRED, None, last, basis)
-    return PlanStatus(plan, ACTIVE, first, last, basis)
+    if first is None or (plan.once and first < now - _MAX_LATENESS):
+        return PlanStatus(plan, EXPIRED, None, last, key)
+    return PlanStatus(plan, ACTIVE, first, last, key)
 
 
 def list_plans(
@@ -246,11 +250,12 @@ def list_plans(
 
     Raises as ``AgentFileStore.read`` does.
     """
-    found, notes = all_plans(store, address)
+    plans, notes = all_plans(store, address)
     records = load(address.private(store.root))
-    stands = [plan_status(plan, records.get(plan.id), now, zone) for plan in found]
+    statuses = [plan_status(plan, records.get(plan.id), now, zone) for plan in plans]
     return sorted(
-        stands, key=lambda stand: (stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id)
+        statuses,
+        key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
     ), notes
 
 
@@ -268,28 +273,28 @@ def put(
     folder = private(store.root, address)
     records = load(folder)
     entries = entries_of(store, address)
-    known: dict[str, AgentFile] = {}
-    taken = entries.read().entries
-    for entry in taken.values():
-        known.setdefault(name_of(entry), entry)
+    by_name: dict[str, AgentFile] = {}
+    existing = entries.read().entries
+    for entry in existing.values():
+        by_name.setdefault(name_of(entry), entry)
     puts: dict[str, AgentFileUpdate] = {}
     for plan in wanted:
         name = one_line(plan.name, "A plan's name")
-        old = known.get(name)
+        old = by_name.get(name)
         before = None
         if old is not None:
             with contextlib.suppress(UsageError):
                 before = plan_status(read(old), records.get(old.name), now, zone)
-        header = {"name": name, **_lines(plan, name, before, now, zone)}
+        header = {"name": name, **_header_for(plan, name, before, now, zone)}
         fresh = paths.id_from_name(name)
-        plan_id = old.name if old else fresh if fresh not in taken else paths.new_id(name)
+        plan_id = old.name if old else fresh if fresh not in existing else paths.new_id(name)
         puts[name] = AgentFileUpdate(plan_id, old, header, plan.instruction.strip(), stem=name)
     entries.put(puts.values())
-    now_there = {plan.id: plan for plan in all_plans(store, address)[0]}
-    ids = [entry.name for entry in puts.values() if entry.name in now_there]
-    stands = [plan_status(now_there[name], records.get(name), now, zone) for name in ids]
-    save(folder, records | {stand.plan.id: stand.record for stand in stands})
-    return stands
+    current = {plan.id: plan for plan in all_plans(store, address)[0]}
+    ids = [entry.name for entry in puts.values() if entry.name in current]
+    statuses = [plan_status(current[name], records.get(name), now, zone) for name in ids]
+    save(folder, records | {status.plan.id: status.record for status in statuses})
+    return statuses
 
 
 def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
@@ -298,20 +303,22 @@ def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) ->
     The caller holds the agent's lock.
     """
     entries = entries_of(store, address)
-    there = entries.read().entries
-    meant = {name_of(entry): name for name, entry in there.items()}
-    meant |= {name: name for name in there}
-    ids = {given: meant.get(normal(given), given) for given in wanted}
+    existing = entries.read().entries
+    ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+    ids_by_name |= {name: name for name in existing}
+    ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
     missing = set(entries.delete(ids.values()))
     folder = private(store.root, address)
     records = load(folder)
-    left = {plan_id: kept for plan_id, kept in records.items() if plan_id not in ids.values()}
-    if left != records:
-        save(folder, left)
+    remaining = {
+        plan_id: record for plan_id, record in records.items() if plan_id not in ids.values()
+    }
+    if remaining != records:
+        save(folder, remaining)
     return [given for given, plan_id in ids.items() if plan_id in missing]
 
 
-def _lines(
+def _header_for(
     wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
     """Return the header values of a plan; raises as ``put`` does."""
@@ -331,7 +338,7 @@ def _lines(
     if schedule.kind == "scheduledAt":
         if again is not None and again.status == COMPLETED:
             status = COMPLETED
-        elif first < now - _TOO_LATE and again is None:
+        elif first < now - _MAX_LATENESS and again is None:
             raise UsageError(
                 f"{wanted.schedule.text} is more than a week ago",
                 "a moment of the last days is due at once; choose a later one",
@@ -343,7 +350,7 @@ def _lines(
     return {**kinds, "nextRunAt": since, "status": status}
 
 
-def _basis(plan: Plan, zone: tzinfo) -> str:
+def _schedule_key(plan: Plan, zone: tzinfo) -> str:
     """Return the key of a plan's schedule, from which the next run follows."""
     text = plan.schedule.text
     if plan.once:
@@ -353,7 +360,7 @@ def _basis(plan: Plan, zone: tzinfo) -> str:
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """A function that writes an event under an id, unless an event of that id exists."""
-_LONGEST_ID = 60
+_MAX_ID = 60
 
 
 def inbox(
@@ -375,22 +382,22 @@ def inbox(
     return box
 
 
-def due(stand: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
+def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
     """Return the time for which a plan is due, if it is, and its status after that run.
 
     Missed runs of a cron line are merged into one, for the latest time.
     """
-    at = stand.next_run
-    if stand.status != ACTIVE or at is None or at > now:
+    at = current.next_run
+    if current.status != ACTIVE or at is None or at > now:
         return None
-    if stand.plan.once:
-        return at, stand._replace(status=COMPLETED, next_run=None, last_run=at)
-    line = stand.plan.schedule.text
+    if current.plan.once:
+        return at, current._replace(status=COMPLETED, next_run=None, last_run=at)
+    line = current.plan.schedule.text
     last = schedule.latest(line, now, zone)
     at = max(at, last) if last else at
     following = schedule.next_after(line, now, zone)
-    status = ACTIVE if following else EXPIRED
-    return at, stand._replace(status=status, next_run=following, last_run=at)
+    status_after = ACTIVE if following else EXPIRED
+    return at, current._replace(status=status_after, next_run=following, last_run=at)
 
 
 def fire(
@@ -406,26 +413,26 @@ def fire(
     """
     folder = private(store.root, address)
     records = load(folder)
-    _complete(folder, records, deliver)  # of a call that was interrupted
+    _deliver_pending(folder, records, deliver)  # of a call that was interrupted
     try:
         plans, notes = all_plans(store, address)
     except MemvaultError as error:
         return [f"no plan runs: {error.message}"]
-    stands = []
+    statuses = []
     # Keep the records of plans whose files cannot be read now.
     entered = dict(records) if notes else {}
     for plan in plans:
-        stand = plan_status(plan, records.get(plan.id), now, zone)
-        run = due(stand, now, zone)
+        status = plan_status(plan, records.get(plan.id), now, zone)
+        run = due(status, now, zone)
         if run is not None:
-            at, stand = run
-        stands.append(stand)
-        entered[plan.id] = stand.record._replace(pending=_pending(plan, at) if run else None)
+            at, status = run
+        statuses.append(status)
+        entered[plan.id] = status.record._replace(pending=_pending_run(plan, at) if run else None)
     if entered != records:
         save(folder, entered)
-    _complete(folder, entered, deliver)
+    _deliver_pending(folder, entered, deliver)
     before = dict(entered)
-    notes += _mark(entries_of(store, address), stands, entered)
+    notes += _write_statuses(entries_of(store, address), statuses, entered)
     if entered != before:
         save(folder, entered)
     return notes
@@ -450,13 +457,13 @@ def next_due(
 
 def event_id(plan_id: str, at: datetime) -> str:
     """Return the id of a run's event, valid as a file name."""
-    name = paths.slug(plan_id, _LONGEST_ID)
+    name = paths.slug(plan_id, _MAX_ID)
     if name != plan_id:
         name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
     return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
 
 
-def _pending(plan: Plan, at: datetime) -> PendingRun:
+def _pending_run(plan: Plan, at: datetime) -> PendingRun:
     data = {
         "planId": plan.id,
         "planName": plan.name,
@@ -466,18 +473,18 @@ def _pending(plan: Plan, at: datetime) -> PendingRun:
     return PendingRun(event_id(plan.id, at), at, data)
 
 
-def _complete(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
+def _deliver_pending(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
     """Deliver the pending runs and remove them from the records; raise if that fails."""
-    begun = {name: record.pending for name, record in records.items() if record.pending}
-    for pending in begun.values():
+    pending_runs = {name: record.pending for name, record in records.items() if record.pending}
+    for pending in pending_runs.values():
         deliver(pending.event_id, pending.at, pending.data)
-    if begun:
-        records.update({name: records[name]._replace(pending=None) for name in begun})
+    if pending_runs:
+        records.update({name: records[name]._replace(pending=None) for name in pending_runs})
         save(folder, records)
 
 
-def _mark(
-    entries: AgentFileStore, stands: list[PlanStatus], records: dict[str, RunRecord]
+def _write_statuses(
+    entries: AgentFileStore, statuses: list[PlanStatus], records: dict[str, RunRecord]
 ) -> list[str]:
     """Write to files which plans have ended or started again, for people and other machines.
 
@@ -485,7 +492,7 @@ def _mark(
     be written.
     """
     notes = []
-    for plan, status, *_ in stands:
+    for plan, status, *_ in statuses:
         if status != plan.status:
             try:
                 entries.update_header(plan.entry, {"status": status})

@@ -26,12 +26,12 @@ _UNITS = {
     **dict.fromkeys(("d", "day", "days"), 86_400),
     **dict.fromkeys(("w", "week", "weeks"), 604_800),
 }
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)")
-_LONGEST_DELAY = 3_660 * 86_400
-_LONGEST_CRON = 200
+_DELAY_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)")
+_MAX_DELAY = 3_660 * 86_400
+_MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)
 """Longer than any time zone sets its clocks back today."""
-_MOST_TICKS = 2_000
+_MAX_STEPS = 2_000
 """Maximum number of steps of a search; a line that matches once in years takes 400."""
 _INSTANT = timedelta(microseconds=1)
 
@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
             UsageError: it is not.
         """
         if self.kind == "cron":
-            _line(self.text)
+            _check_line(self.text)
         else:
             self.first(clock.now(), UTC)
 
@@ -71,14 +71,14 @@ def only_schedule(plan: str, **given: str | None) -> Schedule:
     Raises:
         UsageError: there is none, or more than one.
     """
-    found = [Schedule(kind, text) for kind, text in given.items() if text]
-    if len(found) != 1:
-        kinds = " and ".join(entry.kind for entry in found) or "none"
+    schedules = [Schedule(kind, text) for kind, text in given.items() if text]
+    if len(schedules) != 1:
+        kinds = " and ".join(entry.kind for entry in schedules) or "none"
         raise UsageError(
             f"The plan {plan!r} needs exactly one schedule and has {kinds}",
             "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
         )
-    return found[0]
+    return schedules[0]
 
 
 def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
@@ -89,16 +89,16 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
     """
     try:
         # In the hour that occurs twice, cronsim starts with the first pass, which is over.
-        found = next(
-            (utc for at in _moments(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
+        result = next(
+            (utc for at in _times(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
         )
     except (OverflowError, ValueError):
         return None  # beyond the maximum year
     # If a clock goes back by less than an hour, cronsim skips a run that it does find when
     # searching backwards.
-    while found and (earlier := latest(cron, found - _INSTANT, zone)) and earlier > after:
-        found = earlier
-    return found
+    while result and (earlier := latest(cron, result - _INSTANT, zone)) and earlier > after:
+        result = earlier
+    return result
 
 
 def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
@@ -107,27 +107,27 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
         # Start after the hour that occurs twice: from its second pass, cronsim does not find runs
         # in the first.
         start = until + _OVERLAP
-        backwards = _moments(cron, start, zone, reverse=True)
-        found = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
-        if found is None:
+        backwards = _times(cron, start, zone, reverse=True)
+        result = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
+        if result is None:
             return None
         # If a clock goes forward by less than an hour, cronsim skips a run that it does find when
         # searching forwards.
-        for at in _moments(cron, found, zone):
+        for at in _times(cron, result, zone):
             if (utc := at.astimezone(UTC)) > until:
                 break
-            found = max(found, utc)
-        return found
+            result = max(result, utc)
+        return result
     except (OverflowError, ValueError):
         return None
 
 
-def _moments(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> CronSim:
-    return _bounded()(_line(cron), start.astimezone(zone), reverse)
+def _times(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> CronSim:
+    return _bounded_search()(_check_line(cron), start.astimezone(zone), reverse)
 
 
 @cache
-def _bounded() -> type[CronSim]:
+def _bounded_search() -> type[CronSim]:
     """Return a subclass of cronsim's search with a limited number of steps.
 
     Searching backwards, it never gets past a day that a time zone left out, such as 30 December
@@ -141,7 +141,7 @@ def _bounded() -> type[CronSim]:
         def tick(self, seconds: int = 1) -> None:
             """Advance the search by one step, up to a limit."""
             self.ticks += 1
-            if self.ticks > _MOST_TICKS:
+            if self.ticks > _MAX_STEPS:
                 raise OverflowError("the search for a run has no end")
             super().tick(seconds)
 
@@ -149,7 +149,7 @@ def _bounded() -> type[CronSim]:
 
 
 @lru_cache(maxsize=256)
-def _line(cron: str) -> str:
+def _check_line(cron: str) -> str:
     """Return a cron line with single spaces, after checking it."""
     from cronsim import CronSim, CronSimError
 
@@ -157,7 +157,7 @@ def _line(cron: str) -> str:
     problem = ""
     if line.count(" ") != 4:
         problem = "it needs five fields"
-    elif len(line) > _LONGEST_CRON:
+    elif len(line) > _MAX_CRON:
         problem = "it is too long"
     else:
         try:
@@ -180,14 +180,14 @@ def delay(text: str) -> timedelta:
     Raises:
         UsageError: it is invalid, not positive, or longer than ten years.
     """
-    plain = text.strip().lower()
-    seconds, place = 0.0, 0
-    while match := _PART.match(plain, place):
+    cleaned = text.strip().lower()
+    seconds, position = 0.0, 0
+    while match := _DELAY_PART.match(cleaned, position):
         if match[2] not in _UNITS:
             break
         seconds += float(match[1]) * _UNITS[match[2]]
-        place = match.end()
-    if not plain or place != len(plain) or not 0 < seconds <= _LONGEST_DELAY:
+        position = match.end()
+    if not cleaned or position != len(cleaned) or not 0 < seconds <= _MAX_DELAY:
         shown = text if len(text) <= 40 else f"{text[:37]}..."
         raise UsageError(
             f"runAfter cannot be {shown!r}",
