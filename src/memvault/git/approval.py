@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
 from memvault.git.repository import RepositoryLocation
+from memvault.git.tree_merge import folded
 from memvault.settings import grants
 from memvault.vault.document import replace_surrogates
 
@@ -60,6 +61,8 @@ _OTHERS = "info/attributes", "objects/info/alternates", "objects/info/http-alter
 _FOLDERS = "remotes", "branches"
 """Where git of old kept remotes, and still looks for them."""
 _DEEPEST = 10
+_LINKS = 40
+"""Links that the system follows on its way to a file at most."""
 _MOST = 1_000
 _SHOWN = 100
 
@@ -78,6 +81,51 @@ def parts(place: RepositoryLocation) -> list[Part]:
         Refused: something in it cannot be looked at.
     """
     return list(_Look(place).parts())
+
+
+def affected(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
+    """Return those of some paths below the top folder that git may run or read settings from.
+
+    A folder or a link on the way to such a file counts too, as does a file that is
+    named and missing.
+
+    Raises:
+        Refused: something in the repository cannot be looked at.
+    """
+    look = _Look(place)
+    for _ in look.parts():
+        pass
+    used = {entry for path in (*look.used, *look.hooks) for entry in _below(place.top, path)}
+    real = (Path(os.path.realpath(path)) for path in look.hooks)
+    folders = {_name_below(place.top, path) for path in real if path.is_relative_to(place.top)}
+    return [
+        path
+        for path in paths
+        if folded(path) in used
+        or any(str(above) in folders for above in PurePosixPath(folded(path)).parents)
+    ]
+
+
+def _below(top: Path, path: Path) -> Iterator[str]:
+    """Yield each folder, link and file below a folder that the system opens for a path."""
+    left, here, links = list(reversed(path.parts)), Path(), 0
+    while left and links <= _LINKS:
+        name = left.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        entry = here / name
+        if entry.is_relative_to(top):
+            yield _name_below(top, entry)
+        try:
+            left += reversed(entry.readlink().parts)
+            links += 1
+        except (OSError, ValueError):
+            here = entry
+
+
+def _name_below(top: Path, path: Path) -> str:
+    return folded(path.relative_to(top).as_posix())
 
 
 def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
@@ -168,7 +216,9 @@ class _Look:
         self._place = place
         self._parsed: set[Path] = set()
         self._digested: set[str] = set()
-        self._hooks = [place.common / "hooks"]
+        self.hooks = [place.common / "hooks"]
+        self.used: set[Path] = set()
+        """Files of the vault that are named, whether they exist or not."""
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
 
@@ -184,7 +234,7 @@ class _Look:
         for name in self._remotes:
             if name not in self._with_url:  # git takes the name for a path
                 yield _part(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
-        for hooks in self._hooks:
+        for hooks in self.hooks:
             yield from self._folder(hooks)
         for above in dict.fromkeys((common, folder)):
             for name in _OTHERS:
@@ -205,8 +255,9 @@ class _Look:
                 yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
                 named = self._named(line.value, file.parent if is_include else self._place.top)
                 if is_hooks:
-                    self._hooks.append(Path(os.path.realpath(named)))
+                    self.hooks.append(named)
                     continue
+                self.used.add(named)
                 # What a linked file includes is relative to the folder of the link.
                 named = Path(os.path.realpath(named.parent), named.name)
                 if named not in self._parsed:
@@ -260,6 +311,7 @@ class _Look:
             ends = ("/".join(names[at:]) for at in range(max(1, len(names) - _ENDS), len(names)))
             for path in (word, *filter(None, ends)):
                 file = os.path.join(top, path)
+                self.used.add(Path(file))
                 if os.path.isfile(file):  # noqa: PTH113 - Path raises for a name that is too long
                     real = Path(os.path.realpath(file))
                     if any(Path(way).is_relative_to(top) for way in (real, os.path.normpath(file))):
@@ -278,6 +330,7 @@ class _Look:
                     yield from self._file(Path(parent, name))
 
     def _file(self, file: Path) -> Iterator[Part]:
+        self.used.add(file)
         if str(file) not in self._digested:
             self._digested.add(str(file))
             data = _read(Path(os.path.realpath(file)))
