@@ -605,3 +605,58 @@ def test_a_folder_that_is_replaced_by_a_link_is_synced(tmp_path: Path) -> None:
             assert (clone.root / "docs").is_symlink()
             assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
             assert not clone.git("status", "--porcelain")
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["hook", "new hook", "linked hook", "smudge", "new smudge", "folder of a smudge", "include"],
+)
+def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: str) -> None:
+    """A pushed file in the place of one that git was allowed to run is refused, and not run."""
+    for one, two in cloned(tmp_path):
+        write(one.root, ".gitattributes", "*.md -text merge=memvault\nz.txt filter=f\n")
+        write(one.root, "z.txt", "text\n")
+        if not what.startswith("new"):
+            write(one.root, "hooks/pre-push", "#!/bin/sh\nexit 0\n").chmod(0o755)
+            write(one.root, "a/smudge.sh", "cat\n")
+        one.sync()
+        two.sync()
+        if what.endswith("hook"):
+            two.git("config", "core.hooksPath", "hooks")
+            name = "hooks/pre-push"
+            if what.startswith("linked"):
+                two.git("config", "--unset", "core.hooksPath")
+                (two.root / ".git/hooks").mkdir(exist_ok=True)
+                (two.root / ".git/hooks/pre-push").symlink_to("../../hooks/pre-push")
+        elif what == "include":
+            two.git("config", "include.path", "../shared.inc")
+            name = "shared.inc"
+        else:
+            two.git("config", "filter.f.smudge", 'sh "a/smudge.sh"')
+            two.git("config", "filter.f.clean", "cat")
+            name = "a/smudge.sh"
+        write(two.root, "own.md", "zebra\n")
+        two.sync()
+        one.sync()
+        if what.startswith("folder"):
+            program(ran, one.root / "b/smudge.sh")
+            shutil.rmtree(one.root / "a")
+            (one.root / "a").symlink_to("b")
+            name = "a"
+        elif what == "include":
+            evil = program(ran, one.root / "evil.sh")
+            write(one.root, name, f'[filter "f"]\n\tsmudge = sh {Path(evil).name}\n')
+        else:
+            program(ran, one.root / name)
+        write(one.root, "z.txt", "other text\n")
+        one.sync()
+        write(two.root, "own.md", "zebras\n")
+        failed = two.vault.call("git_sync")
+        assert not ran.exists()
+        assert failed["error"]["code"] == "refused", failed
+        assert f"{name} " in failed["error"]["message"]
+        two.git("pull", "--quiet", "--rebase")
+        ran.unlink(missing_ok=True)
+        assert two.vault.call("git_sync")["confirmToken"]
+        assert not ran.exists()
+        two.sync()

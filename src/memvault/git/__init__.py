@@ -1,7 +1,6 @@
-"""A vault in git: a merge driver, commits, and a sync that leaves no conflict in a file.
+"""Git support for vaults: a merge driver, commits, and a sync that writes no conflict markers.
 
-``sync`` puts two lines of changes together outside of the working tree
-(``replay``), by what a file says of itself rather than by its lines
-(``merge``), and only then changes files (``checkout``). The same merge serves
-``git pull`` as a merge driver (``driver``).
+``sync`` replays local commits onto the remote branch outside the working tree
+(``tree_merge``), merges each memory by header key and text (``merge``), and only
+then changes files. ``driver`` offers the same merge to ``git pull``.
 """

@@ -1,9 +1,10 @@
-"""What a repository can make git run, read without git, and what of that its user allowed.
+"""The parts of a repository that can make git run programs, and the user's approval of them.
 
-Git's own settings name programs in dozens of places, and others lead it to other
-folders and machines. So everything in them counts but a short list of what is
-harmless; so do hooks, files that the settings include or name, and attributes. A line
-that is not of the plain form in which git writes them is taken for one that counts.
+The repository is read without running git. Git's settings name programs in dozens of
+places, and others redirect git to other folders and machines. Approval therefore covers
+every setting except a short list of harmless ones, and also hooks, attributes, and files
+that the settings include or name. A line that is not in the plain form that ``git config``
+writes is treated as a setting that needs approval.
 """
 
 from __future__ import annotations
@@ -11,35 +12,39 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
 from memvault.git.repository import RepositoryLocation
+from memvault.git.tree_merge import folded
 from memvault.settings import grants
 from memvault.vault.document import replace_surrogates
 
 _KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
-"""A value has no blank but spaces: git strips ASCII blanks and keeps all others."""
+"""A setting in plain form.
+
+Spaces are the only blanks in a value: git strips ASCII blanks and keeps all others.
+"""
 _NOTHING = re.compile(r"[ \t\r]*(?:[#;].*)?")
 _QUOTES = re.compile(r"[\"'`\\]+")
 _MARKS = re.compile(r"[\s!\"#$&'()*,:;<=>?\[\\\]`{|}]+")
 """Characters that end a word in git's settings or in a shell."""
 _LONGEST = 4_096
-"""Characters of a path at most."""
+"""Maximum number of characters in a path."""
 _ENDS = 32
-"""Ends of a path, of one name, two names and so on, that are looked for at most."""
+"""Maximum number of trailing parts of a path that are tried as paths in the vault."""
 _ELSEWHERE = re.compile(r"include|hookspath|worktree", re.IGNORECASE)
-"""What names a file or folder that counts too, and so has to be read."""
+"""Settings that name a file or folder that must be read too."""
 _NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]+:(?!:|//)\S*"
-"""An address on another machine; a path's repository here has hooks of its own.
+"""A URL on another machine; a path is not harmless, since its repository has hooks.
 
-A host of one letter counts as a path, since Windows has drives of that name.
+A host of one letter counts as a path, since it may be a Windows drive.
 """
 _REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _HARMLESS = re.compile(
@@ -52,36 +57,83 @@ _HARMLESS = re.compile(
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # what memvault sets; no git that it runs merges
+    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which never runs git merge
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _OTHERS = "info/attributes", "objects/info/alternates", "objects/info/http-alternates"
 _FOLDERS = "remotes", "branches"
-"""Where git of old kept remotes, and still looks for them."""
+"""Folders in which old versions of git stored remotes; git still reads them."""
 _DEEPEST = 10
+_LINKS = 40
+"""Maximum number of symbolic links that the system follows to resolve a path."""
 _MOST = 1_000
 _SHOWN = 100
 
 
 class Part(NamedTuple):
-    """Something that counts: what a person knows it by, and a digest of all of it."""
+    """A setting or file that needs approval: a name for people and a SHA-256 digest."""
 
     name: str
     digest: str
 
 
 def parts(place: RepositoryLocation) -> list[Part]:
-    """Return what counts in a repository, without running git.
+    """Return the parts of a repository that need approval, without running git.
 
     Raises:
-        Refused: something in it cannot be looked at.
+        Refused: a part cannot be read.
     """
     return list(_Look(place).parts())
 
 
+def affected(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
+    """Return the given paths that git may run or read settings from.
+
+    The paths are relative to the repository's top folder. A folder or link on the
+    way to such a file is returned too, and so is a file that is named but missing.
+
+    Raises:
+        Refused: a part of the repository cannot be read.
+    """
+    look = _Look(place)
+    for _ in look.parts():
+        pass
+    used = {entry for path in (*look.used, *look.hooks) for entry in _below(place.top, path)}
+    real = (Path(os.path.realpath(path)) for path in look.hooks)
+    folders = {_name_below(place.top, path) for path in real if path.is_relative_to(place.top)}
+    return [
+        path
+        for path in paths
+        if folded(path) in used
+        or any(str(above) in folders for above in PurePosixPath(folded(path)).parents)
+    ]
+
+
+def _below(top: Path, path: Path) -> Iterator[str]:
+    """Yield each folder, link and file below ``top`` that the system opens to resolve a path."""
+    left, here, links = list(reversed(path.parts)), Path(), 0
+    while left and links <= _LINKS:
+        name = left.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        entry = here / name
+        if entry.is_relative_to(top):
+            yield _name_below(top, entry)
+        try:
+            left += reversed(entry.readlink().parts)
+            links += 1
+        except (OSError, ValueError):
+            here = entry
+
+
+def _name_below(top: Path, path: Path) -> str:
+    return folded(path.relative_to(top).as_posix())
+
+
 def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
-    """Return what was allowed in a vault's repository; None where its user allowed nothing."""
+    """Return the approved parts of a vault's repository, or None without an approval."""
     try:
         kept = grants.get(root, _KIND, _NAME)
         if kept.get("folder") != str(place.folder):
@@ -92,32 +144,35 @@ def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
 
 
 def is_within(now: list[Part], before: list[Part]) -> bool:
-    """Return whether what counts now was all allowed, in this order: the last of two counts."""
+    """Return whether all current parts were approved, in this order.
+
+    The order matters, since the last of two equal settings takes effect.
+    """
     rest = iter(before)
     return all(part in rest for part in now)
 
 
 def new(now: list[Part], before: list[Part]) -> list[str]:
-    """Return the names of what came or changed; of all where only the order did."""
+    """Return the names of new and changed parts, or of all parts if only their order changed."""
     found = [part.name for part in now if part not in before]
     return list(dict.fromkeys(found or [part.name for part in now]))
 
 
 def allow(root: Path, place: RepositoryLocation, found: list[Part]) -> None:
-    """Keep that git may run in a repository as it is; errors as for ``grants.grant``."""
+    """Store the approval of a repository in its current state; raises as ``grants.add`` does."""
     covers = [list(part) for part in found]
     grants.add(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
 
 
 def remotes(place: RepositoryLocation) -> dict[str, str]:
-    """Return the addresses of remotes by name, as far as the settings give them plainly."""
+    """Return the URLs of remotes by name, as far as the settings have them in plain form."""
     lines = _lines(_read(place.common / "config") or b"")
     return {line.below: line.value for line in lines
             if (line.section, line.key) == ("remote", "url") and line.value}  # fmt: skip
 
 
 class _Line(NamedTuple):
-    """A line of settings; without a ``key`` it is of no plain form."""
+    """A line of a settings file; ``key`` is empty if the line is not in plain form."""
 
     text: str
     section: str
@@ -129,7 +184,7 @@ class _Line(NamedTuple):
     def is_harmless(self) -> bool:
         is_ours = (self.section, self.below) == ("merge", "memvault")
         section = "merge memvault" if is_ours else self.section
-        if self.below.startswith("-"):  # of a remote: git would take it for an option
+        if self.below.startswith("-"):  # a remote whose name git would parse as an option
             return False
         return bool(self.key and _HARMLESS.fullmatch(f"{section}.{self.key}={self.value}"))
 
@@ -142,11 +197,11 @@ class _Line(NamedTuple):
 
 
 def _lines(data: bytes) -> Iterator[_Line]:
-    """Yield the settings in a file, each with the header that git reads it under."""
+    """Yield the settings in a file, each with the section that git assigns it to."""
     section = below = ""
     left = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
     for at, text in enumerate(left):
-        if text.endswith("\\"):  # it goes on, so that what follows may be no line
+        if text.endswith("\\"):  # continued, so that the rest may not be separate lines
             yield _Line("\n".join(left[at:]), section, below)
             return
         header = _HEADER.fullmatch(text)
@@ -157,23 +212,25 @@ def _lines(data: bytes) -> Iterator[_Line]:
             yield _Line(text, section, below, setting[1].lower(), (setting[2] or "").strip(" "))
         elif not _NOTHING.fullmatch(text):
             if "[" in text:
-                section = below = ""  # what follows is under no header that is known
+                section = below = ""  # the section of the lines that follow is unknown
             yield _Line(text, section, below)
 
 
 class _Look:
-    """One look at a repository; what has been read is not read again."""
+    """A single scan of a repository, which reads each file once."""
 
     def __init__(self, place: RepositoryLocation) -> None:
         self._place = place
         self._parsed: set[Path] = set()
         self._digested: set[str] = set()
-        self._hooks = [place.common / "hooks"]
+        self.hooks = [place.common / "hooks"]
+        self.used: set[Path] = set()
+        """Files that settings and hooks name, including missing ones."""
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
 
     def parts(self) -> Iterator[Part]:
-        """Yield what counts: settings in their order, then files."""
+        """Yield the parts that need approval: settings in their order, then files."""
         top, folder, common = self._place
         if folder != top / ".git":
             yield _part(f".git = {replace_surrogates(str(folder))}", str(folder))
@@ -182,9 +239,9 @@ class _Look:
         for file in dict.fromkeys((common / "config", folder / "config.worktree")):
             yield from self._settings(file)
         for name in self._remotes:
-            if name not in self._with_url:  # git takes the name for a path
+            if name not in self._with_url:  # git uses the name as a path
                 yield _part(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
-        for hooks in self._hooks:
+        for hooks in self.hooks:
             yield from self._folder(hooks)
         for above in dict.fromkeys((common, folder)):
             for name in _OTHERS:
@@ -205,9 +262,10 @@ class _Look:
                 yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
                 named = self._named(line.value, file.parent if is_include else self._place.top)
                 if is_hooks:
-                    self._hooks.append(Path(os.path.realpath(named)))
+                    self.hooks.append(named)
                     continue
-                # What a linked file includes is relative to the folder of the link.
+                self.used.add(named)
+                # Includes in a linked file are relative to the folder of the link.
                 named = Path(os.path.realpath(named.parent), named.name)
                 if named not in self._parsed:
                     self._parsed.add(named)
@@ -225,14 +283,14 @@ class _Look:
                 yield from self._words(line)
 
     def _note_remote(self, line: _Line, file: Path) -> None:
-        """Note the remotes that a setting uses, and which of them have a URL.
+        """Record the remotes that a setting uses, and which of them have a URL.
 
-        A URL counts only in the repository's own settings: git may not read those
-        of a worktree, or a file that is included on a condition.
+        Only URLs in the repository's own settings count: git may not read those of a
+        worktree or of a conditionally included file.
         """
         if line.section == "remote" and line.below:
             self._remotes[line.below] = None
-            if line.key == "url" and not line.value:  # which clears the list of URLs
+            if line.key == "url" and not line.value:  # clears the list of URLs
                 self._with_url.discard(line.below)
             elif line.key == "url" and file == self._place.common / "config":
                 self._with_url.add(line.below)
@@ -243,14 +301,15 @@ class _Look:
 
     @staticmethod
     def _named(value: str, below: Path) -> Path:
-        if not value or value.startswith(("%", ":(")):  # git's own prefixes of a path
+        if not value or value.startswith(("%", ":(")):  # prefixes that git expands
             raise Refused(f"The settings name a file as {value!r}", "name it by its path")
         return below / expand_home(value)
 
     def _words(self, line: _Line) -> Iterator[Part]:
-        """Yield the files of the vault that a setting names, as far as its text gives the names.
+        """Yield the files in the vault that a setting names, as far as its text contains them.
 
-        The end of a path counts too, since its beginning may be ``~`` or a variable.
+        The trailing parts of a path are tried too, since it may begin with ``~`` or a
+        variable.
         """
         text, top = line.text, self._place.top
         words = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]
@@ -260,6 +319,7 @@ class _Look:
             ends = ("/".join(names[at:]) for at in range(max(1, len(names) - _ENDS), len(names)))
             for path in (word, *filter(None, ends)):
                 file = os.path.join(top, path)
+                self.used.add(Path(file))
                 if os.path.isfile(file):  # noqa: PTH113 - Path raises for a name that is too long
                     real = Path(os.path.realpath(file))
                     if any(Path(way).is_relative_to(top) for way in (real, os.path.normpath(file))):
@@ -278,6 +338,7 @@ class _Look:
                     yield from self._file(Path(parent, name))
 
     def _file(self, file: Path) -> Iterator[Part]:
+        self.used.add(file)
         if str(file) not in self._digested:
             self._digested.add(str(file))
             data = _read(Path(os.path.realpath(file)))
@@ -297,10 +358,10 @@ def _part(name: str, data: bytes | str) -> Part:
 
 
 def _read(file: Path, most: int = plain_files.STATE) -> bytes | None:
-    """Return a file's bytes, None where there is none.
+    """Return a file's bytes, or None if it is missing.
 
     Raises:
-        Refused: it is no plain file, or too large.
+        Refused: it is not a plain file, or has more than ``most`` bytes.
     """
     try:
         return plain_files.read(file, most)

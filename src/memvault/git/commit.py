@@ -1,4 +1,4 @@
-"""Commits: of all that changed, or of exactly what one call wrote."""
+"""Commits of all changes in a vault, or of exactly the files that one call wrote."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _SET = "git.autocommit is set"
 _HELD = ("index.lock", "cannot lock ref", "Unable to create", "unable to create")
 _PAUSE = 0.05
 _SHORTLY = 1.0
-"""Seconds that a call waits for somebody else's git."""
+"""Seconds that a call waits for another git process."""
 _SECONDS = 20.0
-"""What one commit may take, hooks included."""
+"""Maximum seconds for one commit, including its hooks."""
 _LONGEST = 72
 _LISTED, _LONGEST_TITLE = 50, 200
 _AT_ONCE = 1_000
-"""Paths that one command line may name."""
+"""Maximum number of paths on one command line."""
 _NAMED_BELOW = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 def lock(root: Path, seconds: float = 30.0) -> FileLock:
-    """Return the lock of whoever of memvault's changes the repository."""
+    """Return the lock that memvault's processes hold while they change the repository."""
     return FileLock(private_folder(root) / "git.lock", seconds)
 
 
 def message(tool: str, titles: Iterable[str], agent: str) -> str:
-    """Return a commit's message: which tool did what to which memories, and for whom.
+    """Return a commit message that names the tool, the changed memories and the agent.
 
-    One title is in the first line; several are listed below it.
+    A single title is part of the first line; several are listed below it.
     """
     said = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
     named = [title for title in dict.fromkeys(said) if title]
@@ -54,7 +54,7 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
 
 
 def commit_call(call: Call) -> list[str]:
-    """Commit what a call wrote; return what to say of it."""
+    """Commit the files that a call wrote; return notes for the user."""
     files = call.change_set.files
     text = message(call.change_set.tool, [file.title for file in files], call.change_set.agent)
     said = commit(call.root, [file.path for file in files], text)
@@ -62,10 +62,10 @@ def commit_call(call: Call) -> list[str]:
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
-    """Commit exactly these files of a vault as they are now; return a note where that failed.
+    """Commit exactly these files of a vault in their current state; return a note on failure.
 
-    What somebody has staged stays staged and uncommitted. A call that wrote its
-    files has succeeded, whatever git says: nothing is raised.
+    Other staged changes stay staged and uncommitted. Nothing is raised, since a call
+    that wrote its files has succeeded even if git fails.
     """
     try:
         place = find(root)
@@ -86,13 +86,13 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
 
 
 def commit_all(repository: Repository, subject: str, check_tree: Callable[[str], None]) -> int:
-    """Commit whatever changed in the vault; return how many files that were.
+    """Commit all changes in the vault; return the number of changed files.
 
-    ``look`` is shown the tree that is about to be committed. Where it raises, or a
-    hook refuses the commit, staged is what was staged before.
+    ``check_tree`` is called with the id of the tree to commit. If it raises, or a hook
+    refuses the commit, the previous index is restored.
 
     Raises:
-        GitFailed: a hook refused it, or git cannot do it.
+        GitError: a hook refused the commit, or git failed.
     """
     git = repository.git
     staged = retry_while_locked(lambda: git.line("write-tree"))
@@ -116,9 +116,9 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
 
 
 def _add_all(git: Git) -> None:
-    """Stage whatever changed, but for repositories of their own: git would keep their name only.
+    """Stage all changes except nested repositories, of which git would store a link only.
 
-    Deleted files come first: ``--remove`` fails for one whose folder became a link.
+    Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
     """
     deleted = git.run("diff-files", QUIET_INSIDE, "--diff-filter=D", "--name-only", "-z")
     git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted)
@@ -128,10 +128,10 @@ def _add_all(git: Git) -> None:
 
 
 def retry_while_locked(action: Callable[[], Result]) -> Result:
-    """Do something, and again for a second where somebody else's git is at it.
+    """Call ``action``, and retry for a second while another git process holds a lock.
 
     Raises:
-        GitFailed: it failed otherwise, or goes on doing so.
+        GitError: it failed for another reason, or still fails after the last retry.
     """
     deadline = time.monotonic() + _SHORTLY
     while True:
@@ -151,7 +151,7 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
     for at in range(0, len(paths), _AT_ONCE):
         some = paths[at : at + _AT_ONCE]
         listed = git.run("status", *about, "--", *some).decode("utf-8", "surrogateescape")
-        for part in filter(None, listed.split("\0")):  # neither ignored, nor as it was
+        for part in filter(None, listed.split("\0")):  # leaves out ignored and unchanged files
             changed[part[3:].removeprefix(repository.prefix)] = part[:2]
     new = [path for path, state in changed.items() if state == "??"]
     if new:

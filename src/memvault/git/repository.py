@@ -1,4 +1,4 @@
-"""Where the repository of a vault lies, and what is in the middle of, without running git."""
+"""Finding a vault's repository and reading its state without running git."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ _UNDER_WAY = {
     "REVERT_HEAD": "revert",
 }
 _READ = "", "info", "objects/info", "objects/pack", "refs"
-"""Folders whose files git opens without a look at what they are."""
+"""Folders whose files git opens without checking their type."""
 _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
 _MOST = 10_000
-"""Entries of such folders that are looked at; a git that waits is ended in any case."""
+"""Maximum number of checked entries; a git process that waits is terminated anyway."""
 _GITDIR = "gitdir: "
 _BRANCH = "ref: refs/heads/"
 
 
 class NoRepository(Refused):
-    """What git should keep its own in is there, and is none of git's."""
+    """The vault has a ``.git`` that is not a git repository."""
 
 
 class RepositoryLocation(NamedTuple):
-    """A repository: its top folder, where git keeps its own, and what worktrees share of that."""
+    """The paths of a repository.
+
+    ``top`` is the top folder of the working tree, ``folder`` the git directory, and
+    ``common`` the part of the git directory that worktrees share.
+    """
 
     top: Path
     folder: Path
@@ -42,7 +46,7 @@ class RepositoryLocation(NamedTuple):
 
     @property
     def branch(self) -> str:
-        """The branch's name as HEAD gives it, empty where none is checked out."""
+        """The name of the branch in HEAD; empty if no branch is checked out."""
         with contextlib.suppress(OSError):
             head = plain_files.read(self.folder / "HEAD", plain_files.SETTING).decode(
                 "utf-8", "replace"
@@ -53,21 +57,21 @@ class RepositoryLocation(NamedTuple):
 
     @property
     def under_way(self) -> str:
-        """What git is in the middle of: rebase, merge and such, or nothing."""
+        """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
         found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
         return next(found, "")
 
     def prefix_of(self, root: Path) -> str:
-        """Return the way from the top to a vault, empty where they are one."""
+        """Return the path from the top folder to a vault with a slash; empty if they are equal."""
         below = Path(os.path.realpath(root)).relative_to(self.top).as_posix()
         return "" if below == "." else f"{below}/"
 
 
 def find(root: Path) -> RepositoryLocation | None:
-    """Return the repository that a vault lies in, or None.
+    """Return the repository that contains a vault, or None.
 
     Raises:
-        NoRepository: the vault's .git is none.
+        NoRepository: the vault's .git is not a repository.
     """
     root = Path(os.path.realpath(root))
     for top in (root, *root.parents):
@@ -102,12 +106,13 @@ def _place(top: Path) -> RepositoryLocation | None:
 
 
 def check_plain(place: RepositoryLocation) -> None:
-    """Make sure that what git opens is a file: it would wait for whoever writes into a pipe.
+    """Check that the paths that git opens are not pipes or devices, which would block it.
 
-    Loose objects, and what lies deeper in the vault, are not looked at.
+    Loose objects, and files deeper in the vault, are not checked. Sockets are allowed:
+    git fails on them at once.
 
     Raises:
-        Refused: something is a pipe or a device; a socket is an error to git at once.
+        Refused: a path is a pipe or a device.
     """
     for path in _opened(place):
         with contextlib.suppress(OSError):
@@ -119,7 +124,7 @@ def check_plain(place: RepositoryLocation) -> None:
 
 
 def _opened(place: RepositoryLocation) -> Iterator[str | Path]:
-    """Yield what may be no file, of what git opens without a look at it."""
+    """Yield the paths that git opens and that may not be plain files."""
     yield from (place.top / name for name in _IN_TOP)
     left = [(above / name, name == "refs") for above in {place.folder, place.common}
             for name in _READ]  # fmt: skip

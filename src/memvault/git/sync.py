@@ -21,7 +21,7 @@ from memvault.call import Call
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.walk import remove, walk
-from memvault.git import program, setup
+from memvault.git import approval, program, setup
 from memvault.git.commit import commit_all, lock
 from memvault.git.merge import MemoryMerger
 from memvault.git.program import (
@@ -33,6 +33,7 @@ from memvault.git.program import (
     Repository,
     require_idle_branch,
 )
+from memvault.git.repository import find
 from memvault.git.tree_merge import SCRATCH, ChangedPath, Commit, Objects, Replay, is_private
 from memvault.model import FileState
 from memvault.store import writer
@@ -498,6 +499,7 @@ def _merge_remote(
         if head and not _has(git, others, head):
             ignore = call.settings.ignore
             new, replay = _replayed(repository, objects, others, head, ignore)
+        _require_unused(call, objects, head or git.empty_tree(), new)
         switch(repository, objects, call.store, branch, head, new)
     done.pulled += _count(repository, head, others)
     if replay is not None:
@@ -506,6 +508,22 @@ def _merge_remote(
         done.dropped_values.update(dict.fromkeys(replay.dropped_values))
         done.renamed.update(replay.renamed)
     return new
+
+
+def _require_unused(call: Call, objects: Objects, before: str, new: str) -> None:
+    """Check that no file changes that git may run, or read settings from: nobody allowed it yet.
+
+    Raises:
+        Refused: one does.
+    """
+    place = find(call.root)
+    changed = [entry.path for entry in objects.differences(before, new) if entry.after]
+    used = approval.affected(place, changed) if place is not None else []
+    if used:
+        raise Refused(
+            f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
+            "look at it, then git pull --rebase; memvault git sync asks about it afterwards",
+        )
 
 
 def _replayed(

@@ -126,7 +126,7 @@ class Objects:
                 raise Refused(
                     f"{replace_surrogates(path)} is of one machine, and no file to share", hint
                 )
-            above = _folded(path)
+            above = folded(path)
             files[above] = path
             while (above := above.rpartition("/")[0]) and above not in folders:
                 folders.add(above)
@@ -208,11 +208,11 @@ class Objects:
 
 def is_private(path: str) -> bool:
     """Return whether a path leads into .git or .memvault on Linux, macOS or Windows."""
-    names = (name.partition(":")[0].rstrip(" .") for name in _folded(path).split("/"))
+    names = (name.partition(":")[0].rstrip(" .") for name in folded(path).split("/"))
     return any(name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names)
 
 
-def _folded(path: str) -> str:
+def folded(path: str) -> str:
     """Return a path as a file system sees it that tells neither cases nor normal forms apart."""
     if path.isascii():
         return path.lower()
