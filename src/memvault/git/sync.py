@@ -94,10 +94,12 @@ def switch(
 def recover(repository: Repository, objects: Objects, store: MemoryStore) -> None:
     """Revert the file changes of a sync that was killed.
 
-    Files that were edited since are left as they are.
+    Files that were edited since are left as they are, and so are files that git may run
+    or read settings from: the note may be forged, and only their current contents are approved.
 
     Raises:
         GitError: git failed.
+        Refused: a part of the repository cannot be read.
     """
     note = repository.folder / _NOTE
     try:
@@ -121,6 +123,8 @@ def recover(repository: Repository, objects: Objects, store: MemoryStore) -> Non
                 for entry in _shared(objects, new, before)
                 if files.get(entry.path) == entry.after  # otherwise it was committed since
             ]
+            used = set(_used(store.root, found))
+            found = [entry for entry in found if entry.path not in used]
             memories = _memories(repository, store, found)
             changed = git.run("diff", QUIET_INSIDE, "--no-renames", "--name-only", "-z", new).split(
                 b"\0"
@@ -513,7 +517,7 @@ def _merge_remote(
         if head and not _has(git, others, head):
             ignore = call.settings.ignore
             new, replay = _replayed(repository, objects, others, head, ignore)
-        _require_unused(call, objects, head or git.empty_tree(), new)
+        _require_unused(call.root, objects.differences(head or git.empty_tree(), new))
         switch(repository, objects, call.store, branch, head, new)
     done.pulled += _count(repository, head, others)
     if replay is not None:
@@ -524,7 +528,14 @@ def _merge_remote(
     return new
 
 
-def _require_unused(call: Call, objects: Objects, before: str, new: str) -> None:
+def _used(root: Path, found: list[ChangedPath]) -> list[str]:
+    """Return the paths that get new contents and that git may run or read settings from."""
+    place = find(root)
+    changed = [entry.path for entry in found if entry.after]
+    return approval.affected(place, changed) if place is not None else []
+
+
+def _require_unused(root: Path, found: list[ChangedPath]) -> None:
     """Check that the sync changes no file that git may run or read settings from.
 
     Only the current contents of such files are approved.
@@ -532,9 +543,7 @@ def _require_unused(call: Call, objects: Objects, before: str, new: str) -> None
     Raises:
         Refused: such a file would change.
     """
-    place = find(call.root)
-    changed = [entry.path for entry in objects.differences(before, new) if entry.after]
-    used = approval.affected(place, changed) if place is not None else []
+    used = _used(root, found)
     if used:
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
