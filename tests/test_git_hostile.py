@@ -660,3 +660,25 @@ def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: st
         assert two.vault.call("git_sync")["confirmToken"]
         assert not ran.exists()
         two.sync()
+
+
+def test_a_note_of_a_sync_changes_nothing_that_git_runs(
+    folder: Path, ran: Path, vault: Vault
+) -> None:
+    """What .git holds as the note of a killed sync brings back no other hook than was allowed."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    program(ran, folder / "hooks/pre-commit")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "First")
+    write(folder, "hooks/pre-commit", "#!/bin/sh\n")
+    git(folder, "add", "--all")
+    new = git(folder, "commit-tree", "-m", "x", git(folder, "write-tree").strip()).strip()
+    git(folder, "reset", "--quiet")
+    git(folder, "config", "core.hooksPath", "hooks")
+    git(folder, "remote", "add", "origin", "../shared.git")
+    noted = {"before": git(folder, "rev-parse", "HEAD").strip(), "new": new}
+    write(folder, ".git/memvault-sync.json", json.dumps(noted))
+    write(folder, "note.md", "zebra\n")
+    vault.call("git_sync", confirm=True)
+    assert not ran.exists()
+    assert "note.md" in git(folder, "ls-files")

@@ -116,7 +116,7 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
 
 
 def _add_all(git: Git) -> None:
-    """Stage all changes except nested repositories, of which git would store a link only.
+    """Stage all changes except nested repositories, of which git would store only a commit id.
 
     Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
     """

@@ -1,6 +1,6 @@
-"""The merge driver: what ``git merge``, ``pull`` and ``rebase`` run for a memory.
+"""The merge driver that ``git merge``, ``pull`` and ``rebase`` run for a memory.
 
-Marks of a conflict stand in a text only, never in a header.
+Conflict markers are written into texts only, never into a header.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _CONFLICT = 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Merge as git asks for: base, ours, theirs, the length of marks, and the file's path.
+    """Merge three versions of a file and write the result to ours; return the exit code.
 
-    The result is written over ours; 0 says that it is whole, 1 that there is a conflict.
+    The arguments are the paths of base, ours and theirs, the length of conflict markers
+    (``%L``) and the path of the file (``%P``). The exit code is 0 for a clean merge and
+    1 for a conflict.
     """
     names = [Path(name) for name in arguments[:3]]
     path = arguments[4] if len(arguments) > 4 else names[1].name
@@ -45,13 +47,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _are_one(ours: bytes, theirs: bytes) -> bool:
-    """Say whether two files may be one memory: whether they do not have ids that differ."""
+    """Return whether two files may be the same memory: their ids are equal or missing."""
     ids = {read.own_id for read in map(version, (ours, theirs)) if read is not None}
     return len(ids - {""}) < 2
 
 
 def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:
-    """Return ours with both texts between marks, and both headers together where they are one."""
+    """Return ours with both texts between conflict markers.
+
+    The headers are merged if both files are the same memory.
+    """
     old, here, there = version(base), version(ours), version(theirs)
     if old is None or here is None or there is None:
         return merger.marked((base, ours, theirs), marks)[1] or ours

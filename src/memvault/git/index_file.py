@@ -1,7 +1,7 @@
-"""What git keeps of ``.memvault``, read from its index file.
+"""Finding tracked files of ``.memvault`` by reading git's index file.
 
-Git itself is not asked: in a stranger's repository its settings may name a
-program that it runs. The format is described in git's documentation,
+Git itself is not run, since the settings of a repository from someone else may
+name programs that it would start. The format is described in git's documentation,
 gitformat-index(5).
 """
 
@@ -18,21 +18,21 @@ from memvault.files import plain_files
 from memvault.git import program
 
 _FIXED = 62
-"""Bytes of an entry before its path, with the SHA-1 that names its content."""
+"""Number of bytes of an entry before its path, including the SHA-1 of its content."""
 _LONGER = 0x4000
-"""The flag of an entry that has two bytes more."""
+"""The flag of an extended entry, which has two more bytes."""
 _LONGEST = 4_096
-"""Bytes of a path at most: longer ones no system here has."""
+"""Maximum number of bytes of a path; supported systems have no longer ones."""
 _OLD = 3_600.0
 
 
 def private_file(root: Path) -> str:
-    """Return the first file of ``.memvault`` that git keeps; empty where it keeps none."""
+    """Return the first tracked file of ``.memvault``, or an empty text if there is none."""
     for folder in (root, *root.parents):
         repository = folder / ".git"
         if os.path.lexists(repository):
             if repository.is_symlink() or not repository.is_dir():
-                return ""  # it lies elsewhere, and this file says where: not to be followed
+                return ""  # it refers to a folder elsewhere and is not followed
             below = root.relative_to(folder).as_posix()
             prefix = os.fsencode(".memvault/" if below == "." else f"{below}/.memvault/")
             with contextlib.suppress(OSError, ValueError, IndexError, struct.error):
@@ -41,15 +41,15 @@ def private_file(root: Path) -> str:
                     if path.startswith(prefix):
                         return os.fsdecode(path[len(prefix) - len(".memvault/") :])
                     if path > prefix:
-                        break  # they are in order
+                        break  # entries are sorted
             return ""
     return ""
 
 
 def repositories_inside(root: Path, folders: Iterable[str]) -> list[str]:
-    """Return which folders of a vault that is in git are repositories of their own.
+    """Return the given folders of a vault in git that are nested repositories.
 
-    What the vault's ``.gitmodules`` names is there on purpose.
+    Folders that the vault's ``.gitmodules`` names are left out: they are nested on purpose.
     """
     if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
         return []
@@ -58,7 +58,10 @@ def repositories_inside(root: Path, folders: Iterable[str]) -> list[str]:
 
 
 def is_locked(root: Path) -> bool:
-    """Say whether a git that died left its lock in the vault's own repository."""
+    """Return whether the vault's repository has an index lock older than an hour.
+
+    Such a lock was left by a git process that was killed.
+    """
     with contextlib.suppress(OSError):
         folder = root / ".git"
         if not folder.is_symlink():
@@ -67,10 +70,10 @@ def is_locked(root: Path) -> bool:
 
 
 def paths(data: bytes) -> Iterator[bytes]:
-    """Yield the paths in an index of version 2, 3 or 4, in a time that grows with its size.
+    """Yield the paths in an index of version 2, 3 or 4, in time linear in its size.
 
     Raises:
-        ValueError: it is none; also ``IndexError`` or ``struct.error``.
+        ValueError: the data is not an index; also ``IndexError`` or ``struct.error``.
     """
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, 4):
@@ -93,7 +96,7 @@ def paths(data: bytes) -> Iterator[bytes]:
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
-    """Read a number of variable length, and where it ends."""
+    """Return a number of variable length at ``place``, and the position after it."""
     value = data[place] & 127
     while data[place] & 128:
         place += 1

@@ -1,7 +1,6 @@
-"""Three versions of a file put together: the header by key, the text as git does it.
+"""Three-way merge of a file: the header by key, the text by lines as git does.
 
-Where both sides added to the end of a text, both additions stay, as if one had
-come after the other.
+If both sides appended to a text, both additions are kept, one after the other.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from memvault.vault.front_matter import FrontMatter, parse_header, patch_header,
 
 _COUNT = "usage_count"
 _LINKS = ("supersedes", "conflict_with")
-"""Keys whose one link is as good as a list of it."""
+"""Keys for which a single link means the same as a list with that link."""
 
 
 class MergedHeader(NamedTuple):
-    """The values put together, and ``key: value`` of what another value won over."""
+    """Merged header values, and the dropped ones as ``key: value``."""
 
     values: dict[str, Any]
     dropped_values: list[str]
@@ -34,7 +33,7 @@ class MergedHeader(NamedTuple):
 def merge_headers(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> MergedHeader:
-    """Put the values of three headers together; the order is ours, then theirs."""
+    """Merge the values of three headers by key; keys of ours come first, then those of theirs."""
     return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
 
 
@@ -51,7 +50,7 @@ def _merged(
         old, here, there = base.get(key), ours.get(key), theirs.get(key)
         if here == there or there == old:
             value = here
-        elif here == old or here is None:  # what one side deleted and the other changed stays
+        elif here == old or here is None:  # deleted on one side, changed on the other: kept
             value = there
         elif there is None:
             value = here
@@ -110,14 +109,14 @@ _MARKS = tuple(mark * _LONG for mark in "<|=>")
 
 
 class MergedFile(NamedTuple):
-    """A file put together, and ``key: value`` of what its header says no more."""
+    """A merged file, and the values dropped from its header as ``key: value``."""
 
     data: bytes
     dropped_values: list[str]
 
 
 class FileVersion(NamedTuple):
-    """One version of a file: how its bytes are spelled, its parts, its header's values."""
+    """One version of a file: its decoded text, its parts, and the values of its header."""
 
     spelling: DecodedText
     parts: FrontMatter
@@ -125,13 +124,13 @@ class FileVersion(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """The memId that the header gives; empty where it gives none."""
+        """The memId in the header; empty if it is missing or invalid."""
         own = self.values.get("id")
         return own if isinstance(own, str) and paths.is_mem_id(own) else ""
 
 
 def version(data: bytes) -> FileVersion | None:
-    """Read one version of a file; None where it is no text or its header is broken."""
+    """Parse one version of a file; return None if it is binary or its header is invalid."""
     spelling = decode(data)
     if spelling.encoding == "binary":
         return None
@@ -143,16 +142,16 @@ def version(data: bytes) -> FileVersion | None:
 
 
 class MemoryMerger:
-    """Puts versions together with git's help; ``scratch`` is a folder for its short-lived files."""
+    """A three-way merger that runs git and writes temporary files to the folder ``scratch``."""
 
     def __init__(self, git: Git, scratch: Path) -> None:
         self._git = git
         self._scratch = scratch
 
     def file(self, base: bytes | None, ours: bytes, theirs: bytes) -> MergedFile | None:
-        """Put three versions of a memory together; None where both sides changed the same text.
+        """Merge three versions of a memory; return None if both sides changed the same text.
 
-        Without a base both sides are new.
+        ``base`` is None if both sides added the file.
         """
         if ours == theirs or theirs == base:
             return MergedFile(ours, [])
@@ -167,7 +166,7 @@ class MemoryMerger:
     def with_body(
         self, old: FileVersion, here: FileVersion, there: FileVersion, body: str
     ) -> MergedFile | None:
-        """Put three headers together above a body; None where they cannot be patched."""
+        """Merge three headers and add a body; return None if they cannot be patched."""
         found = merge_headers(old.values, here.values, there.values)
         frame = here.parts if here.parts.before else there.parts
         try:
@@ -178,13 +177,13 @@ class MemoryMerger:
             return None
 
     def plain(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Put three versions of any text together as git does; None where that is a conflict."""
+        """Merge three versions of any text as git does; return None for a conflict."""
         if ours == theirs or theirs == base:
             return ours
         return theirs if ours == base else self.marked((base, ours, theirs))[0]
 
     def body(self, base: str, ours: str, theirs: str) -> str | None:
-        """Put three texts together; None where both sides changed the same lines."""
+        """Merge three texts; return None if both sides changed the same lines."""
         if ours == theirs or theirs == base:
             return ours
         if ours == base:
@@ -199,7 +198,7 @@ class MemoryMerger:
         return merged.decode("utf-8", "surrogatepass")
 
     def _both_added(self, base: str, ours: str, theirs: str) -> str | None:
-        """Return texts together whose only conflict is what both added to the end."""
+        """Return the merged text if the only conflict is that both sides appended, else None."""
         if not base.strip() or any(m in text for m in _MARKS for text in (base, ours, theirs)):
             return None
         stems = (_bytes(text.rstrip("\r\n") + _newline(base)) for text in (base, ours, theirs))
@@ -220,9 +219,10 @@ class MemoryMerger:
         return str(whole + theirs[len(theirs.rstrip("\r\n")) :])
 
     def marked(self, versions: Iterable[bytes], marks: int = 7) -> tuple[bytes | None, bytes]:
-        """Return base, ours and theirs put together, None for a conflict, and with its marks.
+        """Return the merge of base, ours and theirs, and the merge with conflict markers.
 
-        Marks of ``_LONG`` characters have the base's text among them too.
+        The first is None for a conflict. With markers of ``_LONG`` characters the base's
+        text is included in the conflicts.
         """
         base, ours, theirs = versions
         with tempfile.TemporaryDirectory(prefix="memvault-", dir=self._scratch) as folder:
@@ -234,14 +234,14 @@ class MemoryMerger:
             style = ["--diff3"] if marks == _LONG else []
             words = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
             ran = self._git.run_unchecked("merge-file", *words, "theirs", *names)
-        # The code is the number of conflicts; from 128 on, such as for binary files, a failure.
+        # The exit code is the number of conflicts; 128 or more, as for binary files, is a failure.
         whole = ran.stdout if ran.code == 0 else None
         return whole, ran.stdout
 
     def _lines(
         self, old: FileVersion, here: FileVersion, there: FileVersion, values: Mapping[str, Any]
     ) -> str:
-        """Return a header's lines with the values, and the comments and order of both sides."""
+        """Return a header's lines with the values, keeping comments and order of both sides."""
         newline = here.parts.newline
         before, ours, theirs = (_patched(side, values, newline) for side in (old, here, there))
         if theirs in (ours, before) or here.parts.before != there.parts.before:

@@ -1,7 +1,7 @@
-"""The git program: run without a shell, and its refusals told in one sentence.
+"""Running the git program without a shell, with its failures as one-sentence errors.
 
-It is led to one repository, whatever settings say, and only ``setup`` opens one: where
-its user allowed git to run.
+Each ``Git`` is bound to one repository, whatever settings say. Only ``setup`` opens a
+repository, after its user has approved it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from memvault.vault.document import replace_surrogates
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
 HINT = "sync it by itself, or move its .git away"
-"""What to do about one."""
+"""The hint for a nested repository."""
 
 
 def submodules(root: Path) -> frozenset[str]:
-    """Return the folders that ``.gitmodules`` names: they are there on purpose."""
+    """Return the folders that ``.gitmodules`` names, which are nested on purpose."""
     with contextlib.suppress(OSError):
         data = plain_files.read(root / ".gitmodules", plain_files.SETTING)
         found = _MODULE.findall(data.decode("utf-8", "replace"))
@@ -35,7 +35,7 @@ def submodules(root: Path) -> frozenset[str]:
 
 
 def repositories(found: Repository) -> list[str]:
-    """Return the folders that are repositories of their own, and no submodules."""
+    """Return the folders that are nested repositories and not submodules."""
     kept = found.git.run("ls-files", "--stage", "-z").decode("utf-8", "surrogateescape")
     held = [line.partition("\t")[2] for line in kept.split("\0") if line.startswith("160000 ")]
     new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
@@ -43,12 +43,12 @@ def repositories(found: Repository) -> list[str]:
 
 
 def new_files(git: Git) -> list[str]:
-    """Return the files that git does not hold yet, and may."""
+    """Return the untracked files that are not ignored."""
     return [path for path in _untracked(git) if not path.endswith("/")]
 
 
 def _untracked(git: Git) -> list[str]:
-    """Return what git does not hold and may; a repository ends with a slash."""
+    """Return the untracked paths that are not ignored; a nested repository ends with a slash."""
     listed = git.run("ls-files", "--others", "--exclude-standard", "-z")
     return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
 
@@ -56,25 +56,25 @@ def _untracked(git: Git) -> list[str]:
 _MOST = 4 << 30
 _SECONDS = 120.0
 NETWORK_SECONDS = 600.0
-"""How long a transfer may take."""
+"""Maximum seconds for a network transfer."""
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
         "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
         "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
         "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG")  # fmt: skip
-"""What git tells a hook of its repository, which is not the vault's."""
+"""Variables that git sets for a hook of another repository, removed from the environment."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _LEFT = ".lock': File exists"
 _PASSED_OVER = "error: failed to push some refs"
-"""What stands behind the reason for a push that failed."""
+"""The line that follows the reason for a failed push."""
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
 _SHOWN = 3
 QUIET_INSIDE = "--ignore-submodules=dirty"
-"""Keeps git from running in repositories inside of one, which have settings of their own."""
+"""Keeps git from running in nested repositories, which have settings of their own."""
 LARGER = "The repository holds more than the vault, which sync would push along"
 
 
 class GitError(MemvaultError):
-    """Git did not do what it was asked for; ``said`` is all that it said of it."""
+    """A git command failed; ``stderr`` is its whole error output."""
 
     def __init__(self, message: str, hint: str, said: str) -> None:
         super().__init__(message, hint)
@@ -93,20 +93,23 @@ _SETTINGS = (
     "log.showSignature=false",
 )
 _HOOKED = "commit", "push"
-"""Commands whose hooks are wanted; they run in the top folder."""
+"""Commands that run hooks; they run in the top folder."""
 _NETWORK = "fetch", "push", "ls-remote"
 _PROTOCOLS = "https:http:ssh:git:file"
 _NOWHERE = {"GIT_DIR": os.devnull}
 
 
 class Git:
-    """Git in one folder."""
+    """The git program, run in one folder."""
 
     def __init__(self, folder: Path, leads: Mapping[str, str] = _NOWHERE) -> None:
-        """Prepare to run git; ``leads`` says which repository is meant, else there is none.
+        """Prepare to run git.
+
+        ``leads`` holds the environment variables that select the repository; by default
+        none is selected.
 
         Raises:
-            Refused: there is no git.
+            Refused: git is not installed.
         """
         self.folder = folder
         kept = process.environment(folder)
@@ -117,7 +120,7 @@ class Git:
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
         self._environment = {key: value for key, value in kept.items() if key not in _OWN}
-        # A helper that asks on a screen is the user's own word, one in a repository is not.
+        # A password prompt from the environment is the user's choice; one in settings is not.
         askpass = kept.get("GIT_ASKPASS", kept.get("SSH_ASKPASS", ""))
         self._protocols = kept.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
         self._environment.update(
@@ -132,20 +135,20 @@ class Git:
         seconds: float = 0,
         more: Mapping[str, str] | None = None,
     ) -> process.ProcessResult:
-        """Run git, whatever comes of it.
+        """Run git and return its result, whatever its exit code.
 
         Raises:
-            UsageError: it cannot be started.
-            TimedOut: it took too long.
+            UsageError: git cannot be started.
+            TimedOut: git took longer than ``seconds``, or than the default of two minutes.
         """
         seconds = seconds or _SECONDS
         allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if words[0] in _NETWORK else ""}
         environment = {**self._environment, **allowed, **(more or {})}
         folder, quiet = self.folder, ["-c", f"core.hooksPath={os.devnull}"]
-        if words[0] in _HOOKED:  # a hook that goes to another repository may unset GIT_DIR alone
+        if words[0] in _HOOKED:  # a hook may unset only GIT_DIR to use another repository
             folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
         command = [*self._prefix, *quiet, *words]
-        # Gently: git takes its locks away when it is asked to end.
+        # SIGTERM first: git then removes its lock files.
         ran = process.run(command, data, seconds, _MOST, folder, environment, terminate_first=True)
         if ran.timed_out:
             hint = "try again; a pipe in the vault or in .git may keep git waiting"
@@ -161,10 +164,10 @@ class Git:
         more: Mapping[str, str] | None = None,
         hint: str = "",
     ) -> bytes:
-        """Run git and return what it prints; errors as for ``tried``, and besides.
+        """Run git and return its standard output; raises as ``run_unchecked`` does, and more.
 
         Raises:
-            GitFailed: it ended with another code than the ``good`` ones.
+            GitError: its exit code is not one of ``good``.
         """
         ran = self.run_unchecked(*words, data=data, seconds=seconds, more=more)
         if ran.code not in good:
@@ -172,7 +175,7 @@ class Git:
         return ran.stdout
 
     def failed(self, what: str, ran: process.ProcessResult, hint: str = "") -> GitError:
-        """Return the error for one of git's commands that failed."""
+        """Return the error for a failed git command."""
         said, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
         why = _reason(said) or _reason(printed) or "it does not say why"
         message = f"git {what} failed: {why}"
@@ -181,23 +184,23 @@ class Git:
         return GitError(message, hint or f"git {what} by hand says more", said or printed)
 
     def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
-        """Run git and return what it prints as text, without the line's end."""
+        """Run git and return its standard output as text without trailing newlines."""
         return self.run(*words, good=good).decode("utf-8", "surrogateescape").rstrip("\n")
 
     def config(self, name: str) -> str:
-        """Return a setting of git's, empty where there is none."""
+        """Return the value of a git setting, empty if it is not set."""
         return self.line("config", "--get", name, good=(0, 1))
 
     def commit_id(self, name: str) -> str:
-        """Return the id of a commit, empty where there is none of that name."""
+        """Return the id of the commit that a name refers to, empty if it is missing."""
         return self.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", good=(0, 1))
 
     def empty_tree(self) -> str:
-        """Return the name of the tree without files."""
+        """Return the id of the empty tree."""
         return self.line("hash-object", "-t", "tree", "-w", "--stdin")
 
     def identity(self) -> dict[str, str]:
-        """Return what stands for whoever commits, in what nobody has said of them."""
+        """Return environment variables for the author and committer fields that are not set."""
         found = self.line("config", "--name-only", "--get-regexp", r"^user\.", good=(0, 1))
         return {
             name: value
@@ -209,10 +212,10 @@ class Git:
 
 
 class Repository(NamedTuple):
-    """A repository that holds a vault: git in it, its top folder, and where git keeps its own.
+    """A repository that contains a vault: git in it, its top folder and its git directory.
 
-    ``prefix`` is the way from the top to the vault, empty where they are one, and
-    ``under_way`` what git is in the middle of: rebase, merge and such, or nothing.
+    ``prefix`` is the path from the top folder to the vault, empty if they are equal.
+    ``under_way`` is the operation in progress, such as ``rebase`` or ``merge``, or empty.
     """
 
     git: Git
@@ -223,28 +226,29 @@ class Repository(NamedTuple):
 
     @property
     def branch(self) -> str:
-        """The branch's name, empty where none is checked out."""
+        """The branch's name, empty if no branch is checked out."""
         return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", good=(0, 1))
 
     @property
     def unmerged(self) -> list[str]:
-        """The files in conflict that a person has to settle."""
+        """The files with conflicts that a person has to resolve."""
         words = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
         listed = self.git.line(*words)
         return [path for path in listed.split("\0") if path]
 
 
 def at(root: Path, place: RepositoryLocation) -> Repository:
-    """Return a vault's repository with git led to it; its user has allowed that.
+    """Return a vault's repository with git bound to it; its user must have approved it.
 
     Raises:
-        GitFailed: it is another user's, and git refuses to use it.
-        Refused: there is no git, or a pipe would keep it waiting.
+        GitError: the repository belongs to another user, and git refuses to use it.
+        Refused: git is not installed, or a pipe in the repository would block it.
     """
     root = Path(os.path.realpath(root))
     check_plain(place)
     if not all(is_owned(path.lstat()) for path in (place.top, place.folder)):
-        Git(place.top, {}).run("rev-parse", "--git-dir")  # git asks only when it looks itself
+        # Git checks owners only if it searches for the repository itself.
+        Git(place.top, {}).run("rev-parse", "--git-dir")
     leads = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
     return Repository(
         Git(root, leads), place.top, place.folder, place.prefix_of(root), place.under_way
@@ -252,10 +256,10 @@ def at(root: Path, place: RepositoryLocation) -> Repository:
 
 
 def require_idle_branch(repository: Repository) -> str:
-    """Return the branch that is checked out, where git is not in the middle of something.
+    """Return the branch that is checked out.
 
     Raises:
-        Refused: it is, or no branch is checked out.
+        Refused: a merge, rebase or similar is in progress, or no branch is checked out.
     """
     under_way = repository.under_way
     if under_way:
@@ -268,7 +272,7 @@ def require_idle_branch(repository: Repository) -> str:
 
 
 def resume_hint(repository: Repository) -> str:
-    """Return how a person ends what git is in the middle of."""
+    """Return the commands with which a person finishes the operation in progress."""
     files = repository.unmerged
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
@@ -277,7 +281,7 @@ def resume_hint(repository: Repository) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text without the names and passwords in its addresses."""
+    """Return a text without the user names and passwords in its URLs."""
     return _CREDENTIALS.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""How a vault is in git."""
+"""Setting up git for a vault: creating and approving its repository, and its status."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ _ARGUMENTS = "git merge-file %O %A %B %L %P"
 
 
 class NotAllowed(Refused):
-    """Git may not run in a repository; ``runs`` is what it would run and nobody allowed.
+    """Git may not run in a repository, since parts of it are not approved.
 
-    ``was_allowed`` says that it might run there before something changed. The message gives
-    names alone: values of settings may be private.
+    ``runs`` lists the names of the parts without approval, and ``was_allowed`` is true if
+    the repository was approved before something changed. The message contains names only,
+    since values of settings may be private.
     """
 
     def __init__(self, now: list[approval.Part], before: list[approval.Part] | None) -> None:
@@ -57,22 +58,22 @@ class NotAllowed(Refused):
 
     @property
     def told(self) -> str:
-        """The first of the names."""
+        """The first of the names, as text for a message."""
         names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
         more = len(names) - _SHOWN
         return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 Agree = Callable[[NotAllowed], None]
-"""Asks whoever may allow something; raises where that is refused."""
+"""Asks the user to approve; raises if the user refuses."""
 
 
 def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
-    """Return a vault's repository where git may run as it is.
+    """Return a vault's repository if it is approved in its current state.
 
     Raises:
-        NotAllowed: nobody allowed it, or something that counts has changed since.
-        Refused: there is no git, or the repository cannot be looked at.
+        NotAllowed: it was never approved, or an approved part has changed since.
+        Refused: git is not installed, or the repository cannot be read.
     """
     before = approval.allowed(root, place)
     if before is None:
@@ -84,13 +85,13 @@ def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
 
 
 def require_repository(call: Call, agree: Agree | None = None) -> Repository:
-    """Return the vault's repository, which ``agree`` may allow git to run in.
+    """Return the vault's repository, after asking ``agree`` to approve what is new in it.
 
     Raises:
-        NotAllowed: nobody did.
-        Refused: there is no repository or no git.
+        NotAllowed: it is not approved.
+        Refused: the vault is in no repository, or git is not installed.
     """
-    Git(call.root)  # there is one
+    Git(call.root)  # raises if git is not installed
     found = find(call.root)
     if found is None:
         raise Refused("The vault is in no git repository", "memvault git init makes one")
@@ -99,10 +100,10 @@ def require_repository(call: Call, agree: Agree | None = None) -> Repository:
 
 
 def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
-    """Make the vault's folder a repository where it lies in none; return whether it was made.
+    """Return the vault's repository, created if it was missing, and whether it was created.
 
     Raises:
-        Refused: the caller may not, or there is no git.
+        Refused: the caller may not run programs, or git is not installed.
     """
     git = Git(call.root, {})
     on_new: Agree | None = _agreed
@@ -119,7 +120,7 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
         if folder.is_symlink() or not folder.is_dir():
             raise
         folder = Path(os.path.realpath(folder))
-        _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)  # git may mend it
+        _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)  # init may repair it
         on_new = agree
     if not call.caller.may_run_programs:
         raise NotAllowed([], None)
@@ -129,14 +130,14 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
 
 
 def _agreed(_: NotAllowed) -> None:
-    """Agree to what git has just made, by the user's own settings alone."""
+    """Approve a repository that git has just created from the user's own settings."""
 
 
 def _allow(call: Call, place: RepositoryLocation, agree: Agree | None) -> None:
-    """Keep that git may run in a repository, once somebody agreed to what is new in it.
+    """Store the approval of a repository, after asking ``agree`` about what is new in it.
 
     Raises:
-        NotAllowed: nobody did, or the caller may not.
+        NotAllowed: it was refused, or the caller may not approve.
     """
     before, now = approval.allowed(call.root, place), approval.parts(place)
     if before is not None and approval.is_within(now, before):
@@ -152,7 +153,7 @@ def _allow(call: Call, place: RepositoryLocation, agree: Agree | None) -> None:
 
 
 def prepare(call: Call, repository: Repository) -> list[str]:
-    """Set a repository up where it is not; return the files that were written or changed."""
+    """Write missing lines and settings of a repository; return the names of changed files."""
     changed = [name for name, lines in (_IGNORED, _ATTRIBUTES) if _add_lines(call, name, lines)]
     if not is_registered(repository):
         repository.git.run("config", "merge.memvault.name", "memvault: front matter by key")
@@ -161,23 +162,23 @@ def prepare(call: Call, repository: Repository) -> list[str]:
 
 
 def is_registered(repository: Repository) -> bool:
-    """Say whether git knows how to merge memories in this clone."""
+    """Return whether the merge driver for memories is set in this clone."""
     return repository.git.config(_DRIVER) == driver_command(repository)
 
 
 def driver_command(repository: Repository) -> str:
-    """Return the command of the merge driver: ``memvault``, or this interpreter where it has to."""
+    """Return the merge driver's command: ``memvault``, or this interpreter if it is not found."""
     root = repository.git.folder
     try:
         process.find_program("memvault", root, process.environment(root))
     except UsageError:
-        # -P: a module in the vault's folder is none of memvault's.
+        # -P: modules in the vault's folder must not replace those of memvault.
         return f"{shlex.quote(sys.executable)} -P -m memvault {_ARGUMENTS}"
     return f"memvault {_ARGUMENTS}"
 
 
 def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
-    """Add the lines to a file that are not in it; say whether there were any."""
+    """Append the missing ones of some lines to a file; return whether any were missing."""
     file = call.root / name
     if not os.path.lexists(file):
         atomic.create(file, "".join(f"{line}\n" for line in lines).encode())
@@ -193,14 +194,14 @@ def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
 
 
 class ConflictPair(NamedTuple):
-    """Two files that one memory became when both sides changed its text."""
+    """The two files of a memory whose text both sides of a sync changed."""
 
     path: str
     other: str
 
 
 def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
-    """Return the memories that are kept as two files, each pair once, the shorter path first."""
+    """Return the memories that exist as two files, each pair once with the shorter path first."""
     known = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}
     for memory in known:
@@ -217,13 +218,13 @@ def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
 
 
 def status(call: Call) -> dict[str, Any]:
-    """Return which repository the vault is in, what waits there, and what is to be done.
+    """Return the state of the vault's repository, pending changes, and the next commands.
 
-    Before somebody at this machine allowed git there, only what can be read without it.
+    Without approval, return only what can be read without running git.
     """
     from memvault.recall.filters import Filters
 
-    Git(call.root)  # there is one
+    Git(call.root)  # raises if git is not installed
     place = find(call.root)
     twice = pairs(call.engine.list_records(Filters()))
     shown = {

@@ -1,8 +1,8 @@
-"""Sync: commit what changed, put it on top of what others pushed, and push it.
+"""Sync: commit local changes, replay them onto the remote branch, and push.
 
-Nothing is forced. The two lines are put together outside of the folder, which
-then changes from one whole state to the other; a sync that is killed leaves
-what the next one commits and goes on from.
+Nothing is force-pushed. Both lines of commits are merged outside the vault's folder,
+whose files then change from one complete state to the other. The next sync recovers
+from one that was killed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from memvault.vault.markdown import has_conflict_markers
 from memvault.vault.paths import require_plain_folders
 
 _NOTE = "memvault-sync.json"
-"""Names the two commits while files change from one to the other; it lies in git's own folder."""
+"""File in the git directory that names the two commits while files change between them."""
 _NAME = re.compile(r"[0-9a-f]{40,64}")
 
 
 class ConcurrentEdit(Conflict):
-    """A file changed meanwhile; nothing is lost, and another try sees it."""
+    """A file changed during the sync; nothing is lost, and a retry includes the change."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was changed meanwhile", "try again")
@@ -58,12 +58,12 @@ class ConcurrentEdit(Conflict):
 def switch(
     repository: Repository, objects: Objects, store: MemoryStore, branch: str, old: str, new: str
 ) -> None:
-    """Take folder, index and branch from one commit, or none, to another.
+    """Move the folder, index and branch from one commit to another; ``old`` may be empty.
 
     Raises:
-        Busy: a file is not as the old commit has it, or the branch is elsewhere.
-        Refused: something is staged in a file that has to change.
-        GitFailed: git cannot do it.
+        ConcurrentEdit: a file differs from the old commit, or the branch has moved.
+        Refused: a change is staged in a file that has to change.
+        GitError: git failed.
     """
     git = repository.git
     before = old or git.empty_tree()
@@ -92,19 +92,21 @@ def switch(
 
 
 def recover(repository: Repository, objects: Objects, store: MemoryStore) -> None:
-    """Take back what a change that did not come to its end has done to files.
+    """Revert the file changes of a sync that was killed.
 
-    What was changed since is nobody's but the person's who did it, and stays.
+    Files that were edited since are left as they are, and so are files that git may run
+    or read settings from: the note may be forged, and only their current contents are approved.
 
     Raises:
-        GitFailed: git cannot do it.
+        GitError: git failed.
+        Refused: a part of the repository cannot be read.
     """
     note = repository.folder / _NOTE
     try:
         noted = json.loads(plain_files.read(note, plain_files.SETTING))
         before, new = str(noted["before"]), str(noted["new"])
         if not (_NAME.fullmatch(before) and _NAME.fullmatch(new)):
-            raise ValueError("not the name of a commit")  # it may be an option
+            raise ValueError("not the name of a commit")  # may be a command-line option
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):
@@ -119,8 +121,10 @@ def recover(repository: Repository, objects: Objects, store: MemoryStore) -> Non
             found = [
                 entry
                 for entry in _shared(objects, new, before)
-                if files.get(entry.path) == entry.after  # else somebody committed it since
+                if files.get(entry.path) == entry.after  # otherwise it was committed since
             ]
+            used = set(_used(store.root, found))
+            found = [entry for entry in found if entry.path not in used]
             memories = _memories(repository, store, found)
             changed = git.run("diff", QUIET_INSIDE, "--no-renames", "--name-only", "-z", new).split(
                 b"\0"
@@ -137,7 +141,7 @@ def recover(repository: Repository, objects: Objects, store: MemoryStore) -> Non
 
 @contextlib.contextmanager
 def _held(store: MemoryStore, found: list[ChangedPath]) -> Iterator[None]:
-    """Hold the locks of all who may be writing these files."""
+    """Hold the locks of all writers of these files."""
     with contextlib.ExitStack() as locks:
         for lock in locks_for_paths(store.root, [entry.path for entry in found]):
             locks.enter_context(lock)
@@ -145,12 +149,15 @@ def _held(store: MemoryStore, found: list[ChangedPath]) -> Iterator[None]:
 
 
 def _shared(objects: Objects, before: str, after: str) -> list[ChangedPath]:
-    """Return what two trees differ in, but for what is of one machine: that is never touched."""
+    """Return the paths that differ between two trees, without private ones.
+
+    Private paths belong to one machine and are never changed.
+    """
     return [entry for entry in objects.differences(before, after) if not is_private(entry.path)]
 
 
 def _is_inside(root: Path, path: str) -> bool:
-    """Return whether no folder on the way to a path is a link."""
+    """Return whether no parent folder of a path is a link."""
     with contextlib.suppress(Refused):
         require_plain_folders(root, PurePosixPath(path).parent.as_posix())
         return True
@@ -158,7 +165,7 @@ def _is_inside(root: Path, path: str) -> bool:
 
 
 def _memories(repository: Repository, store: MemoryStore, found: list[ChangedPath]) -> set[str]:
-    """Return the paths of plain files whose bytes are the same in git and in the folder."""
+    """Return the paths of memories that git checks out without converting their bytes."""
     paths = [
         entry.path
         for entry in found
@@ -177,11 +184,11 @@ def _memories(repository: Repository, store: MemoryStore, found: list[ChangedPat
 
 
 def _check(repository: Repository, found: list[ChangedPath], memories: set[str]) -> None:
-    """Make sure that nothing else is in the way of the files that change.
+    """Check that the files that change can be written without losing others.
 
     Raises:
-        Busy: somebody changed one meanwhile.
-        Refused: a folder that is to be a file holds what git passes over.
+        ConcurrentEdit: one of them was changed during the sync.
+        Refused: a folder that becomes a file contains files that git ignores.
     """
     gone = {entry.path for entry in found if entry.after is None}
     for entry in found:
@@ -216,7 +223,10 @@ def _change(
     memories: set[str],
     is_recovery: bool = False,
 ) -> None:
-    """Change files; git does what is no memory. What goes goes first: a folder may get its name."""
+    """Change files: memories directly, others by git.
+
+    Files are deleted first, since a folder may take the name of one.
+    """
     own = [entry for entry in found if entry.path in memories]
     _write(objects, store, [entry for entry in own if entry.after is None], is_recovery)
     for entry in found:
@@ -256,7 +266,7 @@ def _write(
 
 
 class _Already(Exception):
-    """The file is as it should become."""
+    """The file already has the new content."""
 
 
 def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
@@ -283,7 +293,12 @@ def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes
 
 
 def _last_look(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
-    """Give a file a second name as its revision; make sure that it is what is to be replaced."""
+    """Save a file's revision as a hard link, and check that the content is still ``before``.
+
+    Raises:
+        _Already: the file has the new content.
+        ConcurrentEdit: the file was changed during the sync.
+    """
     memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
     kept = ""
     with contextlib.suppress(MemvaultError):
@@ -300,14 +315,17 @@ def _last_look(store: MemoryStore, path: str, before: bytes, after: bytes | None
 
 _TRIES = 6
 _LARGEST = 64 << 20
-"""Bytes of a file that is looked at for secrets at most: the largest memory."""
+"""Maximum bytes of a file that is searched for secrets: the size limit of memories."""
 _HEAD = 8_000
-"""Bytes of a file that say whether it is a text, as git looks at as many."""
+"""Leading bytes that decide whether a file is text; git reads as many."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
 
 
 class RemoteBranch(NamedTuple):
-    """The branch that is synced with: the remote's name, and the branch's there."""
+    """The remote branch of a sync: the remote's name, and the branch's name there.
+
+    ``is_set`` is true if the local branch has it as upstream.
+    """
 
     name: str
     branch: str
@@ -315,12 +333,12 @@ class RemoteBranch(NamedTuple):
 
     @property
     def tracking(self) -> str:
-        """The name under which this clone knows it."""
+        """The name of its remote-tracking branch in this clone."""
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
 class SyncReport:
-    """What a sync did."""
+    """The results of a sync."""
 
     def __init__(self) -> None:
         self.committed = self.pulled = self.pushed = 0
@@ -331,7 +349,7 @@ class SyncReport:
         self.nested_repositories: list[str] = []
 
     def result(self) -> dict[str, Any]:
-        """Return it as a tool's result."""
+        """Return the results with the keys of a tool's result."""
         copies = [
             {"filePath": replace_surrogates(path), "copyPath": replace_surrogates(copy)}
             for copy, path in self.twice.items()
@@ -368,9 +386,9 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     """Commit, pull with rebase, and push.
 
     Raises:
-        Refused: git cannot be used as things stand; the hint says what to do.
-        GitFailed: git, a hook or the other side refused.
-        Conflict: others changed files or pushed again and again meanwhile.
+        Refused: the state of the repository does not allow it; the hint names the command.
+        GitError: git failed, or a hook or the remote refused.
+        Conflict: files changed or others pushed during each of several tries.
     """
     found = setup.require_repository(call, agree)
     if found.prefix:
@@ -410,10 +428,10 @@ def _is_apart(path: str) -> str:
 
 
 def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> None:
-    """Tell of what should not be shared as it is, in the texts that are about to be committed.
+    """Add notes on secrets and conflict markers in the texts that are about to be committed.
 
     Raises:
-        Refused: one holds a secret, and the settings say no to that.
+        Refused: a text contains a secret, and the settings refuse secrets.
     """
     git = repository.git
     since = git.commit_id("HEAD") or git.empty_tree()
@@ -426,7 +444,7 @@ def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> No
         assert new is not None
         after = data.get(new.name, b"")
         if b"\0" in after[:_HEAD] and not paths.is_memory_path(path):
-            continue  # no text
+            continue  # binary
         if has_conflict_markers(decode(after).text):
             call.notes.append(
                 f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
@@ -447,10 +465,10 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
-    # Git takes the name of a remote without a URL for a path, whose repository has hooks.
+    # Git uses the name of a remote without a URL as a path, whose repository has hooks.
     urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", good=(0, 1))
     known = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
-    if name in known and merge:  # else it is a path, whose repository has hooks of its own
+    if name in known and merge:  # otherwise it is a path, whose repository has hooks
         return RemoteBranch(name, merge, True)
     if not known:
         raise Refused("The repository has no remote to sync with", "git remote add origin URL")
@@ -463,7 +481,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
 
 
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
-    """Fetch what others pushed; return its last commit, empty where nobody pushed anything."""
+    """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
     git = repository.git
     hint = f"git ls-remote {remote.name} says whether it can be reached"
     listed = git.run(
@@ -488,7 +506,7 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
 def _merge_remote(
     call: Call, repository: Repository, branch: str, others: str, done: SyncReport
 ) -> str:
-    """Put the local commits on top of those of others; return the last commit."""
+    """Replay the local commits onto the remote ones; return the id of the last commit."""
     git = repository.git
     head = git.commit_id("HEAD")
     if not others or others == head or (head and _has(git, head, others)):
@@ -499,7 +517,7 @@ def _merge_remote(
         if head and not _has(git, others, head):
             ignore = call.settings.ignore
             new, replay = _replayed(repository, objects, others, head, ignore)
-        _require_unused(call, objects, head or git.empty_tree(), new)
+        _require_unused(call.root, objects.differences(head or git.empty_tree(), new))
         switch(repository, objects, call.store, branch, head, new)
     done.pulled += _count(repository, head, others)
     if replay is not None:
@@ -510,15 +528,22 @@ def _merge_remote(
     return new
 
 
-def _require_unused(call: Call, objects: Objects, before: str, new: str) -> None:
-    """Check that no file changes that git may run, or read settings from: nobody allowed it yet.
+def _used(root: Path, found: list[ChangedPath]) -> list[str]:
+    """Return the paths that get new contents and that git may run or read settings from."""
+    place = find(root)
+    changed = [entry.path for entry in found if entry.after]
+    return approval.affected(place, changed) if place is not None else []
+
+
+def _require_unused(root: Path, found: list[ChangedPath]) -> None:
+    """Check that the sync changes no file that git may run or read settings from.
+
+    Only the current contents of such files are approved.
 
     Raises:
-        Refused: one does.
+        Refused: such a file would change.
     """
-    place = find(call.root)
-    changed = [entry.path for entry in objects.differences(before, new) if entry.after]
-    used = approval.affected(place, changed) if place is not None else []
+    used = _used(root, found)
     if used:
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
@@ -535,7 +560,7 @@ def _replayed(
     replay = Replay(objects, MemoryMerger(git, objects.scratch), base, others, ignore)
     commits = objects.commits(others, head)
     if any(len(commit.parents) > 1 for commit in commits):
-        # How somebody merged is not to be lost: such commits stay as they are, and are merged.
+        # Replaying would lose how a person merged, so merge commits are kept and merged.
         last = commits[-1]
         tree = replay.step(base, head)
         text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.dropped_values)
@@ -546,7 +571,7 @@ def _replayed(
         known = len(replay.dropped_values)
         tree = replay.step(before, commit.name)
         lost = replay.dropped_values[known:]
-        # What others did too is no change any more; a value that is lost stands in a message.
+        # A commit without remaining changes is left out, unless its message names lost values.
         if tree != below or commit.tree == old or lost:
             text = _message(commit.message, lost)
             new, below = objects.commit(tree, [new], commit, text), tree
@@ -559,7 +584,7 @@ def _why(commit: Commit) -> str:
 
 
 def _message(text: str, lost: list[str]) -> str:
-    """Return a commit's message with the values that others had changed later."""
+    """Return a commit's message with the values that remote changes replaced."""
     if not lost:
         return text
     listed = "".join(f"- {entry}\n" for entry in lost)
@@ -567,10 +592,10 @@ def _message(text: str, lost: list[str]) -> str:
 
 
 def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
-    """Push; say no where others pushed meanwhile.
+    """Push; return False if others pushed first.
 
     Raises:
-        GitFailed: it is refused for another reason.
+        GitError: the push failed for another reason.
     """
     if not head:
         return True
@@ -596,7 +621,7 @@ def _has(git: Git, commit: str, earlier: str) -> bool:
 
 
 def _count(repository: Repository, since: str, until: str) -> int:
-    """Return how many commits lead from one to another."""
+    """Return the number of commits after ``since`` up to ``until``."""
     if not until:
         return 0
     words = (until, f"^{since}") if since else (until,)

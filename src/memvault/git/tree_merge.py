@@ -1,9 +1,9 @@
-"""Local commits put on top of those of others, without a working tree.
+"""Replaying local commits onto remote ones, without a working tree.
 
-A memory is followed by its id, wherever either side moved it. A text that both
-sides changed is kept twice, as two files that name each other: what others have
-stays under its path, and what later local commits do to it is done to the
-second file. What one side deleted and the other changed stays.
+Memories are matched by id, so that moves on either side are followed. A text that
+both sides changed is kept as two files that name each other: the remote version keeps
+its path, and later local commits change the second file. A file that one side deleted
+and the other changed is kept.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from memvault.vault.file_names import normalize, referenced_names
 from memvault.vault.markdown import first_heading
 
 SCRATCH = "memvault-sync-"
-"""How the folders begin that a killed sync leaves in git's own."""
+"""Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
-"""What Windows calls .git and .memvault besides."""
+"""Short names (8.3) that Windows gives .git and .memvault."""
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
 
 
 class TreeEntry(NamedTuple):
-    """A file in a tree: its mode, and the name of its bytes."""
+    """A file in a tree: its mode, and the object id of its content as ``name``."""
 
     mode: str
     name: str
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a file, and no link or other repository."""
+        """Whether it is a plain file, not a link or a submodule."""
         return self.mode.startswith("100")
 
 
 class ChangedPath(NamedTuple):
-    """A path that two trees differ in; None where there is no such file."""
+    """A path that differs between two trees; a side is None if it has no such file."""
 
     path: str
     before: TreeEntry | None
@@ -58,7 +58,7 @@ class ChangedPath(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A commit: its name, tree and parents, and who wrote it, when, with which message."""
+    """A commit: its id as ``name``, tree, parents, author, author date and message."""
 
     name: str
     tree: str
@@ -70,9 +70,10 @@ class Commit(NamedTuple):
 
 
 class Objects:
-    """Git's objects, and an index of their own for trees that are being made.
+    """Access to git's objects, with a separate index for building trees.
 
-    ``scratch`` is a folder for as long, in git's own ``folder``.
+    ``scratch`` is a temporary folder in the git directory ``folder``; it is deleted when
+    the context ends.
     """
 
     def __init__(self, git: Git, folder: Path) -> None:
@@ -102,7 +103,7 @@ class Objects:
         return found
 
     def differences(self, before: str, after: str) -> list[ChangedPath]:
-        """Return what two trees differ in."""
+        """Return the paths that differ between two trees."""
         words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
         parts = _parts(self._git.run(*words))
         found = []
@@ -112,10 +113,11 @@ class Objects:
         return found
 
     def check_names(self, tree: str) -> None:
-        """Make sure that each name in a tree means one file, whatever system it comes to.
+        """Check that each path in a tree is a single file on every operating system.
 
         Raises:
-            Refused: one is .memvault or .git to some system, or a file and a folder at once.
+            Refused: a path leads into .memvault or .git on some system, or is both a file
+                and a folder.
         """
         files: dict[str, str] = {}
         folders: set[str] = set()
@@ -135,7 +137,7 @@ class Objects:
             raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
 
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of files by their names."""
+        """Return the contents of objects by their ids."""
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
@@ -149,23 +151,23 @@ class Objects:
         return found
 
     def small(self, names: Iterable[str], most: int) -> list[str]:
-        """Return the names of files that have so many bytes at most."""
+        """Return the ids of objects with at most ``most`` bytes."""
         wanted = dict.fromkeys(names)
         data = "".join(f"{name}\n" for name in wanted).encode()
         said = self._git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
         return [name for name, size in zip(wanted, map(int, said), strict=True) if size <= most]
 
     def write(self, data: bytes) -> str:
-        """Keep bytes; return their name."""
+        """Store bytes as an object; return its id."""
         return self._git.run("hash-object", "-w", "--stdin", data=data).decode().strip()
 
     def begin_tree(self, tree: str) -> None:
-        """Begin with the files of a tree."""
+        """Read a tree into the separate index."""
         self._nothing = TreeEntry("0", "0" * len(tree))
         self._git.run("read-tree", tree, more=self._own)
 
     def tree(self, changes: Mapping[str, TreeEntry | None]) -> str:
-        """Change the files that were begun with; return the name of the tree that they make."""
+        """Apply changes to the separate index; return the id of the resulting tree."""
         if changes:
             ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
             lines = (f"{mode} {name}\t{path}\0" for path, (mode, name) in
@@ -175,7 +177,7 @@ class Objects:
         return self._git.run("write-tree", more=self._own).decode().strip()
 
     def commits(self, since: str, until: str) -> list[Commit]:
-        """Return the commits that lead from one to another, the first first."""
+        """Return the commits after ``since`` up to ``until``, the oldest first."""
         words = ("log", "-z", "--reverse", "--topo-order", "--date=raw", f"--format={_FIELDS}")
         fields = self._git.run(*words, f"{since}..{until}").decode("utf-8", "surrogateescape")
         parts = fields.removesuffix("\0").split("\0") if fields else []
@@ -187,12 +189,12 @@ class Objects:
 
     @cached_property
     def _committer(self) -> tuple[list[str], dict[str, str]]:
-        """Whether commits are signed, as git's option, and who makes them."""
+        """Git's option for signing commits, if set, and the variables of the committer."""
         is_signing = self._git.config("commit.gpgSign").lower() == "true"
         return ["-S"] if is_signing else [], self._git.identity()
 
     def commit(self, tree: str, parents: Iterable[str], old: Commit, message: str) -> str:
-        """Make a commit in another one's place; return its name."""
+        """Write a commit that replaces ``old`` and keeps its author; return its id."""
         author = {
             "GIT_AUTHOR_NAME": old.author or "unknown",
             "GIT_AUTHOR_EMAIL": old.email,
@@ -213,7 +215,7 @@ def is_private(path: str) -> bool:
 
 
 def folded(path: str) -> str:
-    """Return a path as a file system sees it that tells neither cases nor normal forms apart."""
+    """Return a path as compared by file systems that ignore case and Unicode normal forms."""
     if path.isascii():
         return path.lower()
     kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
@@ -229,13 +231,13 @@ def _parts(data: bytes) -> list[str]:
 
 
 LINK = "conflict_with"
-"""The header's key under which two files of one memory name each other."""
+"""The header key under which two files of the same memory name each other."""
 
 
 class ConflictCopy(NamedTuple):
-    """A file that is kept twice: under its path as others have it, and under ``copy``.
+    """A file that is kept twice: the remote version at ``path``, the local one at ``copy``.
 
-    ``link`` is the copy's memId, where the two name each other.
+    ``link`` is the copy's memId if the two files name each other, else empty.
     """
 
     path: str
@@ -244,14 +246,14 @@ class ConflictCopy(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where a file of the local side is now, and as what."""
+    """The current path of a file of the local side, and its entry."""
 
     path: str
     entry: TreeEntry
 
 
 class _Step(NamedTuple):
-    """What a local commit did to one file: its path and entry before and after."""
+    """The change of one file by a local commit: its path and entry before and after."""
 
     old_path: str
     path: str
@@ -260,11 +262,11 @@ class _Step(NamedTuple):
 
 
 class Replay:
-    """The files of others, and local commits one after the other on top of them.
+    """The remote tree, onto which local commits are replayed one by one.
 
-    ``twice`` are files that are kept as two, ``stayed`` those that one side
-    deleted and the other changed, ``lost`` header values that another one won over;
-    ``renamed`` says where files are whose path others had taken.
+    ``twice`` lists files that are kept as two, ``undeleted`` those that one side deleted
+    and the other changed, and ``dropped_values`` header values that were replaced by
+    others. ``renamed`` maps paths that were taken on the remote side to the new ones.
     """
 
     def __init__(
@@ -275,7 +277,7 @@ class Replay:
         others: str,
         ignore: tuple[str, ...] = (),
     ) -> None:
-        """Begin with what others have; files that fit a pattern of ``ignore`` are no memories."""
+        """Load the tree ``others``; files that match a pattern of ``ignore`` are not memories."""
         self._ignore = ignore
         self._objects = objects
         self._merger = merger
@@ -294,7 +296,7 @@ class Replay:
         objects.begin_tree(others)
 
     def step(self, before: str, after: str) -> str:
-        """Do what leads from one local tree to the next; return the name of the tree then."""
+        """Apply the changes from one local tree to the next; return the id of the merged tree."""
         self._changed = {}
         for old_path, path, old, new in self._steps(self._objects.differences(before, after)):
             if old is None and new is not None:
@@ -306,7 +308,7 @@ class Replay:
         return self._objects.tree(self._changed)
 
     def _steps(self, found: list[ChangedPath]) -> list[_Step]:
-        """Return what was deleted, then what was changed or moved, then what was added."""
+        """Return deletions first, then changes and moves, then additions."""
         moved = self._moves(found)
         sources = set(moved.values())
         before = {entry.path: entry.before for entry in found}
@@ -319,7 +321,7 @@ class Replay:
         return sorted(steps, key=lambda step: (step.new is not None, step.old is None))
 
     def _moves(self, found: list[ChangedPath]) -> dict[str, str]:
-        """Return where files were moved from, by where they are."""
+        """Return the old paths of moved files by their new paths."""
         gone = {path: old for path, old, new in found if old and new is None}
         came = {path: new for path, old, new in found if new and old is None}
         if not gone or not came:
@@ -329,7 +331,7 @@ class Replay:
         return {path: by_mark.pop(mark) for path, mark in marks.items() if mark in by_mark}
 
     def _marks(self, files: dict[str, TreeEntry]) -> dict[str, str]:
-        """Return what tells which file it is: its memory's id, else the name of its bytes."""
+        """Return the identity of each file by path: its memId, else the id of its content."""
         plain = {path: entry for path, entry in files.items() if entry.is_plain}
         notes = {path: entry for path, entry in plain.items() if self._is_memory(path)}
         data = self._objects.read(entry.name for entry in notes.values())
@@ -340,13 +342,13 @@ class Replay:
 
     @cached_property
     def _came(self) -> dict[str, str]:
-        """Where files are that others added, by what tells which they are."""
+        """The paths of files that were added on the remote side, by identity."""
         found = self._objects.differences(self._base, self._others)
         marks = self._marks({path: new for path, old, new in found if new and old is None})
         return {mark: path for path, mark in marks.items()}
 
     def _found(self, path: str, old: TreeEntry) -> Placed | None:
-        """Return where a file of the local side is by now."""
+        """Return the current path of a file of the local side, or None if it is missing."""
         placed = self._where.get(path)
         if placed is not None:
             here = self._files.get(placed.path)
@@ -391,14 +393,14 @@ class Replay:
                 self.undeleted.append(free)
                 self._place(path, free, new)
         elif path == old_path or (placed.path != old_path and not is_followed):
-            self._merge(placed.path, path, placed.path, old, new)  # others moved it, perhaps
+            self._merge(placed.path, path, placed.path, old, new)  # others may have moved it
         else:
             self._merge(placed.path, path, self._renamed(path, self._free(path)), old, new)
 
     def _merge(
         self, here: str, path: str, target: str, old: TreeEntry | None, new: TreeEntry
     ) -> None:
-        """Put the local change of a file and what is there together, under ``target``."""
+        """Merge the local change of a file with the current version, stored at ``target``."""
         merged = self._together(path, old, self._files[here], new)
         if merged is None:
             self._twice(here, path, new)
@@ -429,7 +431,7 @@ class Replay:
         return None if whole is None else TreeEntry(mode, self._objects.write(whole))
 
     def _twice(self, here: str, path: str, new: TreeEntry) -> None:
-        """Keep what is there, and the local version beside it, each with the other's name."""
+        """Keep the current version and add the local one next to it, each naming the other."""
         copy, there, own = self._beside(path), self._files[here], ""
         if self._is_memory(path) and there.is_plain and new.is_plain:
             data = self._objects.read([there.name, new.name])
@@ -448,7 +450,7 @@ class Replay:
         self._place(path, copy, new)
 
     def _part(self, twice: ConflictCopy) -> None:
-        """Take the link to a copy, which is gone again, out of the file."""
+        """Remove the link to a deleted copy from the file."""
         entry = self._files.get(twice.path)
         if entry is None or not twice.link:
             return
@@ -459,14 +461,14 @@ class Replay:
         self._put(twice.path, TreeEntry(entry.mode, self._objects.write(changed)))
 
     def _is_one(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
-        """Say whether two files that came under one path are one memory, or no memories."""
+        """Return whether two files of the same path are the same memory, or not memories."""
         if not self._is_memory(path) or not (there.is_plain and new.is_plain):
             return True
         data = self._objects.read([there.name, new.name])
         return _own_id(data[there.name]) == _own_id(data[new.name])
 
     def _named(self, path: str, free: str, new: TreeEntry) -> TreeEntry:
-        """Return a memory that keeps its title under another name."""
+        """Return a memory with its title in the header if the new file name would change it."""
         memory = _memory(path, self._objects.read([new.name])[new.name])
         changes = _titled(memory, free)
         if not changes:
@@ -477,14 +479,17 @@ class Replay:
         return new
 
     def _renamed(self, path: str, free: str) -> str:
-        """Return the path that a file gets; note it where others have taken its own."""
+        """Return the path for a file, and record it if its own path is taken."""
         self.renamed.pop(path, None)
         if free != path:
             self.renamed[path] = free
         return free
 
     def _free(self, path: str) -> str:
-        """Return a path if it is free, else one beside it; its folders may be files of others."""
+        """Return a path if it is free, else a similar one.
+
+        A folder of the path is renamed if it is a file on the remote side.
+        """
         for folder in reversed(PurePosixPath(path).parents[:-1]):
             if str(folder) in self._files:
                 names = (f"{folder}_{n}" for n in count(2))
@@ -493,10 +498,10 @@ class Replay:
         return self._beside(path) if self._is_taken(path) else path
 
     def _beside(self, path: str) -> str:
-        """Return a free name beside a path.
+        """Return a free path in the same folder with a number in its name.
 
-        Of an agent's entries the one whose path comes first counts; that stays
-        the one that was there.
+        For files that are not memories it sorts after ``path``: the first path of an agent's
+        entries takes effect, which remains the existing one.
         """
         pure = PurePosixPath(path)
         mark = "-" if self._is_memory(path) else "_"
@@ -510,7 +515,7 @@ class Replay:
         return path in self._files or self._folders[path] > 0
 
     def _place(self, path: str, target: str, entry: TreeEntry) -> None:
-        """Put a file under a path, and know it again by the path that the local side has for it."""
+        """Store a file at ``target``, and record it by the path that the local side uses."""
         self._put(target, entry)
         if target != path:
             self._where[path] = Placed(target, entry)
@@ -536,14 +541,14 @@ def _memory(path: str, data: bytes) -> Memory:
 
 
 def _titled(memory: Memory, path: str) -> dict[str, str]:
-    """Return the title for a memory's header, where it is only in the file's name."""
+    """Return the title for a memory's header if it comes from the file name, which changes."""
     is_named = "title" in memory.metadata or first_heading(memory.body)
     moved = PurePosixPath(memory.path).stem != PurePosixPath(path).stem
     return {"title": memory.title} if moved and not is_named else {}
 
 
 def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
-    """Return a memory's bytes with a link to its other version; none where it cannot be edited."""
+    """Return a memory's bytes with a link to its other version, or none if it is not editable."""
     links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
     try:
         return document.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
