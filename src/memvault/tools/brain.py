@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 group = ToolGroup("brain", "Active memory and context", place=20)
 
-_LOOKED_AT = 100
+_MIN_SEARCHED = 100
 """Minimum number of memories to search for, since search results are not sorted by probability."""
 _MEM_ID = "memId or its beginning, path, or exact title"
 _DEFAULT_LIMIT = 10
@@ -60,11 +60,11 @@ def memory_create(
     memory = create.add(call.store, name, value, memory_type or "", header)
     result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
     try:
-        held = _active(call).load(memory)[2]
+        active_set = _active_memory(call).load(memory)[2]
     except MemvaultError as error:  # the file is written; a failure would cause a duplicate
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
-    return {**result, "evicted": _evicted_ids(call, held)}
+    return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
 @group.tool("memory_load", "load")
@@ -99,7 +99,7 @@ def memory_load(
     """
     if query is not None:
         _refuse_mix("query", memId=mem_id, offset=offset, length=length)
-        return _found_for(call, query, threshold, limit or _DEFAULT_LOADED, expression)
+        return _search_texts(call, query, threshold, limit or _DEFAULT_LOADED, expression)
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
@@ -115,22 +115,22 @@ def _refuse_mix(given: str, **others: object) -> None:
         )
 
 
-def _likely_first(found: Sequence[RecallResult]) -> list[RecallResult]:
+def _by_probability(found: Sequence[RecallResult]) -> list[RecallResult]:
     """Sort results by probability, keeping an older memory after a newer one on the same subject.
 
     Memories that are not current come last.
     """
-    chances = {entry.memory.mem_id: entry.probability for entry in found}
+    probabilities = {entry.memory.mem_id: entry.probability for entry in found}
 
     def order(entry: RecallResult) -> tuple[bool, float, bool]:
         newer = entry.standing.newer
-        most = min(entry.probability, chances.get(newer, 1.0))
-        return not entry.standing.is_current, -most, bool(newer)
+        probability = min(entry.probability, probabilities.get(newer, 1.0))
+        return not entry.standing.is_current, -probability, bool(newer)
 
     return sorted(found, key=order)  # stable: equal results keep their rank
 
 
-def _found_for(
+def _search_texts(
     call: Call, query: str, threshold: float | None, limit: int, expression: str | None
 ) -> dict[str, Any]:
     """Return the memories that match a query well enough, the most probable first."""
@@ -139,19 +139,19 @@ def _found_for(
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    chosen = filters(None, None, None, None, expression)
+    search_filters = filters(None, None, None, None, expression)
     request = RecallRequest(
         query,
-        limit=max(limit, _LOOKED_AT),
-        filters=chosen,
+        limit=max(limit, _MIN_SEARCHED),
+        filters=search_filters,
         threshold=threshold or 0.0,
         strict=threshold is None,
         patience=BEST_EFFORT,
     )
-    found = collect_hits(call, call.engine.search(request))
-    likely = _likely_first(found)
-    given = likely[:limit]
-    count_retrievals(call, (entry.memory for entry in without_weak(given)))
+    results = collect_hits(call, call.engine.search(request))
+    ranked = _by_probability(results)
+    page = ranked[:limit]
+    count_retrievals(call, (entry.memory for entry in without_weak(page)))
     memories = [
         {
             "id": entry.memory.mem_id,
@@ -161,25 +161,25 @@ def _found_for(
             "metadata": _metadata(entry.memory),
             **entry.standing.marks(),
         }
-        for entry in given
+        for entry in page
     ]
-    if likely[limit:]:
+    if ranked[limit:]:
         call.notes.append(
-            f"left out, though they fit: {len(likely) - limit}; a larger limit gives them"
+            f"left out, though they fit: {len(ranked) - limit}; a larger limit gives them"
         )
     passing = " that passes the filter" if expression else ""
-    least = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} fits {least}; memvault recall shows the nearest"
+    condition = "well enough" if threshold is None else f"with {threshold:g} or more"
+    nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
     return list_result("memories", memories, nothing)
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
     """Return the metadata under the names used in filters, without an alias equal to the title."""
-    known = {"id", "aliases"} if memory.aliases == (memory.title,) else {"id"}
-    own = {key: value for key, value in memory.metadata.items() if key not in known}
+    hidden = {"id", "aliases"} if memory.aliases == (memory.title,) else {"id"}
+    front_matter = {key: value for key, value in memory.metadata.items() if key not in hidden}
     return {
         "title": memory.title,
-        **own,
+        **front_matter,
         "memory_type": memory.memory_type,
         "tags": list(memory.tags),
         "created": memory.created,
@@ -192,11 +192,11 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     from memvault.errors import Unwritable
 
     memory = call.engine.resolve(mem_id)
-    active = _active(call)
+    active = _active_memory(call)
     evicted: list[str] = []
     try:
-        piece, text, held = active.load(memory, offset, length)
-        evicted = _evicted_ids(call, held)
+        piece, text, active_set = active.load(memory, offset, length)
+        evicted = _evicted_ids(call, active_set)
     except Unwritable as error:
         piece, text = active.cut(memory, offset, length)
         call.notes.append(f"the memory is not in active memory: {error.message}")
@@ -211,8 +211,8 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
         "tokens": piece.tokens,
         "etag": piece.etag,
     }
-    asked = min(length or piece.total, piece.total - piece.offset)
-    if piece.length < asked:
+    requested = min(length or piece.total, piece.total - piece.offset)
+    if piece.length < requested:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
         result["budget"] = call.settings.active_budget
@@ -225,7 +225,7 @@ def memory_evict(
     mem_id: Annotated[str, Arg(f"The memory to evict: {_MEM_ID}", positional=True)],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
-    piece = _active(call).evict(mem_id)
+    piece = _active_memory(call).evict(mem_id)
     return {"memId": piece.mem_id}
 
 
@@ -258,14 +258,14 @@ def memory_mutate(
         return changed.memory
 
     try:
-        held = _active(call).mutate(mem_id, change)
+        active_set = _active_memory(call).mutate(mem_id, change)
     except MemvaultError as error:
         if not result:
             raise
         # The file already has its new text; a failure would make the caller change it again.
         call.notes.append(f"active memory was not brought up to date: {error.message}")
         return result
-    return {**result, "evicted": _evicted_ids(call, held)}
+    return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
 @group.tool("memory_search", "search", read_only=True, sent=True)
@@ -316,12 +316,12 @@ def memory_active(
     Sizes are those of the current files. A memory whose file is missing is removed from
     the set, with a warning; if one has grown past the budget, others are evicted.
     """
-    active = _active(call)
-    held = active.refresh()
-    evicted = _evicted_ids(call, held)
+    active = _active_memory(call)
+    active_set = active.refresh()
+    evicted = _evicted_ids(call, active_set)
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
-    shown, whole = paginate(list(reversed(held.pieces)), limit, offset)
+    shown, paging = paginate(list(reversed(active_set.pieces)), limit, offset)
     memories = [
         {
             "memId": piece.mem_id,
@@ -335,25 +335,25 @@ def memory_active(
         }
         for piece in shown
     ]
-    used = sum(piece.tokens for piece in held.pieces)
+    used = sum(piece.tokens for piece in active_set.pieces)
     budget = call.settings.active_budget
     return {
         "agent": call.caller.agent,
         "memories": memories,
-        **whole,
+        **paging,
         "tokens": used,
         "budget": budget,
         "left": budget - used,
     }
 
 
-def _evicted_ids(call: Call, held: ActiveSet) -> list[str]:
+def _evicted_ids(call: Call, active_set: ActiveSet) -> list[str]:
     """Return the memIds evicted by the budget, and add the set's notes to the call's."""
-    call.notes += held.notes()
-    return [piece.mem_id for piece in held.evicted]
+    call.notes += active_set.notes()
+    return [piece.mem_id for piece in active_set.evicted]
 
 
-def _active(call: Call) -> ActiveMemory:
+def _active_memory(call: Call) -> ActiveMemory:
     from memvault.agents.active import ActiveMemory
 
     return ActiveMemory(call.store, call.engine, call.address)

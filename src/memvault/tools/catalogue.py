@@ -47,15 +47,15 @@ def get_available_tools(
         entry = reference.described(tool)
         return {key: entry[key] for key in entry if schemas or key != "inputSchema"}
 
-    found = tool_file.read_all(call.root)
-    call.notes += found.broken.values()
+    files = tool_file.read_all(call.root)
+    call.notes += files.broken.values()
     tools = [described(entry) for entry in available.builtin_tools(call)]
-    trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
-    for kept in found.tools.values():
+    trusted = {kept.path for kept in trust.trusted(call.root, files.tools.values())}
+    for kept in files.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
         tools.append({**described(plugin_tools.tool_from_plugin(kept)), **file})
-    shown, whole = paginate(tools, limit or len(tools), offset)
-    return {"tools": shown, **whole}
+    shown, paging = paginate(tools, limit or len(tools), offset)
+    return {"tools": shown, **paging}
 
 
 @group.tool("register_tool", "tools register", destructive=True, scope="all")
@@ -78,11 +78,11 @@ def register_tool(
 
     definition = tool_definition(name, description, command, parameters, timeout)
     path, revision = tool_file.put(call.store, definition, documentation)
-    kept = tool_file.read_all(call.root).tools.get(normal_name(name))
+    registered = tool_file.read_all(call.root).tools.get(normal_name(name))
     result = {
         "name": definition.name,
         "filePath": path,
-        "trusted": kept is not None and bool(trust.trusted(call.root, [kept])),
+        "trusted": registered is not None and bool(trust.trusted(call.root, [registered])),
     }
     return {**result, "previousRevision": revision} if revision else result
 
@@ -119,9 +119,9 @@ def call_tool(
     """Call any tool by its exact name, and return that tool's result."""
     from memvault.tools.core import invoke, registry
 
-    own = registry.find("call_tool")
-    given = parameters or {}
+    definition = registry.find("call_tool")
+    arguments = parameters or {}
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
-        bound = own.bind(given)
-        tool_name, given = bound["tool_name"], bound.get("parameters") or {}
-    return invoke.call_nested(call, tool_name, given)
+        bound = definition.bind(arguments)
+        tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
+    return invoke.call_nested(call, tool_name, arguments)

@@ -20,8 +20,8 @@ from memvault.tools.core.results import (
 
 group = ToolGroup("historian", place=11)
 
-_MOST_FORGOTTEN = 1_000
-_FITTING = 0.12
+_MAX_FORGOTTEN = 1_000
+_DEFAULT_THRESHOLD = 0.12
 """Default threshold; higher than that of fair results, so that loosely related memories stay."""
 
 
@@ -53,11 +53,11 @@ def memory_compound(
     from memvault.memories import edit
     from memvault.vault import paths
 
-    kind = paths.normal_type(memory_type) if memory_type else ""
-    how = "section" if section and mode == "append" else mode
+    new_type = paths.normal_type(memory_type) if memory_type else ""
+    edit_mode = "section" if section and mode == "append" else mode
     target = edit.target(call.engine, query, call.notes)
     change = edit.compound(
-        call.store, target, modifications, how, section or "", kind, if_match or ""
+        call.store, target, modifications, edit_mode, section or "", new_type, if_match or ""
     )
     return {
         "filePath": change.memory.path,
@@ -77,7 +77,7 @@ def memory_forget(
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     threshold: Annotated[
         float, Arg("Minimum probability that a memory is meant by the query", minimum=0, maximum=1)
-    ] = _FITTING,
+    ] = _DEFAULT_THRESHOLD,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Confirm = None,
 ) -> dict[str, Any]:
@@ -91,16 +91,16 @@ def memory_forget(
     from memvault.memories import delete
     from memvault.recall.answer import memory_reference
 
-    chosen = filters(memory_type, None, None, None, expression)
+    search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
         raise UsageError("The query is empty", "say what to forget, or give a filter")
-    found = delete.candidates(
-        call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN, call.notes
+    selected = delete.candidates(
+        call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
-    token = token_of(f"{entry.memory.path}\0{entry.memory.etag}" for entry in found)
+    token = token_of(f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected)
     if not is_confirmed(confirm, token, "the files found now"):
-        standings = call.engine.validities([entry.memory for entry in found])
+        standings = call.engine.validities([entry.memory for entry in selected])
         candidates = [
             {
                 **memory_reference(entry.memory),
@@ -108,11 +108,11 @@ def memory_forget(
                 **({"strength": entry.strength} if entry.strength else {}),
                 **standing.marks(),
             }
-            for entry, standing in zip(found, standings, strict=True)
+            for entry, standing in zip(selected, standings, strict=True)
         ]
         return {
             "confirmRequired": True,
             **list_result("candidates", candidates, nothing, confirmToken=token),
         }
-    files = delete.forget(call.store, found)
+    files = delete.forget(call.store, selected)
     return {"deletedFiles": len(files), **list_result("files", files, nothing)}

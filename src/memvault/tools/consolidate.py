@@ -43,32 +43,32 @@ def consolidate_memories(
     reported, once per subject. With apply, the result lists what was written.
     """
     if not apply:
-        given = _inputs(call, days)
-        extracted = _extracted(call, extractor, given)
-        return _result(_proposals(call, given, extracted), extracted, None)
-    extracted = _extracted(call, extractor, _inputs(call, days)) if extractor else None
+        inputs = _load_inputs(call, days)
+        extracted = _run_extractor(call, extractor, inputs)
+        return _result(_proposals(call, inputs, extracted), extracted, None)
+    extracted = _run_extractor(call, extractor, _load_inputs(call, days)) if extractor else None
     if extracted and extracted.refused:
-        bad = len(extracted.refused)
+        refused_count = len(extracted.refused)
         raise Refused(
-            f"Nothing was written: {bad} lines of the extractor are not proposals"
-            if bad > 1
+            f"Nothing was written: {refused_count} lines of the extractor are not proposals"
+            if refused_count > 1
             else "Nothing was written: a line of the extractor is not a proposal",
             "without --apply the good lines are shown beside the others",
-            {"refused": _refused(extracted)},
+            {"refused": _refused_lines(extracted)},
         )
     from memvault.consolidation.apply import apply_proposals, lock, prune_counts
 
     with lock(call.store):
         call.engine.invalidate()
-        given = _inputs(call, days)
-        proposals = _proposals(call, given, extracted)
-        writing = apply_proposals(call.store, call.engine, proposals, given.episodes)
+        inputs = _load_inputs(call, days)
+        proposals = _proposals(call, inputs, extracted)
+        writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)
     prune_counts(call.store, call.engine)
     call.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 
 
-def _inputs(call: Call, days: int) -> ConsolidationInput:
+def _load_inputs(call: Call, days: int) -> ConsolidationInput:
     from memvault import clock
     from memvault.consolidation.apply import load_input
     from memvault.memories import experience_search
@@ -77,8 +77,8 @@ def _inputs(call: Call, days: int) -> ConsolidationInput:
     return load_input(call.store, call.engine, counts, days, clock.now())
 
 
-def _extracted(
-    call: Call, extractor: str | None, given: ConsolidationInput
+def _run_extractor(
+    call: Call, extractor: str | None, inputs: ConsolidationInput
 ) -> ExtractorOutput | None:
     if extractor is None:
         return None
@@ -89,19 +89,19 @@ def _extracted(
             "An extractor is a program, and this caller may not name programs to run",
             "use memvault consolidate in a shell, or leave extractor out",
         )
-    return extract(extractor, given.episodes, pause=call.sleep)
+    return extract(extractor, inputs.episodes, pause=call.sleep)
 
 
 def _proposals(
-    call: Call, given: ConsolidationInput, extracted: ExtractorOutput | None
+    call: Call, inputs: ConsolidationInput, extracted: ExtractorOutput | None
 ) -> Proposals:
     from memvault import clock
     from memvault.consolidation import rules
     from memvault.index.text.analysis import analyser
 
     language = analyser(call.engine.languages()[0])
-    made = (extracted.facts, extracted.procedures) if extracted else None
-    return rules.propose(given, language, clock.now(), made)
+    extra = (extracted.facts, extracted.procedures) if extracted else None
+    return rules.propose(inputs, language, clock.now(), extra)
 
 
 def _result(
@@ -113,7 +113,7 @@ def _result(
     from memvault.consolidation.proposals import origin
     from memvault.recall.answer import memory_reference
 
-    nothing = not any(proposals)
+    is_empty = not any(proposals)
     if written is not None:
         proposals = proposals.only(written)
     result: dict[str, Any] = {
@@ -132,13 +132,13 @@ def _result(
         ],
         "applied": written is not None,
     }
-    more = {
+    optional = {
         "merged": _merged(proposals),
         "contradictions": _contradictions(proposals),
-        "refused": _refused(extracted) if extracted else [],
+        "refused": _refused_lines(extracted) if extracted else [],
     }
-    result.update({key: value for key, value in more.items() if value})
-    if nothing:
+    result.update({key: value for key, value in optional.items() if value})
+    if is_empty:
         result["message"] = "Nothing new repeats, and there is nothing to archive"
     return result
 
@@ -152,7 +152,7 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str
             "confidence": entry.confidence,
             "episodes": list(entry.episodes),
             **({"wordings": list(entry.wordings)} if entry.wordings else {}),
-            **_where(written.get(entry.proposal), "factId"),
+            **_location(written.get(entry.proposal), "factId"),
         }
         for entry in proposals.facts
     ]
@@ -168,13 +168,13 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dic
             "usageCount": len(entry.episodes),
             "episodes": list(entry.episodes),
             **({"skillId": entry.skill} if entry.skill else {}),
-            **_where(written.get(entry.proposal), "procedureId"),
+            **_location(written.get(entry.proposal), "procedureId"),
         }
         for entry in proposals.procedures
     ]
 
 
-def _where(memory: Memory | None, key: str) -> dict[str, str]:
+def _location(memory: Memory | None, key: str) -> dict[str, str]:
     return {} if memory is None else {key: memory.mem_id, "filePath": memory.path}
 
 
@@ -208,7 +208,7 @@ def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(extracted: ExtractorOutput) -> list[dict[str, Any]]:
+def _refused_lines(extracted: ExtractorOutput) -> list[dict[str, Any]]:
     return [
         {"line": entry.line, "text": entry.text, "problem": entry.problem}
         for entry in extracted.refused

@@ -40,11 +40,11 @@ def context(
     from memvault.agents.prompt import RECALLED, gather
     from memvault.index.embedding import static
 
-    known = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
-    call.notes += known.notes
-    block = prompt.build(known.sections, budget, static.count_tokens)
+    gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
+    call.notes += gathered.notes
+    block = prompt.build(gathered.sections, budget, static.count_tokens)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
-    count_retrievals(call, (found.memory for found in known.recalled[:shown]))
+    count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
         call.notes.append(f"not even the first entry fits into {budget} tokens")
     return {

@@ -28,5 +28,5 @@ def vault_doctor(
     """
     from memvault.doctor import doctor
 
-    seen = doctor.run_doctor(call, fix, only, limit, offset)
-    return {**seen, **page_info(seen["total"], offset, len(seen["findings"]))}
+    report = doctor.run_doctor(call, fix, only, limit, offset)
+    return {**report, **page_info(report["total"], offset, len(report["findings"]))}

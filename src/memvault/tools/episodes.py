@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 group = ToolGroup("experience", "Experience: episodes, facts and procedures", place=50)
 
 _CONTEXT = "The situation: where, when, with whom"
-_LONGEST_AGO = 100_000
+_MAX_DAYS = 100_000
 
 
 class EpisodeOutcome(TypedDict):
@@ -137,25 +137,25 @@ def recall_similar_experience(
     """
     from memvault.memories import episodes, experience_search
 
-    found = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
-    count_accesses(call, [entry.memory.mem_id for entry in found])
-    listing = [
+    results = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
+    count_accesses(call, [entry.memory.mem_id for entry in results])
+    items = [
         {
             **_fields(entry.memory),
             "distance": experience_search.distance(entry),
             "strength": entry.strength,
             **entry.standing.marks(),
         }
-        for entry in found
+        for entry in results
     ]
     nothing = "No episode is like this; a lower importance or memvault recall may help"
-    return list_result("episodes", listing, nothing)
+    return list_result("episodes", items, nothing)
 
 
 @group.tool("get_recent_episodes", "episode recent", read_only=True)
 def get_recent_episodes(
     call: Call,
-    days: Annotated[int, Arg("How many days back", minimum=0, maximum=_LONGEST_AGO)] = 7,
+    days: Annotated[int, Arg("How many days back", minimum=0, maximum=_MAX_DAYS)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -180,12 +180,12 @@ def get_episodes_with_skill(
     from memvault.memories import procedures
     from memvault.memories.episodes import texts
 
-    wanted = procedures.key(skill_id)
-    if not wanted:
+    skill_key = procedures.key(skill_id)
+    if not skill_key:
         raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
 
     def used(record: MemoryRecord) -> bool:
-        return wanted in map(procedures.key, texts(record.metadata.get("skills_used")))
+        return skill_key in map(procedures.key, texts(record.metadata.get("skills_used")))
 
     return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 
@@ -196,9 +196,9 @@ def _latest(
     from memvault.memories import episodes, experience_search
 
     records = experience_search.records_of(call.engine, episodes.TYPE, passes)
-    shown, whole = paginate(records, limit, offset, nothing)
+    shown, paging = paginate(records, limit, offset, nothing)
     memories = experience_search.readable(call.store, shown)
-    return {"episodes": [_fields(memory) for memory in memories], **whole}
+    return {"episodes": [_fields(memory) for memory in memories], **paging}
 
 
 def _fields(memory: Memory) -> dict[str, Any]:

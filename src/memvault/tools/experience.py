@@ -13,9 +13,9 @@ from memvault.tools.core.results import collect_hits, count_accesses, list_resul
 
 group = ToolGroup("experience", place=51)
 
-_LEAST_RATE = 0.6
-_FACTS = 5
-_EXPERIENCES = 3
+_MIN_SUCCESS_RATE = 0.6
+_MAX_FACTS = 5
+_MAX_EXPERIENCES = 3
 _NAME = "The procedure's name, one line"
 
 
@@ -38,7 +38,7 @@ def store_fact(
 def recall_fact(
     call: Call,
     query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
-    limit: Annotated[int, Arg("How many at most", minimum=1)] = _FACTS,
+    limit: Annotated[int, Arg("How many at most", minimum=1)] = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.
@@ -49,10 +49,10 @@ def recall_fact(
     """
     from memvault.memories import experience_search, facts
 
-    found = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
-    counts = count_accesses(call, [entry.memory.mem_id for entry in found])
-    known = [facts.fact_of(entry.memory) for entry in found]
-    listing = [
+    results = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
+    counts = count_accesses(call, [entry.memory.mem_id for entry in results])
+    facts_found = [facts.fact_of(entry.memory) for entry in results]
+    items = [
         {
             "factId": fact.fact_id,
             "factText": fact.text,
@@ -64,10 +64,10 @@ def recall_fact(
             "strength": entry.strength,
             **entry.standing.marks(),
         }
-        for entry, fact in zip(found, known, strict=True)
+        for entry, fact in zip(results, facts_found, strict=True)
     ]
     nothing = "No fact fits this; memvault recall --type fact shows the nearest"
-    return list_result("facts", listing, nothing)
+    return list_result("facts", items, nothing)
 
 
 @group.tool("update_fact", "fact update", destructive=True)
@@ -146,7 +146,7 @@ def recall_procedure(
     ],
     min_success_rate: Annotated[
         float, Arg("Minimum success rate", minimum=0, maximum=1)
-    ] = _LEAST_RATE,
+    ] = _MIN_SUCCESS_RATE,
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
 
@@ -155,10 +155,10 @@ def recall_procedure(
     """
     from memvault.memories import procedures
 
-    found, notes = procedures.recall_procedures(call.engine, context, min_success_rate)
+    matches, notes = procedures.recall_procedures(call.engine, context, min_success_rate)
     call.notes += notes
-    count_accesses(call, [entry.procedure_id for entry in found])
-    listing = [
+    count_accesses(call, [entry.procedure_id for entry in matches])
+    items = [
         {
             "name": entry.name,
             "prompt": entry.prompt,
@@ -166,10 +166,10 @@ def recall_procedure(
             "usageCount": entry.usage_count,
             "procedureId": entry.procedure_id,
         }
-        for entry in found
+        for entry in matches
     ]
     nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
-    return list_result("procedures", listing, nothing)
+    return list_result("procedures", items, nothing)
 
 
 @group.tool("update_success_rate", "procedure outcome")
@@ -212,24 +212,26 @@ def recall_memory(
     query = experience_search.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    known = collect_hits(call, facts.similar(call.engine, query, _FACTS, only_current=True))
-    similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
+    facts_found = collect_hits(
+        call, facts.similar(call.engine, query, _MAX_FACTS, only_current=True)
+    )
+    similar = episodes.similar(call.engine, query, _MAX_EXPERIENCES, LEAST_IMPORTANCE)
     experiences = collect_hits(call, similar)
-    fitting, notes = procedures.recall_procedures(call.engine, query, _LEAST_RATE)
+    matches, notes = procedures.recall_procedures(call.engine, query, _MIN_SUCCESS_RATE)
     call.notes += notes
     sources = {
-        "facts": [entry.memory.mem_id for entry in known],
+        "facts": [entry.memory.mem_id for entry in facts_found],
         "experiences": [entry.memory.mem_id for entry in experiences],
-        "procedures": [entry.procedure_id for entry in fitting],
+        "procedures": [entry.procedure_id for entry in matches],
     }
     count_accesses(call, [mem_id for ids in sources.values() for mem_id in ids])
     result: dict[str, Any] = {
         "memoryContext": {
-            "facts": [facts.fact_of(entry.memory).text for entry in known],
+            "facts": [facts.fact_of(entry.memory).text for entry in facts_found],
             "experiences": [
                 episodes.summary(episodes.episode_of(entry.memory)) for entry in experiences
             ],
-            "procedures": [entry.prompt for entry in fitting],
+            "procedures": [entry.prompt for entry in matches],
         },
         "sources": sources,
     }

@@ -26,9 +26,9 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """
     from memvault.git import setup
 
-    found, made = setup.begin(call, partial(_confirmed, call, confirm, "git init"))
-    changed = setup.prepare(call, found)
-    return {"made": made, "branch": found.branch, "changed": changed, "driver": True}
+    repository, made = setup.begin(call, partial(_require_confirmation, call, confirm, "git init"))
+    changed = setup.prepare(call, repository)
+    return {"made": made, "branch": repository.branch, "changed": changed, "driver": True}
 
 
 @group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
@@ -43,7 +43,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """
     from memvault.git.sync import sync
 
-    return sync(call, partial(_confirmed, call, confirm, "git sync"))
+    return sync(call, partial(_require_confirmation, call, confirm, "git sync"))
 
 
 @group.tool("git_status", "git status", read_only=True, scope="all")
@@ -57,7 +57,9 @@ def git_status(call: Call) -> dict[str, Any]:
     return status(call)
 
 
-def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotAllowed) -> None:
+def _require_confirmation(
+    call: Call, confirm: bool | str | None, command: str, asked: NotAllowed
+) -> None:
     """Check that the programs that git would run were confirmed.
 
     Raises:
@@ -68,9 +70,9 @@ def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotA
 
     token = token_of([*asked.covered, grants.machine_secret()])  # not to be known beforehand
     if not is_confirmed(confirm, token, "what git would run here now"):
-        said = f"Git would run this here, or be led by it: {asked.told}"
+        message = f"Git would run this here, or be led by it: {asked.told}"
         raise Refused(
-            asked.message if asked.was_allowed else said,
+            asked.message if asked.was_allowed else message,
             f"look at it, then memvault {command} --confirm {token}",
             {**({"runs": asked.runs} if call.caller.may_see_paths else {}), "confirmToken": token},
         )

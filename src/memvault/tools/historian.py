@@ -43,8 +43,8 @@ group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
-_SIMILAR = 3
-_SIMILAR_TEXT = 2_000
+_MAX_SIMILAR = 3
+_MAX_SIMILAR_TEXT = 2_000
 
 
 @group.tool("memory_list_types", "types", read_only=True, sent=True)
@@ -92,7 +92,7 @@ def memory_remember(
     from memvault.vault import paths
 
     name = create.clean_title(title)
-    kind = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
+    type_name = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
@@ -103,9 +103,9 @@ def memory_remember(
         from memvault.memories import edit
 
         target = call.engine.resolve(file_path)
-        memory = edit.update(call.store, target, name, content, kind, header).memory
+        memory = edit.update(call.store, target, name, content, type_name, header).memory
     else:
-        memory = create.add(call.store, name, content, kind, header)
+        memory = create.add(call.store, name, content, type_name, header)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
@@ -122,11 +122,11 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     from memvault.index.protocol import NO_WAIT
     from memvault.recall.answer import RecallRequest, memory_reference
 
-    text = f"{title}\n{content[:_SIMILAR_TEXT]}"
+    text = f"{title}\n{content[:_MAX_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
         try:
             request = RecallRequest(
-                text, mode, _SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
+                text, mode, _MAX_SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
             )
             answer = call.engine.search(request)
         except MemvaultError as error:
@@ -141,7 +141,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
             }
             for found in answer.found
             if found.memory.path != own_path
-        ][:_SIMILAR]
+        ][:_MAX_SIMILAR]
     return []
 
 
@@ -230,18 +230,20 @@ def memory_recall(
             "rerank does not work with isAll or with tags",
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
-    chosen = filters(memory_type, tags, since, until, expression)
-    then = parse_date_argument(as_of, "asOf", True)
-    if then is not None and is_all:
+    search_filters = filters(memory_type, tags, since, until, expression)
+    as_of_time = parse_date_argument(as_of, "asOf", True)
+    if as_of_time is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
     if include and not query.strip():
         raise UsageError("include needs a query", "say what to look for")
     if is_all and query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
-    told = ResultBudget.of(call, brief, budget)
-    asked = VaultSelection.of(call, vaults or ())
-    if is_all or (then is None and not query.strip() and chosen != Filters()):
-        return _list_all(call, asked, chosen, limit or LISTED, offset, full, told)
+    result_budget = ResultBudget.of(call, brief, budget)
+    selection = VaultSelection.of(call, vaults or ())
+    if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
+        return _list_all(
+            call, selection, search_filters, limit or LISTED, offset, full, result_budget
+        )
     if not query.strip():
         raise UsageError(
             "The query is empty", "say what to look for, give a filter, or list all with --all"
@@ -250,79 +252,89 @@ def memory_recall(
         query,
         mode,
         offset + (limit or _DEFAULT_LIMIT),
-        chosen,
+        search_filters,
         threshold,
         explain,
         rerank,
         strict=strict,
-        as_of=then,
-        lines=told.has_lines,
+        as_of=as_of_time,
+        lines=result_budget.has_lines,
     )
-    answer = asked.engine.search(request)
-    every = collect_hits(call, answer)
-    found = every[offset:]
-    when = clock.iso(then) if then else ""
-    said = [_found(entry, full, explain, when) for entry in found]
-    of_own = (
+    answer = selection.engine.search(request)
+    results = collect_hits(call, answer)
+    found = results[offset:]
+    as_of_text = clock.iso(as_of_time) if as_of_time else ""
+    rendered = [_render_result(entry, full, explain, as_of_text) for entry in found]
+    own_data = (
         agent_state.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
         if include
         else None
     )
-    result = told.result({"best": answer.best}, said, offset, of_own)
-    asked.count(without_weak(found[: result["count"]]))
+    result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
+    selection.count(without_weak(found[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
         agent_state.suggest_include(call, query)
     if found:
         return result
-    if every:
-        return {**result, "message": f"{len(every):,} were found; none comes after them"}
-    warn_unknown_filters(call, tags_in(query) if mode == "tag" else chosen, asked.engine)
-    less = "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
-    return {**result, "message": f"No memory was found; other words or {less} may help"}
+    if results:
+        return {**result, "message": f"{len(results):,} were found; none comes after them"}
+    warn_unknown_filters(
+        call, tags_in(query) if mode == "tag" else search_filters, selection.engine
+    )
+    advice = (
+        "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
+    )
+    return {**result, "message": f"No memory was found; other words or {advice} may help"}
 
 
 def _list_all(
     call: Call,
-    asked: VaultSelection,
-    chosen: Filters,
+    selection: VaultSelection,
+    search_filters: Filters,
     limit: int,
     offset: int,
     full: bool,
-    told: ResultBudget,
+    result_budget: ResultBudget,
 ) -> dict[str, Any]:
     from memvault.model import is_example
     from memvault.recall import snippets
 
-    real = [entry for entry in asked.engine.list_records(chosen) if not is_example(entry.metadata)]
-    shown, whole = paginate(real, limit, offset, "There are no memories that pass the filters")
+    records = [
+        entry
+        for entry in selection.engine.list_records(search_filters)
+        if not is_example(entry.metadata)
+    ]
+    shown, paging = paginate(records, limit, offset, "There are no memories that pass the filters")
     if not shown:
-        warn_unknown_filters(call, chosen, asked.engine)
-    said = []
-    for record, standing in zip(shown, asked.engine.validities(shown), strict=True):
-        memory, vault, sent = asked.read(record)
+        warn_unknown_filters(call, search_filters, selection.engine)
+    rendered = []
+    for record, standing in zip(shown, selection.engine.validities(shown), strict=True):
+        memory, vault, sent = selection.read(record)
         if memory is None:
             continue
         marks, beginning = standing.marks() | as_of_field(sent), snippets.beginning(memory.body)
         entry = {**_entry(memory, {"score": 1.0}, beginning, full, vault), **marks}
-        said.append(RenderedMemory(memory, entry, beginning, marks, vault=vault))
-    return told.result(whole, said, offset)
+        rendered.append(RenderedMemory(memory, entry, beginning, marks, vault=vault))
+    return result_budget.result(paging, rendered, offset)
 
 
-def _found(entry: RecallResult, full: bool, explain: bool, then: str) -> RenderedMemory:
-    fits = {"score": round(entry.score, 4), "strength": entry.strength}
+def _render_result(
+    entry: RecallResult, full: bool, explain: bool, as_of_text: str
+) -> RenderedMemory:
+    scores = {"score": round(entry.score, 4), "strength": entry.strength}
     marks = entry.standing.marks() | as_of_field(entry.sent)
     whole = {
-        **_entry(entry.memory, fits, entry.snippet, full, entry.vault),
+        **_entry(entry.memory, scores, entry.snippet, full, entry.vault),
         **marks,
         **({"why": {"chance": round(entry.probability, 4), **entry.why}} if explain else {}),
-        **({"asOf": then} if then and entry.is_earlier else {}),
+        **({"asOf": as_of_text} if as_of_text and entry.is_earlier else {}),
     }
     return RenderedMemory(entry.memory, whole, entry.line, marks, entry.strength, entry.vault)
 
 
 def _entry(
-    memory: Memory, fits: dict[str, Any], snippet: str, full: bool, vault: str
+    memory: Memory, scores: dict[str, Any], snippet: str, full: bool, vault: str
 ) -> dict[str, Any]:
     named = {"vault": vault} if vault else {}
     content = {"content": memory.body} if full else {}
-    return {**item(memory), **named, **fits, "snippet": snippet, **content}
+    return {**item(memory), **named, **scores, "snippet": snippet, **content}

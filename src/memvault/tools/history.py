@@ -47,15 +47,15 @@ def memory_log(
 
     about: dict[str, Any] = {}
     if name.strip():
-        meant = log.resolve_logged(call, name)
-        edited = log.is_edited(call, meant)
-        about = {"memId": meant.mem_id, "filePath": meant.path, "edited": edited}
-        found = list(log.changes_of(call, meant.mem_id))
+        memory = log.resolve_logged(call, name)
+        edited = log.is_edited(call, memory)
+        about = {"memId": memory.mem_id, "filePath": memory.path, "edited": edited}
+        changes = list(log.changes_of(call, memory.mem_id))
     else:
-        found = list(call.store.changes.journal.changes())
-    shown, whole = paginate(found, limit, offset)
-    more = {"more": True} if "next" in whole else {}
-    return {**about, "changes": [log.change_item(change) for change in shown], **whole, **more}
+        changes = list(call.store.changes.journal.changes())
+    shown, paging = paginate(changes, limit, offset)
+    more = {"more": True} if "next" in paging else {}
+    return {**about, "changes": [log.change_item(change) for change in shown], **paging, **more}
 
 
 @group.tool("memory_diff", "diff", read_only=True)
@@ -103,14 +103,14 @@ def memory_undo(
         if change is not None:
             raise UsageError("--list takes no change", "memvault undo --list")
         changes = list(call.store.changes.journal.changes())
-        shown, whole = paginate(changes, limit or LISTED, offset or 0)
+        shown, paging = paginate(changes, limit or LISTED, offset or 0)
         return {
             "changes": [
-                {**log.change_item(entry), **({"obstacle": why} if why else {})}
+                {**log.change_item(entry), **({"obstacle": obstacle} if obstacle else {})}
                 for entry in shown
-                for why in [undo.why_not_undoable(call.store, entry)]
+                for obstacle in [undo.why_not_undoable(call.store, entry)]
             ],
-            **whole,
+            **paging,
         }
     if limit is not None or offset is not None:
         raise UsageError("limit and offset are for --list", "memvault undo --list")
@@ -128,8 +128,8 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import delete
 
-    shown, whole = paginate(delete.trash(call.store), limit, offset)
-    return {"trash": [trashed(entry) for entry in shown], **whole}
+    shown, paging = paginate(delete.trash(call.store), limit, offset)
+    return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
 @group.tool("trash_empty", "trash empty", destructive=True, scope="all")

@@ -64,10 +64,10 @@ def memory_rename(
             *(f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others),
         ]
     )
-    beside = [entry for entry in plan.others if entry.memory.path != memory.path]
+    others = [entry for entry in plan.others if entry.memory.path != memory.path]
     call.notes += [f"{path} cannot be read, so links in it stay" for path in plan.unread]
     before = {"title": memory.title, "filePath": memory.path}
-    if beside and not is_confirmed(confirm, token, "what would change now"):
+    if others and not is_confirmed(confirm, token, "what would change now"):
         after = {"title": plan.title, "filePath": plan.path}
         return {
             "confirmRequired": True,
@@ -102,8 +102,8 @@ def memory_links(
     A link whose target does not exist has no memId.
     """
     memory = call.engine.resolve(name)
-    shown, whole = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
-    return {"links": [_link_item(link) for link in shown], **whole}
+    shown, paging = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
+    return {"links": [_link_item(link) for link in shown], **paging}
 
 
 @group.tool("memory_backlinks", "backlinks", read_only=True)
@@ -119,9 +119,9 @@ def memory_backlinks(
     memory = call.engine.resolve(name)
     linking = _graph(call).backlinks(memory.path)
     lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
-    shown, whole = paginate(lines, limit, offset, "Nothing links to it")
-    found = [{**memory_reference(link.source), **_where(call, link)} for link in shown]
-    return {"backlinks": found, **whole}
+    shown, paging = paginate(lines, limit, offset, "Nothing links to it")
+    backlinks = [{**memory_reference(link.source), **_link_position(call, link)} for link in shown]
+    return {"backlinks": backlinks, **paging}
 
 
 @group.tool("memory_orphans", "orphans", read_only=True)
@@ -131,18 +131,18 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dic
     from memvault.recall.answer import memory_reference
 
     graph = _graph(call)
-    joined: set[str] = set()
+    linked: set[str] = set()
     for memory in graph.memories():
         for link in graph.outgoing(memory):
             if link.target is not None and link.target.path != memory.path:
-                joined |= {memory.path, link.target.path}
-    alone = [
+                linked |= {memory.path, link.target.path}
+    orphans = [
         entry
         for entry in graph.records
-        if entry.path not in joined and not is_example(entry.metadata)
+        if entry.path not in linked and not is_example(entry.metadata)
     ]
-    shown, whole = paginate(alone, limit, offset, "Every memory has a link")
-    return {"orphans": [memory_reference(entry) for entry in shown], **whole}
+    shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
+    return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 
 
 def _graph(call: Call) -> LinkGraph:
@@ -155,12 +155,12 @@ def _graph(call: Call) -> LinkGraph:
 def _link_item(found: ResolvedLink) -> dict[str, Any]:
     from memvault.recall.answer import memory_reference
 
-    there = (
+    target = (
         memory_reference(found.target)
         if found.target is not None
         else {"problem": "leads to no memory"}
     )
-    return {"link": found.name, **there, **_kind(found)}
+    return {"link": found.name, **target, **_kind(found)}
 
 
 def _kind(found: ResolvedLink) -> dict[str, Any]:
@@ -175,16 +175,16 @@ def _row(found: ResolvedLink) -> int:
     return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
 
 
-def _where(call: Call, found: ResolvedLink) -> dict[str, Any]:
+def _link_position(call: Call, found: ResolvedLink) -> dict[str, Any]:
     """Return the line that contains a link, and its number in the file; or its header key."""
     if found.link is None:
         return {"key": found.key}
     from memvault.vault import document
 
-    body, at = found.source.body, found.link.span[0]
-    whole = document.decode(call.store.read_bytes(found.source.path)[0]).text
-    above = whole.count("\n", 0, max(0, len(whole) - len(body)))
-    start = body.rfind("\n", 0, at) + 1
+    body, offset = found.source.body, found.link.span[0]
+    text = document.decode(call.store.read_bytes(found.source.path)[0]).text
+    above = text.count("\n", 0, max(0, len(text) - len(body)))
+    start = body.rfind("\n", 0, offset) + 1
     line = body[start:].partition("\n")[0].strip()
     return {
         "line": above + _row(found) + 1,

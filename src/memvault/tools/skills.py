@@ -24,10 +24,10 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     """
     from memvault.memories import procedures
 
-    found = procedures.branches((entry.skill_id for entry in _known(call)), 1)
-    listing = _counted("categoryId", found)
-    shown, whole = paginate(listing, limit, offset, "No procedure carries a skillId yet")
-    return {"categories": shown, **whole}
+    found = procedures.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
+    listing = _count_items("categoryId", found)
+    shown, paging = paginate(listing, limit, offset, "No procedure carries a skillId yet")
+    return {"categories": shown, **paging}
 
 
 @group.tool("list_subcategories", "skills subcategories", read_only=True)
@@ -40,13 +40,13 @@ def list_subcategories(
     """List the subcategories of a category, the first two parts of the ids of its skills."""
     from memvault.memories import procedures
 
-    named = [entry.skill_id for entry in _known(call)]
+    named = [entry.skill_id for entry in _skilled_procedures(call)]
     within = procedures.below(named, _branch(category_id, "categoryId"))
-    found = _counted("subcategoryId", procedures.branches(within, 2))
+    found = _count_items("subcategoryId", procedures.branches(within, 2))
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
-    shown, whole = paginate(found, limit, offset, nothing)
-    return {"subcategories": shown, **whole}
+    shown, paging = paginate(found, limit, offset, nothing)
+    return {"subcategories": shown, **paging}
 
 
 @group.tool("list_skills", "skills list", read_only=True)
@@ -61,13 +61,13 @@ def list_skills(
     """List the skills of a subcategory, in the order of their ids."""
     from memvault.memories import procedures
 
-    known = _known(call)
+    procedures_with_skill = _skilled_procedures(call)
     branch = _branch(subcategory_id, "subcategoryId")
-    wanted = set(procedures.below((entry.skill_id for entry in known), branch))
-    found = [entry for entry in known if entry.skill_id in wanted]
+    ids = set(procedures.below((entry.skill_id for entry in procedures_with_skill), branch))
+    found = [entry for entry in procedures_with_skill if entry.skill_id in ids]
     nothing = f"There are no skills below {subcategory_id!r}"
-    shown, whole = paginate(found, limit, offset, nothing)
-    return {"skills": [_skill(entry) for entry in shown], **whole}
+    shown, paging = paginate(found, limit, offset, nothing)
+    return {"skills": [_skill(entry) for entry in shown], **paging}
 
 
 @group.tool("use_skill", "skills use")
@@ -91,15 +91,17 @@ def use_skill(
     """
     from memvault.memories import procedures
 
-    wanted = procedures.checked_id(skill_id)
+    normalized_id = procedures.checked_id(skill_id)
     if not action_description.strip():
         raise UsageError("The action is empty", "say what is to be done with the skill")
-    fitting = [
-        entry for entry in _known(call) if procedures.key(entry.skill_id) == procedures.key(wanted)
+    matches = [
+        entry
+        for entry in _skilled_procedures(call)
+        if procedures.key(entry.skill_id) == procedures.key(normalized_id)
     ]
-    if not fitting:
-        raise _requested(call, wanted, action_description)
-    best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
+    if not matches:
+        raise _request_skill(call, normalized_id, action_description)
+    best = max(matches, key=lambda entry: (entry.success_rate, entry.usage_count))
     count_accesses(call, [best.procedure_id])
     return {
         "skillResult": {
@@ -112,7 +114,7 @@ def use_skill(
     }
 
 
-def _requested(call: Call, skill_id: str, action: str) -> NotFound:
+def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
     """File a request for a skill that does not exist; return the error that reports it."""
     from memvault.agents import agent_files
     from memvault.agents.address import agent_lock
@@ -126,7 +128,7 @@ def _requested(call: Call, skill_id: str, action: str) -> NotFound:
     )
 
 
-def _known(call: Call) -> list[Procedure]:
+def _skilled_procedures(call: Call) -> list[Procedure]:
     from memvault.memories import procedures
 
     return procedures.with_skill(call.store, call.engine)
@@ -138,7 +140,7 @@ def _branch(text: str, name: str) -> str:
     return text.strip().strip(".")
 
 
-def _counted(name: str, found: dict[str, int]) -> list[dict[str, Any]]:
+def _count_items(name: str, found: dict[str, int]) -> list[dict[str, Any]]:
     return [{name: branch, "skills": count} for branch, count in found.items()]
 
 

@@ -66,15 +66,15 @@ def read_messages(
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
     call.notes += spaces.warnings
-    whole = page_info(total, offset, len(messages))
-    return {"messages": [_message(message) for message in messages], **whole}
+    paging = page_info(total, offset, len(messages))
+    return {"messages": [_message(message) for message in messages], **paging}
 
 
 @group.tool("list_spaces", "space list", read_only=True)
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)
-    shown, whole = paginate(spaces.every(), limit, offset, "There are no spaces")
+    shown, paging = paginate(spaces.every(), limit, offset, "There are no spaces")
     found = []
     for space in shown:
         members = spaces.members(space)
@@ -90,7 +90,7 @@ def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
             }
         )
     call.notes += spaces.warnings
-    return {"spaces": found, **whole}
+    return {"spaces": found, **paging}
 
 
 def _spaces(call: Call) -> Spaces:

@@ -84,8 +84,8 @@ class PlanItem(TypedDict):
 
 def _pair(word: str) -> dict[str, str]:
     """Parse ``KEY=VALUE`` from the command line."""
-    key, sign, value = word.partition("=")
-    if not sign:
+    key, separator, value = word.partition("=")
+    if not separator:
         raise UsageError(
             f"{word[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
         )
@@ -154,9 +154,9 @@ def get_memories(
     values = {entry.name: entry.text for entry in found}
     wanted = {normal(key) for key in keys} if keys else set(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
-    named = [key for key in values if key in wanted]
-    shown, whole = paginate(named, limit or (len(named) if keys else LISTED), offset)
-    return {"memories": [{"key": key, "value": values[key]} for key in shown], **whole}
+    selected = [key for key in values if key in wanted]
+    shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)
+    return {"memories": [{"key": key, "value": values[key]} for key in shown], **paging}
 
 
 @group.tool("delete_memories", "memories delete", destructive=True, idempotent=True)
@@ -182,7 +182,7 @@ def set_goals(
     """
     from memvault.agents.agent_files import Goal, put_goals, status_word
 
-    wanted = [
+    goals_to_set = [
         Goal(
             entry["id"],
             entry.get("description", ""),
@@ -191,7 +191,7 @@ def set_goals(
         for entry in goals
     ]
     with _lock(call):
-        return {"count": put_goals(call.store, call.address, wanted)}
+        return {"count": put_goals(call.store, call.address, goals_to_set)}
 
 
 @group.tool("get_goals", "goals get", read_only=True)
@@ -204,17 +204,17 @@ def get_goals(
     """Get the goals, in the order of their ids."""
     from memvault.agents.agent_files import all_goals, status_word
 
-    wanted = status_word(status) if status else ""
+    wanted_status = status_word(status) if status else ""
     goals, notes = all_goals(call.store, call.address)
     call.notes += notes
-    found = [goal for goal in goals if wanted in ("", goal.status)]
-    shown, whole = paginate(found, limit, offset)
+    found = [goal for goal in goals if wanted_status in ("", goal.status)]
+    shown, paging = paginate(found, limit, offset)
     return {
         "goals": [
             {"id": goal.id, "description": goal.description, "status": goal.status}
             for goal in shown
         ],
-        **whole,
+        **paging,
     }
 
 
@@ -244,7 +244,7 @@ def set_plans(
     from memvault.agents.plans.plans import PlanRequest, put
     from memvault.agents.plans.schedule import only_schedule
 
-    wanted = [
+    requests = [
         PlanRequest(
             plan["name"],
             plan["instruction"],
@@ -258,13 +258,13 @@ def set_plans(
         for plan in plans
     ]
     with _lock(call):
-        done = put(
-            call.store, call.address, wanted, clock.now(), clock.zone(call.settings.timezone)
+        statuses = put(
+            call.store, call.address, requests, clock.now(), clock.zone(call.settings.timezone)
         )
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
-            for entry in map(_plan, done)
+            for entry in map(_plan, statuses)
         ]
     }
 
@@ -283,29 +283,31 @@ def get_plans(
     from memvault.agents.plans.plans import list_plans
 
     zone = clock.zone(call.settings.timezone)
-    stands, notes = list_plans(call.store, call.address, clock.now(), zone)
+    statuses, notes = list_plans(call.store, call.address, clock.now(), zone)
     call.notes += notes
-    found = [stand for stand in stands if status in (None, stand.status)]
-    shown, whole = paginate(found, limit, offset)
-    return {"plans": [_plan(stand) for stand in shown], **whole}
+    found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]
+    shown, paging = paginate(found, limit, offset)
+    return {"plans": [_plan(status_entry) for status_entry in shown], **paging}
 
 
-def _plan(stand: PlanStatus) -> dict[str, Any]:
+def _plan(plan_status: PlanStatus) -> dict[str, Any]:
     """Return a plan as an entry of a result, with the resolved time of a delay."""
     from memvault import clock
     from memvault.tools.core.results import without_none
 
-    plan = stand.plan
+    plan = plan_status.plan
     delayed = plan.schedule.kind == "runAfter"
-    once = stand.next_run or stand.last_run or plan.due_at if delayed else None
-    times = without_none(scheduledAt=once, nextRunAt=stand.next_run, lastRunAt=stand.last_run)
+    once = plan_status.next_run or plan_status.last_run or plan.due_at if delayed else None
+    times = without_none(
+        scheduledAt=once, nextRunAt=plan_status.next_run, lastRunAt=plan_status.last_run
+    )
     return {
         "id": plan.id,
         "name": plan.name,
         "instruction": plan.instruction,
         plan.schedule.kind: plan.schedule.text,
         **{key: clock.iso(at) for key, at in times.items()},
-        "status": stand.status,
+        "status": plan_status.status,
     }
 
 

@@ -43,14 +43,14 @@ def tag_list(
 
     found = tagging.counted(call.engine.list_records(Filters()))
     if under:
-        above = tagging.named(under)
-        found = [entry for entry in found if tagging.is_under(entry.tag, above)]
-    shown, whole = paginate(
+        parent = tagging.named(under)
+        found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
+    shown, paging = paginate(
         found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
     )
     return {
         "tags": [{"tag": entry.tag, "count": entry.memories, "own": entry.own} for entry in shown],
-        **whole,
+        **paging,
     }
 
 
@@ -63,8 +63,8 @@ def tag_add(
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
-    wanted = tagging.cleaned(tags)
-    return _tag_result(tagging.add(call.store, call.engine.resolve(name), wanted))
+    cleaned_tags = tagging.cleaned(tags)
+    return _tag_result(tagging.add(call.store, call.engine.resolve(name), cleaned_tags))
 
 
 @group.tool("tag_remove", "tag remove", destructive=True)
@@ -77,10 +77,10 @@ def tag_remove(
     from memvault.memories import tagging
 
     memory = call.engine.resolve(name)
-    wanted = tagging.present(tags, memory)
-    known = {tag.casefold() for tag in memory.tags}
-    missing = [tag for tag in wanted if tag.casefold() not in known]
-    result = _tag_result(tagging.remove(call.store, memory, wanted))
+    present_tags = tagging.present(tags, memory)
+    header_tags = {tag.casefold() for tag in memory.tags}
+    missing = [tag for tag in present_tags if tag.casefold() not in header_tags]
+    result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **({"missing": missing} if missing else {})}
 
 
@@ -102,21 +102,21 @@ def tag_rename(
     before, after = tagging.named(old), tagging.new(new)
     if before == after:
         raise UsageError("Both tags are the same", "give the tag a new name")
-    found = [
+    records = [
         record
         for record in call.engine.list_records(Filters())
         if any(tagging.is_under(tag, before) for tag in record.tags)
     ]
-    token = token_of([f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in found)])
-    told = [memory_reference(entry) for entry in found]
-    if not found:
+    token = token_of([f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in records)])
+    references = [memory_reference(entry) for entry in records]
+    if not records:
         return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
-    tagging.check_in_texts((call.store.read(entry.path) for entry in found), before, after)
+    tagging.check_in_texts((call.store.read(entry.path) for entry in records), before, after)
     if not is_confirmed(confirm, token, "the memories found now"):
-        return {"confirmRequired": True, "memories": told, "confirmToken": token}
-    for entry in found:
+        return {"confirmRequired": True, "memories": references, "confirmToken": token}
+    for entry in records:
         tagging.rename(call.store, call.store.read(entry.path), before, after)
-    return {"changed": len(told), "memories": told}
+    return {"changed": len(references), "memories": references}
 
 
 def _tag_result(memory: Memory) -> dict[str, Any]:

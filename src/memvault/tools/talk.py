@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
 Message = Annotated[str, Arg("What to say", positional=True, text=True)]
-_LONGEST_TALK_ID = 16
+_MAX_TALK_ID_DIGITS = 16
 """Maximum number of digits of a talkId, which is always below 2**53."""
 
 
@@ -57,7 +57,7 @@ def talk_user(
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")
     from memvault.agents.address import USER, Address
 
-    return _say(call, Address(USER), message)
+    return _send(call, Address(USER), message)
 
 
 @group.tool("talk_agent", "talk agent")
@@ -72,10 +72,10 @@ def talk_agent(
     to = address(other)
     if to.brain:
         to = call.address.of_brain(str(to))
-    near = alike(call.root, to)
-    if near:
-        call.notes.append(f"no agent {to} was here before; is {near} meant?")
-    return _say(call, to, message)
+    similar = alike(call.root, to)
+    if similar:
+        call.notes.append(f"no agent {to} was here before; is {similar} meant?")
+    return _send(call, to, message)
 
 
 @group.tool("talk_brain", "talk brain")
@@ -85,7 +85,7 @@ def talk_brain(
     message: Message,
 ) -> dict[str, Any]:
     """Send a message to another brain of the same agent, without waiting for an answer."""
-    return _say(call, call.address.of_brain(subbrain), message)
+    return _send(call, call.address.of_brain(subbrain), message)
 
 
 @group.tool("talk_log", "talk log")
@@ -114,24 +114,25 @@ def reply(
     return {"talkId": talks.answer(talk_id, message, call.inbox)}
 
 
-def _waited(word: str) -> dict[str, Any]:
+def _parse_event(word: str) -> dict[str, Any]:
     """Parse an event to wait for from the command line, such as ``agent:NAME#TALKID``."""
     kind, _, rest = word.partition(":")
     talk_id = ""
     if kind.lower().startswith(("agent", "user")) and "#" in word:
         kind, _, rest = word.rpartition("#")[0].partition(":")
         talk_id = word.rpartition("#")[2]
-        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
+        if not talk_id.isdecimal() or len(talk_id) > _MAX_TALK_ID_DIGITS:
             raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
     if kind.lower() not in ("user", "agent", "time", "hook"):
         seconds = kind.replace(".", "", 1).isdecimal()
-        near = f"time:{kind}" if seconds else f"agent:{word}"
-        known = "events are agent:NAME, user, time:SECONDS and hook:NAME"
+        suggestion = f"time:{kind}" if seconds else f"agent:{word}"
+        formats = "events are agent:NAME, user, time:SECONDS and hook:NAME"
         raise UsageError(
-            f"{word!r} is not an event", known if ":" in word else f"did you mean {near}? {known}"
+            f"{word!r} is not an event",
+            formats if ":" in word else f"did you mean {suggestion}? {formats}",
         )
-    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
-    return {**found, "talkId": int(talk_id)} if talk_id else found
+    event: dict[str, Any] = {"eventType": kind, "parameter": rest}
+    return {**event, "talkId": int(talk_id)} if talk_id else event
 
 
 @group.tool("wait_for", "wait for", destructive=True)
@@ -143,7 +144,7 @@ def wait_for(
             'Events, such as {"eventType": "Hook", "parameter": "ci"}; the first ends the wait',
             positional=True,
             cli=CommandLineForm(
-                "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited
+                "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _parse_event
             ),
         ),
     ],
@@ -162,36 +163,36 @@ def wait_for(
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
-    wanted = [
+    patterns = [
         waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
         ).checked()
         for entry in events
     ]
-    for entry in wanted:
+    for entry in patterns:
         if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
             inbox.checked(call.root, entry.parameter)
     talks = _talks(call)
     happened = waiting.wait(
         call.inbox,
-        wanted,
+        patterns,
         talks.has_talked_to,
         call.workspace.condition,
         timeout,
         call.is_cancelled,
     )
-    found = happened.wanted
+    pattern = happened.wanted
     result, *_ = _event_list(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
-    event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
+    event = {"eventType": pattern.kind, "parameter": pattern.parameter, "talkId": pattern.talk_id}
     return {"events": [{"event": event, "result": result}]}
 
 
 def _parameter(entry: EventSpec) -> str:
     """Return a parameter as text; an integer that JSON parsed as 5.0 becomes ``5``."""
-    given = entry.get("parameter", "")
-    if isinstance(given, float) and given.is_integer():
-        return str(int(given))
-    return str(given)
+    value = entry.get("parameter", "")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 @group.tool("peek_inbox", "inbox peek", destructive=True)
@@ -218,8 +219,8 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     from memvault.agents.messages.inbox import PoppedEvents
 
     inbox = call.inbox
-    shown, whole = paginate(inbox.waiting(), limit, offset, "The inbox is empty")
-    return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **whole}
+    shown, paging = paginate(inbox.waiting(), limit, offset, "The inbox is empty")
+    return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **paging}
 
 
 @group.tool("list_agents", "agents", read_only=True)
@@ -228,14 +229,14 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
     from memvault.agents.address import entries
 
     nothing = "No agent keeps anything here yet"
-    shown, whole = paginate(entries(call.root), limit, offset, nothing)
+    shown, paging = paginate(entries(call.root), limit, offset, nothing)
     agents = [
         {"agent": str(entry.address), **entry.counts, "changed": entry.changed}
         if call.change_set.can_see(f"agents/{entry.address.agent}/")
         else {"agent": str(entry.address)}
         for entry in shown
     ]
-    return {"agents": agents, **whole}
+    return {"agents": agents, **paging}
 
 
 @group.tool("push_service", "inbox push")
@@ -261,7 +262,7 @@ def _talks(call: Call) -> TalkLog:
     return TalkLog(call.store.changes, call.address)
 
 
-def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
+def _send(call: Call, to: Address, message: str) -> dict[str, Any]:
     return {"talkId": _talks(call).send(to, message)}
 
 

@@ -70,20 +70,20 @@ def memory_show(
         from memvault.model import FileState
 
         data = history.read(memory.mem_id, revision)
-        told = log.masking(call, memory)  # a part may contain only a part of a secret
+        mask = log.masking(call, memory)  # a part may contain only a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
-        memory = memory._replace(body=told(memory.body))
+        memory = memory._replace(body=mask(memory.body))
     result = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **_sent(call),
+        **_sent_field(call),
         "etag": memory.etag,
     }
     if section is not None or around is not None:
         result |= _part(call, memory, section, around or "")
     else:
-        kept = history.revisions(memory.mem_id)
-        result |= {"content": memory.body, "metadata": memory.metadata, "revisions": kept}
+        revisions = history.revisions(memory.mem_id)
+        result |= {"content": memory.body, "metadata": memory.metadata, "revisions": revisions}
     count_retrievals(call, [memory])
     return result
 
@@ -94,20 +94,20 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
 
     body = memory.body
     if section is not None:
-        found = [excerpts.section(body, section)]
+        parts = [excerpts.section(body, section)]
     else:
-        found = excerpts.passages_with(body, around, call.engine.languages())
+        parts = excerpts.passages_with(body, around, call.engine.languages())
     return {
-        "content": "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in found),
+        "content": "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in parts),
         "parts": [
             {"heading": part.heading, "offset": part.start, "length": part.end - part.start}
-            for part in found
+            for part in parts
         ],
         "totalLength": len(body),
     }
 
 
-def _sent(call: Call) -> dict[str, str]:
+def _sent_field(call: Call) -> dict[str, str]:
     """Return the time of the last push of a vault whose files are on another machine."""
     return as_of_field(call.engine.sent) if call.settings.shared.sent else {}
 
@@ -129,17 +129,17 @@ def memory_list(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""
-    chosen = filters(memory_type, tags, since, until, expression)
-    records = call.engine.list_records(chosen)
+    search_filters = filters(memory_type, tags, since, until, expression)
+    records = call.engine.list_records(search_filters)
     if not records:
-        warn_unknown_filters(call, chosen)
-    shown, whole = paginate(records, limit, offset)
+        warn_unknown_filters(call, search_filters)
+    shown, paging = paginate(records, limit, offset)
     standings = call.engine.validities(shown)
     memories = [
-        {**_item(record), **standing.marks(), **_sent(call)}
+        {**_item(record), **standing.marks(), **_sent_field(call)}
         for record, standing in zip(shown, standings, strict=True)
     ]
-    return {"memories": memories, "count": len(memories), **whole}
+    return {"memories": memories, "count": len(memories), **paging}
 
 
 @group.tool("memory_restore", "restore", destructive=True)
@@ -162,10 +162,10 @@ def memory_restore(
     from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        found, whole = paginate(delete.trash(call.store), LISTED, 0)
-        more = whole.pop("next", None)
+        entries, paging = paginate(delete.trash(call.store), LISTED, 0)
+        more = paging.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
-        return {"trash": [trashed(entry) for entry in found], **whole}
+        return {"trash": [trashed(entry) for entry in entries], **paging}
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
         restored = delete.restore_revision(call.store, call.engine.resolve(name), earlier)
@@ -214,7 +214,7 @@ def model_list(call: Call) -> dict[str, Any]:
     from memvault.local_paths import hide_local_paths
 
     builtin = BuiltinTransformer()
-    own = {
+    builtin_entry = {
         "name": builtin.name,
         "dimension": builtin.dimension,
         "sizeInGb": 0.02,
@@ -223,7 +223,7 @@ def model_list(call: Call) -> dict[str, Any]:
     }
     return {
         "inUse": hide_local_paths(call, call.index.deep.choice.name),
-        "models": [own, *known_models(EMBEDDING)],
+        "models": [builtin_entry, *known_models(EMBEDDING)],
         "rerankerInUse": hide_local_paths(call, call.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),
     }

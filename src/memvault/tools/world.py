@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
 
-_FARTHEST = 1e9
+_MAX_COORDINATE = 1e9
 
 
 @group.tool("observe_location", "world observe", read_only=True)
 def observe_location(
     call: Call,
     radius: Annotated[
-        float, Arg("How many cells to look around", minimum=0, maximum=_FARTHEST)
+        float, Arg("How many cells to look around", minimum=0, maximum=_MAX_COORDINATE)
     ] = 5,
 ) -> dict[str, Any]:
     """Observe the surroundings of the agent: terrain, climate, resources, other agents.
@@ -30,23 +30,23 @@ def observe_location(
     gathered.
     """
     world = _world(call)
-    seen = world.observe(radius)
+    view = world.observe(radius)
     call.notes += world.notes
     return {
-        "terrain": next((place.terrain for place in seen.places if place.terrain), ""),
-        "climate": next((place.climate for place in seen.places if place.climate), ""),
+        "terrain": next((place.terrain for place in view.places if place.terrain), ""),
+        "climate": next((place.climate for place in view.places if place.climate), ""),
         "resources": [
             {"name": name, **({} if amount is None else {"amount": amount}), "place": place.name}
-            for place in seen.places
+            for place in view.places
             for name, amount in place.resources.items()
             if amount is None or amount > 0
         ],
         "nearbyAgents": [
             {"name": other.name, "type": other.kind, "distance": round(distance, 4)}
-            for other, distance in seen.figures
+            for other, distance in view.figures
         ],
-        "position": {"x": seen.me.x, "y": seen.me.y},
-        "stamina": seen.me.stamina,
+        "position": {"x": view.me.x, "y": view.me.y},
+        "stamina": view.me.stamina,
     }
 
 
@@ -54,10 +54,16 @@ def observe_location(
 def move_to(
     call: Call,
     x: Annotated[
-        float, Arg("Cells to the east", positional=True, minimum=-_FARTHEST, maximum=_FARTHEST)
+        float,
+        Arg(
+            "Cells to the east", positional=True, minimum=-_MAX_COORDINATE, maximum=_MAX_COORDINATE
+        ),
     ],
     y: Annotated[
-        float, Arg("Cells to the north", positional=True, minimum=-_FARTHEST, maximum=_FARTHEST)
+        float,
+        Arg(
+            "Cells to the north", positional=True, minimum=-_MAX_COORDINATE, maximum=_MAX_COORDINATE
+        ),
     ],
 ) -> dict[str, Any]:
     """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
@@ -85,15 +91,15 @@ def gather_resource(
     If two agents want the last one, only one of them gets it.
     """
     world = _world(call)
-    got = world.gather(resource, amount)
+    gathered = world.gather(resource, amount)
     call.notes += world.notes
     result = {
-        "resource": got.resource,
+        "resource": gathered.resource,
         "amount": amount,
-        "place": got.place,
-        "carried": got.carried,
+        "place": gathered.place,
+        "carried": gathered.carried,
     }
-    return result if got.left is None else {**result, "left": got.left}
+    return result if gathered.left is None else {**result, "left": gathered.left}
 
 
 @group.tool("interact_with_agent", "world interact")

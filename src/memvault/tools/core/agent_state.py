@@ -18,7 +18,7 @@ def search_agent_state(
     """
     from memvault.agents import agent_search
 
-    wanted = agent_search.checked(include)
+    kinds = agent_search.checked(include)
     search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), call.notes)
     return [
         {
@@ -30,7 +30,7 @@ def search_agent_state(
             "snippet": hit.snippet,
             **({"content": hit.own.text} if full else {}),
         }
-        for hit in search.hits(query, wanted)[:limit]
+        for hit in search.hits(query, kinds)[:limit]
     ]
 
 
@@ -48,6 +48,6 @@ def suggest_include(call: Call, query: str) -> None:
     except MemvaultError:  # the note is optional
         return
     if any(counts.values()):
-        told = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
+        parts = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
         kinds = ",".join(name for name, count in counts.items() if count)
-        call.notes.append(f"no memory fits well, but {told}; recall --include {kinds} shows it")
+        call.notes.append(f"no memory fits well, but {parts}; recall --include {kinds} shows it")

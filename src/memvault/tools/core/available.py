@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 WORLD = "world"
 """The group of tools that must be enabled in ``memvault.toml``."""
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
-_NEEDED = {"write": "to write", "all": "to sit at the machine that the vault is on"}
+_PERMISSIONS = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
 def builtin_tools(call: Call) -> list[Tool]:
     """Return the built-in tools that are enabled in the vault and allowed by the caller's scope."""
-    on = call.settings.world
+    is_world_enabled = call.settings.world
     return [
         entry
         for entry in registry.all_tools()
-        if (on or entry.group != WORLD) and _is_within(entry, call.caller)
+        if (is_world_enabled or entry.group != WORLD) and _is_within(entry, call.caller)
     ]
 
 
@@ -41,7 +41,10 @@ def callable_tools(call: Call) -> list[Tool]:
     """Return every tool that can be called in a vault: built-in tools first, then the vault's."""
     from memvault.tools.core import plugin_tools
 
-    return [*builtin_tools(call), *map(plugin_tools.tool_from_plugin, _kept(call).tools.values())]
+    return [
+        *builtin_tools(call),
+        *map(plugin_tools.tool_from_plugin, _plugin_files(call).tools.values()),
+    ]
 
 
 def advertised_tools(call: Call) -> list[Tool]:
@@ -52,14 +55,14 @@ def advertised_tools(call: Call) -> list[Tool]:
     from memvault.plugins import trust
     from memvault.tools.core import plugin_tools
 
-    kept = _kept(call).tools.values()
+    files = _plugin_files(call).tools.values()
     return [
         *builtin_tools(call),
-        *map(plugin_tools.tool_from_plugin, trust.trusted(call.root, kept)),
+        *map(plugin_tools.tool_from_plugin, trust.trusted(call.root, files)),
     ]
 
 
-def _kept(call: Call) -> ToolFiles:
+def _plugin_files(call: Call) -> ToolFiles:
     """Return the vault's registered tools; none unless the caller's scope is ``all``."""
     from memvault.plugins.tool_file import ToolFiles, read_all
 
@@ -73,26 +76,26 @@ def find_tool(call: Call, name: str) -> Tool:
         UsageError: If there is no such tool.
         Refused: If it is disabled, its file is invalid, or the caller's scope is insufficient.
     """
-    own = registry.lookup(name)
-    if own is not None:
-        if not _is_within(own, call.caller):
+    builtin = registry.lookup(name)
+    if builtin is not None:
+        if not _is_within(builtin, call.caller):
             raise Refused(
-                f"{own.name} needs a caller that is allowed {_NEEDED[own.scope]}",
+                f"{builtin.name} needs a caller that is allowed {_PERMISSIONS[builtin.scope]}",
                 "whoever made your token may give you another",
             )
-        if own.group == WORLD and not call.settings.world:
+        if builtin.group == WORLD and not call.settings.world:
             raise Refused(
-                f"The tool {own.name} is switched off in this vault",
+                f"The tool {builtin.name} is switched off in this vault",
                 "write [world] and below it enabled = true into memvault.toml",
             )
-        return own
+        return builtin
     from memvault.tools.core import plugin_tools
 
-    found = _kept(call)
-    wanted = normal_name(name)
-    if wanted in found.tools:
-        return plugin_tools.tool_from_plugin(found.tools[wanted])
-    if wanted in found.broken:
-        raise Refused(found.broken[wanted], "fix the file")
+    plugins = _plugin_files(call)
+    normalized = normal_name(name)
+    if normalized in plugins.tools:
+        return plugin_tools.tool_from_plugin(plugins.tools[normalized])
+    if normalized in plugins.broken:
+        raise Refused(plugins.broken[normalized], "fix the file")
     names = [entry.name for entry in builtin_tools(call)]
-    raise registry.unknown(name, [*names, *found.tools])
+    raise registry.unknown(name, [*names, *plugins.tools])

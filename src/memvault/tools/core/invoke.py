@@ -15,7 +15,7 @@ from memvault.workspace import Workspace
 
 NAMING = frozenset(("memId", "id", "ids", "factId", "episodeId", "supersedes", "filePath", "query"))
 """Keys of arguments that may identify a memory."""
-_WORDS = frozenset(("memory_compound", "memory_forget"))
+_NAME_FIRST = frozenset(("memory_compound", "memory_forget"))
 """Tools whose query is tried as the name of a memory before it is searched for."""
 
 
@@ -38,16 +38,16 @@ def resolve_vault(
         UsageError: If they name several vaults.
         VaultNotFound: If the vault no longer exists.
     """
-    naming = {
+    parameter_names = {
         parameter.name
         for parameter in tool.parameters
-        if parameter.key in NAMING and (parameter.key != "query" or tool.name in _WORDS)
+        if parameter.key in NAMING and (parameter.key != "query" or tool.name in _NAME_FIRST)
     }
-    given = {name: bound[name] for name in naming if bound.get(name)}
+    given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
         return None
-    known = _known(caller, here)
-    parts = {text: _parted(text, known) for value in given.values() for text in _texts(value)}
+    known = _known_vaults(caller, here)
+    parts = {text: _split_name(text, known) for value in given.values() for text in _texts(value)}
     if all(rest == text for text, (_, rest) in parts.items()):
         return None
     vaults = sorted({vault for vault, _ in parts.values()} - {locate.THIS}) or [locate.THIS]
@@ -58,21 +58,21 @@ def resolve_vault(
             "name those of one vault at a time",
         )
     vault = vaults[0]
-    own = {
+    arguments = {
         name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
         for name, value in given.items()
     }
-    return VaultTarget(vault, known[vault], {**bound, **own})
+    return VaultTarget(vault, known[vault], {**bound, **arguments})
 
 
 def split_vault_prefix(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
     """Split ``NAME:MEMORY`` into the root of the named vault and the memory's name in it."""
-    known = _known(caller, here)
-    vault, rest = _parted(text, known)
+    known = _known_vaults(caller, here)
+    vault, rest = _split_name(text, known)
     return known[vault], rest
 
 
-def _known(caller: Caller, here: Path) -> dict[str, Path]:
+def _known_vaults(caller: Caller, here: Path) -> dict[str, Path]:
     return {**locate.reachable_vaults(caller.vaults), locate.THIS: here}
 
 
@@ -80,14 +80,14 @@ def _texts(value: Any) -> Iterator[str]:
     yield from (value if isinstance(value, list) else [str(value)])
 
 
-def _parted(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
+def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
     """Split a text into the name of a vault and the name of a memory in it."""
     vault, colon, rest = text.partition(":")
     is_named = colon and vault in known and rest[:1].strip()
     return (vault, rest) if is_named else (locate.THIS, text)
 
 
-_MOST_WARNINGS = 20
+_MAX_WARNINGS = 20
 
 
 class ToolOutcome(NamedTuple):
@@ -117,24 +117,24 @@ def call(
     """
     with workspace.lock:
         workspace.refresh_settings()
-        made = Call(workspace, caller, is_cancelled)
-        tool = find(made, name)
+        call_context = Call(workspace, caller, is_cancelled)
+        tool = find(call_context, name)
         bound = tool.bind(arguments)
-        other = _elsewhere(tool, bound, caller, workspace.root)
-        if other is not None:
-            place = workspace.open_other(other.root)
+        target = _other_vault(tool, bound, caller, workspace.root)
+        if target is not None:
+            place = workspace.open_other(target.root)
             try:
-                found, delivery = _called(
-                    Call(place, caller, is_cancelled), tool, other.bound, arguments
+                result, delivery = _call_in_vault(
+                    Call(place, caller, is_cancelled), tool, target.bound, arguments
                 )
             except MemvaultError as error:
-                error.details.setdefault("vault", other.vault)
+                error.details.setdefault("vault", target.vault)
                 raise
-            return ToolOutcome({**found, "vault": other.vault}, delivery)
-        return _called(made, tool, bound, arguments)
+            return ToolOutcome({**result, "vault": target.vault}, delivery)
+        return _call_in_vault(call_context, tool, bound, arguments)
 
 
-def _elsewhere(
+def _other_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
     """Return the vault that bound arguments name, or None; raises as ``resolve_vault``."""
@@ -147,34 +147,34 @@ def _elsewhere(
     return resolve_vault(tool, bound, caller, here)
 
 
-def _called(
-    made: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
+def _call_in_vault(
+    call_context: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> ToolOutcome:
     """Run a tool in the vault of a call; raises as ``call``."""
-    with made.workspace.lock:
+    with call_context.workspace.lock:
         try:
-            found = _run(made, tool, bound)
+            values = _run(call_context, tool, bound)
         except BaseException as error:
-            made.delivery.requeue()
+            call_context.delivery.requeue()
             if isinstance(error, StorageError):
-                made.change_set.tell(error)
+                call_context.change_set.tell(error)
             if isinstance(error, Refused):
                 _locate_secret(error, arguments)
             if isinstance(error, MemvaultError):
-                autocommit(made)  # commit the changes made before the failure
+                autocommit(call_context)  # commit the changes made before the failure
             raise
-        autocommit(made)
-        notes = [*made.settings.warnings, *made.all_notes()]
-    result: dict[str, Any] = {"success": True, **found}
+        autocommit(call_context)
+        notes = [*call_context.settings.warnings, *call_context.all_notes()]
+    result: dict[str, Any] = {"success": True, **values}
     if notes:
-        result["warnings"] = _first(list(dict.fromkeys(notes)))
-    return ToolOutcome(result, made.delivery)
+        result["warnings"] = _truncate_warnings(list(dict.fromkeys(notes)))
+    return ToolOutcome(result, call_context.delivery)
 
 
-def _first(notes: list[str]) -> list[str]:
+def _truncate_warnings(notes: list[str]) -> list[str]:
     """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
-    more = len(notes) - _MOST_WARNINGS
-    return [*notes[:_MOST_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
+    more = len(notes) - _MAX_WARNINGS
+    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
 def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
@@ -185,31 +185,31 @@ def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
         error.locate_in_arguments(arguments)
 
 
-def autocommit(made: Call) -> None:
+def autocommit(call_context: Call) -> None:
     """Commit the files that a call wrote to git, if autocommit is enabled."""
-    if made.change_set.files and made.settings.autocommit:
+    if call_context.change_set.files and call_context.settings.autocommit:
         from memvault.git.commit import commit_call
 
-        made.notes += commit_call(made)
+        call_context.notes += commit_call(call_context)
 
 
-def call_nested(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run another tool as part of the current call, with the same delivery and cancellation.
 
     Raises:
         MemvaultError: If the tool failed.
     """
-    tool = available.find_tool(made, name)
-    return _run(made, tool, tool.bind(arguments))
+    tool = available.find_tool(call_context, name)
+    return _run(call_context, tool, tool.bind(arguments))
 
 
-def require_local_files(made: Call, name: str) -> None:
+def require_local_files(call_context: Call, name: str) -> None:
     """Check that the files of a vault are on this machine.
 
     Raises:
         Refused: If they are on another machine.
     """
-    holder = made.settings.shared.sent
+    holder = call_context.settings.shared.sent
     if holder:
         raise Refused(
             f"{holder} holds this vault, and {name} needs its files",
@@ -217,12 +217,12 @@ def require_local_files(made: Call, name: str) -> None:
         )
 
 
-def _run(made: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
+def _run(call_context: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
     if not tool.works_without_files:
-        require_local_files(made, tool.name)
-    made.only_reads = tool.read_only
-    made.change_set.tool = tool.name
-    return tool.function(made, **bound)
+        require_local_files(call_context, tool.name)
+    call_context.only_reads = tool.read_only
+    call_context.change_set.tool = tool.name
+    return tool.function(call_context, **bound)
 
 
 def call_result(

@@ -16,19 +16,19 @@ from memvault.plugins.trust import PYTHON
 from memvault.tools.core.registry import Tool
 
 GROUP = "registered"
-_MOST = 1_000_000
+_MAX_OUTPUT = 1_000_000
 """Maximum number of bytes that a tool may print."""
-_LONGEST_LINE = 500
-_OURS = ("success", "warnings", "error")
+_MAX_REASON = 500
+_RESERVED_KEYS = ("success", "warnings", "error")
 
 
-def tool_from_plugin(kept: ToolFile) -> Tool:
+def tool_from_plugin(tool_file: ToolFile) -> Tool:
     """Create the tool that a file defines."""
 
-    def function(call: Call, /, **given: Any) -> Mapping[str, Any]:
-        return _run_program(call, kept, given)
+    def function(call: Call, /, **arguments: Any) -> Mapping[str, Any]:
+        return _run_program(call, tool_file, arguments)
 
-    name, description, parameters, *_ = kept.definition
+    name, description, parameters, *_ = tool_file.definition
     return Tool(
         name,
         name,
@@ -42,17 +42,17 @@ def tool_from_plugin(kept: ToolFile) -> Tool:
     )
 
 
-def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[str, Any]:
+def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool whose definition is trusted; other threads are not blocked meanwhile."""
-    program = trust.require(call.root, kept)
-    definition = kept.definition
-    text = _arguments_json(definition, given)
+    program = trust.require(call.root, tool_file)
+    definition = tool_file.definition
+    text = _arguments_json(definition, arguments)
     try:
-        finished = process.run(
+        process_result = process.run(
             _command(program, definition.command[1:]),
             text,
             definition.timeout,
-            _MOST,
+            _MAX_OUTPUT,
             call.root,
             _environment(call),
             call.sleep,
@@ -60,16 +60,16 @@ def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[s
     except UsageError as error:  # a mistake in the tool's definition, not by the caller
         message = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(message, error.hint) from error
-    _check(kept, finished)
-    return _result(call, definition, finished.output)
+    _check(tool_file, process_result)
+    return _result(call, definition, process_result.output)
 
 
 def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str:
     """Return the arguments as JSON, with defaults for the missing ones."""
-    whole = {entry.key: given.get(entry.name, entry.default) for entry in definition.parameters}
-    whole = {name: value for name, value in whole.items() if value is not None}
+    values = {entry.key: given.get(entry.name, entry.default) for entry in definition.parameters}
+    values = {name: value for name, value in values.items() if value is not None}
     try:
-        return json.dumps(whole, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"The arguments of {definition.name} cannot be written as JSON: {error}",
@@ -85,32 +85,32 @@ def _command(program: str, rest: tuple[str, ...]) -> list[str]:
 def _environment(call: Call) -> dict[str, str]:
     # Keep Python from importing modules from the script's folder and writing bytecode to it.
     python = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    own = {"MEMVAULT_VAULT": str(call.root), "MEMVAULT_AGENT": call.caller.agent}
-    return {**process.environment(call.root), **own, **python}
+    variables = {"MEMVAULT_VAULT": str(call.root), "MEMVAULT_AGENT": call.caller.agent}
+    return {**process.environment(call.root), **variables, **python}
 
 
-def _check(kept: ToolFile, finished: process.ProcessResult) -> None:
+def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     """Raise an error if the program timed out, printed too much or failed.
 
     Raises:
         TimedOut: If it did not end in time.
         MemvaultError: If it printed too much, or its exit code is not 0.
     """
-    name = kept.definition.name
+    name = tool_file.definition.name
     if finished.timed_out:
         raise TimedOut(
-            f"The tool {name} did not end within {kept.definition.timeout:g} seconds",
-            f"a longer timeout can be set in {kept.path}",
+            f"The tool {name} did not end within {tool_file.definition.timeout:g} seconds",
+            f"a longer timeout can be set in {tool_file.path}",
         )
     if finished.truncated:
         raise MemvaultError(
-            f"The tool {name} printed more than {_MOST:,} bytes", "let it print less"
+            f"The tool {name} printed more than {_MAX_OUTPUT:,} bytes", "let it print less"
         )
     if finished.code:
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        reason = finished.last_error_line[:_LONGEST_LINE].rstrip(".") or ended
-        raise MemvaultError(f"The tool {name} failed: {reason}", f"{ended}; see {kept.path}")
+        reason = finished.last_error_line[:_MAX_REASON].rstrip(".") or ended
+        raise MemvaultError(f"The tool {name} failed: {reason}", f"{ended}; see {tool_file.path}")
 
 
 def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, Any]:
@@ -120,24 +120,24 @@ def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, An
         MemvaultError: If the output reports a failure.
     """
     try:
-        value = json.loads(output, parse_constant=_refused) if output.strip() else {}
+        value = json.loads(output, parse_constant=_reject_constant) if output.strip() else {}
     except (ValueError, RecursionError):
         return {"output": output}
     if not isinstance(value, dict):
         return {"result": value}
-    rest = {key: entry for key, entry in value.items() if key not in _OURS}
+    fields = {key: entry for key, entry in value.items() if key not in _RESERVED_KEYS}
     if value.get("success") is False:
         error = value.get("error")
         reason = error.get("message") if isinstance(error, dict) else error
         raise MemvaultError(
             f"The tool {definition.name} failed: {reason or 'it gave no reason'}",
             str(error.get("hint", "")) if isinstance(error, dict) else "",
-            {"output": rest} if rest else None,
+            {"output": fields} if fields else None,
         )
     warnings = value.get("warnings")
     call.notes += [str(entry) for entry in (warnings if isinstance(warnings, list) else [])]
-    return rest
+    return fields
 
 
-def _refused(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")

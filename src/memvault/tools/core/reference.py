@@ -106,8 +106,10 @@ def _section(tool: Tool) -> list[str]:
         lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]
         for parameter in parameters:
             required = "Required" + (" in JSON" if parameter.arg.cli_optional else "")
-            kind, notes = _described(parameter, required)
-            lines.append(f"| `{parameter.key}` | `{_spelled(parameter)}` | {kind} | {notes} |")
+            type_name, notes = _describe(parameter, required)
+            lines.append(
+                f"| `{parameter.key}` | `{_spelling(parameter)}` | {type_name} | {notes} |"
+            )
         lines.append("")
     return lines
 
@@ -116,11 +118,11 @@ def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
     """Return the table of the arguments in JSON, including the keys of nested objects."""
     lines = ["| argument in JSON | type | |", "|---|---|---|"]
     for parameter in parameters:
-        kind, notes = _described(parameter, "Required")
-        lines.append(f"| `{parameter.key}` | {kind} | {notes} |")
+        type_name, notes = _describe(parameter, "Required")
+        lines.append(f"| `{parameter.key}` | {type_name} | {notes} |")
         for item in parameter.items:
-            kind, notes = _described(item, "Required")
-            lines.append(f"| `{parameter.key}[].{item.key}` | {kind} | {notes} |")
+            type_name, notes = _describe(item, "Required")
+            lines.append(f"| `{parameter.key}[].{item.key}` | {type_name} | {notes} |")
     return [*lines, ""]
 
 
@@ -128,19 +130,19 @@ def _on_the_command_line(tool: Tool) -> list[str]:
     """Return the table of command-line arguments, where these differ from those in JSON."""
     lines = ["| on the command line | |", "|---|---|"]
     for parameter in tool.shell_parameters:
-        _, notes = _described(parameter, "Required")
-        lines.append(f"| `{_spelled(parameter)}` | {notes} |")
+        _, notes = _describe(parameter, "Required")
+        lines.append(f"| `{_spelling(parameter)}` | {notes} |")
     return [*lines, ""]
 
 
-def _spelled(parameter: Parameter) -> str:
+def _spelling(parameter: Parameter) -> str:
     return parameter.key.upper() if parameter.arg.positional else parameter.flag
 
 
-def _described(parameter: Parameter, required: str) -> tuple[str, str]:
+def _describe(parameter: Parameter, required: str) -> tuple[str, str]:
     """Return the type and the description of a parameter."""
     entry = property_schema(parameter)
-    kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
+    type_name = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
     notes = [parameter.arg.help]
     if parameter.choices:
         notes.append("One of " + ", ".join(parameter.choices))
@@ -148,7 +150,7 @@ def _described(parameter: Parameter, required: str) -> tuple[str, str]:
         notes.append(required)
     if entry.get("default") not in (None, False, ""):
         notes.append(f"Default {entry['default']}")
-    return kind, ". ".join(notes).replace("|", "\\|")
+    return type_name, ". ".join(notes).replace("|", "\\|")
 
 
 def command_table() -> str:

@@ -87,8 +87,8 @@ class Tool(NamedTuple):
         """
         if self.command_line_form:
             return dict(self.command_line_form(**given))
-        made = {entry.key: entry.parse_cli(given) for entry in self.parameters}
-        return {key: value for key, value in made.items() if value is not None}
+        values = {entry.key: entry.parse_cli(given) for entry in self.parameters}
+        return {key: value for key, value in values.items() if value is not None}
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Validate arguments and rename them to the function's parameters; raises as ``bind``."""
@@ -181,19 +181,19 @@ def command_line_form(name: str) -> Callable[[Function], Function]:
 
 def all_tools() -> list[Tool]:
     """Return all built-in tools, in the order of the reference."""
-    return [_loaded(command) for command in COMMANDS]
+    return [_load(command) for command in COMMANDS]
 
 
 def lookup(name: str) -> Tool | None:
     """Return the built-in tool with an exact name or command, or None."""
-    wanted = normal_name(name)
+    normalized = normal_name(name)
     for command in COMMANDS:
-        if wanted in (command.tool, command.words.replace(" ", "_")):
-            return _loaded(command)
+        if normalized in (command.tool, command.words.replace(" ", "_")):
+            return _load(command)
     return None
 
 
-def _loaded(command: Command) -> Tool:
+def _load(command: Command) -> Tool:
     import_module(f"memvault.tools.{command.module}")
     return _TOOLS[command.tool]
 
@@ -204,13 +204,13 @@ def find(name: str) -> Tool:
     Raises:
         UsageError: If there is no such tool.
     """
-    found = lookup(name)
-    if found is None:
+    tool = lookup(name)
+    if tool is None:
         raise unknown(name, [command.tool for command in COMMANDS])
-    return found
+    return tool
 
 
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 """Maximum length of an unknown name that is compared with tool names and shown."""
 
 
@@ -218,11 +218,11 @@ def unknown(name: str, names: list[str]) -> UsageError:
     """Return the error for an unknown tool name, suggesting the most similar name."""
     from difflib import get_close_matches
 
-    name = name[:_LONGEST_NAME]
-    near = get_close_matches(normal_name(name), names, n=1)
+    name = name[:_MAX_NAME]
+    matches = get_close_matches(normal_name(name), names, n=1)
     return UsageError(
         f"There is no tool {name!r}",
-        f"did you mean {near[0]}?" if near else "memvault --help lists them",
+        f"did you mean {matches[0]}?" if matches else "memvault --help lists them",
     )
 
 
@@ -233,5 +233,5 @@ def load_all() -> list[tuple[ToolGroup, Tool]]:
     for entry in pkgutil.iter_modules(memvault.tools.__path__):
         if not entry.ispkg:
             import_module(f"memvault.tools.{entry.name}")
-    found = [(_GROUPS[tool.function.__module__], tool) for tool in _TOOLS.values()]
-    return sorted(found, key=lambda pair: pair[0].place)
+    entries = [(_GROUPS[tool.function.__module__], tool) for tool in _TOOLS.values()]
+    return sorted(entries, key=lambda pair: pair[0].place)

@@ -42,10 +42,10 @@ def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
     Raises:
         Conflict: If the given token is not ``token``; ``what`` describes what that is for.
     """
-    given = "" if confirm is None else str(confirm).strip().lower()
-    if given in ("", "false", "no"):
+    answer = "" if confirm is None else str(confirm).strip().lower()
+    if answer in ("", "false", "no"):
         return False
-    if given not in ("true", "yes", token):
+    if answer not in ("true", "yes", token):
         raise Conflict(
             f"The confirmation does not match {what}",
             "look at the preview again and confirm with its token",
@@ -53,9 +53,9 @@ def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
     return True
 
 
-_AROUND = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
+_COMMON_FIELDS = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
 """The other keys of a recall result, whose tokens count in the budget."""
-_MARKS = {
+_MARK_LABELS = {
     "supersededBy": "replaced by",
     "newer": "newer:",
     "expired": "ended",
@@ -79,7 +79,7 @@ class RenderedMemory(NamedTuple):
         """The memory as one line."""
         from memvault.recall.lines import one_line
 
-        marks = [f"{_MARKS[key]} {value}" for key, value in self.marks.items()]
+        marks = [f"{_MARK_LABELS[key]} {value}" for key, value in self.marks.items()]
         weak = [self.strength] * (self.strength == "weak")
         return one_line(self.memory, self.best, weak + marks, self.vault)
 
@@ -93,8 +93,8 @@ class ResultBudget(NamedTuple):
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
         """Create it from a tool's arguments; the default budget applies to budgeted callers."""
-        usual = call.settings.mcp_budget if call.caller.budgeted else 0
-        return cls(brief, usual if budget is None else budget)
+        default = call.settings.mcp_budget if call.caller.budgeted else 0
+        return cls(brief, default if budget is None else budget)
 
     @property
     def has_lines(self) -> bool:
@@ -112,10 +112,10 @@ class ResultBudget(NamedTuple):
 
         ``others``, if requested, are always included in full and count in the budget.
         """
-        beside = {} if others is None else {"others": others}
+        extra = {} if others is None else {"others": others}
         whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
         if self.budget:
-            whole, lines = self._fitting({**about, **beside}, found)
+            whole, lines = self._fitting({**about, **extra}, found)
         shown = whole + len(lines)
         more = len(found) - shown
         return {
@@ -124,7 +124,7 @@ class ResultBudget(NamedTuple):
             **({"brief": lines} if lines else {}),
             "count": shown,
             **({"more": more, "next": offset + shown} if more else {}),
-            **beside,
+            **extra,
         }
 
     def _fitting(
@@ -138,12 +138,12 @@ class ResultBudget(NamedTuple):
         def cost(value: Any) -> int:
             return static.count_tokens(f"{sanitize.safe_json(value)},")
 
-        left = self.budget - cost({"success": True, **about, **_AROUND})
+        remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
         costs = [] if self.brief else [cost(entry.whole) for entry in found]
-        if costs and sum(costs) <= left:
+        if costs and sum(costs) <= remaining:
             return len(found), []
         lines = [entry.line for entry in found]
-        whole, shown = split_budget(left, costs, [cost(entry) for entry in lines])
+        whole, shown = split_budget(remaining, costs, [cost(entry) for entry in lines])
         return whole, lines[whole:shown]
 
 
@@ -170,9 +170,9 @@ class VaultSelection:
         The memory is None if its file no longer exists or cannot be read.
         """
         vault, sent = self.engine.origin(record)
-        found = self._call.workspace.open_other(self._vaults[vault]) if vault else self._call
+        call = self._call.workspace.open_other(self._vaults[vault]) if vault else self._call
         try:
-            return found.store.read(record.path), vault, sent
+            return call.store.read(record.path), vault, sent
         except MemvaultError:  # removed since the listing
             return None, vault, sent
 
@@ -196,7 +196,7 @@ LISTED = 50
 Limit = Annotated[int, Arg("How many at most", minimum=1)]
 Offset = Annotated[int, Arg("Entries to skip: next of the previous result", minimum=0)]
 _Entry = TypeVar("_Entry")
-_PATIENCE = 1.0
+_COUNT_TIMEOUT = 1.0
 """Maximum number of seconds that counting may delay a result."""
 
 
@@ -243,8 +243,8 @@ def paginate(
     found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
 ) -> tuple[Sequence[_Entry], dict[str, Any]]:
     """Return one page of a listing, and the page information for its result."""
-    part = found[offset : offset + limit]
-    return part, page_info(len(found), offset, len(part), nothing)
+    page = found[offset : offset + limit]
+    return page, page_info(len(found), offset, len(page), nothing)
 
 
 def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
@@ -305,14 +305,14 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     if call.caller.scope == "read":
         return
     kinds = (EPISODE, FACT, PROCEDURE)
-    counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
-    if not counted:
+    mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    if not mem_ids:
         return
     from memvault.errors import MemvaultError
     from memvault.memories import experience_search
 
     with contextlib.suppress(MemvaultError):
-        experience_search.count(root or call.root, counted, seconds=_PATIENCE)
+        experience_search.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
 
 
 def filters(
@@ -364,11 +364,11 @@ def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | No
 
     if not text or not text.strip():
         return None
-    found = dates.parse_moment(text, end)
-    if found is None:
+    moment = dates.parse_moment(text, end)
+    if moment is None:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise UsageError(
             f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
             "write 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or such as 'last week'",
         )
-    return found
+    return moment
