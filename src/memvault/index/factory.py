@@ -7,7 +7,6 @@ receives nothing, until a user of this machine has sent the vault there: ``memva
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,6 +111,8 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
 
     An upload that failed before kept its id, since the engine may have stored it.
     """
+    import secrets
+
     holder = str(_grant(root, shared).get("holder") or secrets.token_hex(8))
     grant(root, shared, holder)
     return holder

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,6 +66,8 @@ def machine_secret() -> str:
     root, kind, name = Path("/"), "machine", "secret"
     found = str(get(root, kind, name).get("secret", ""))
     if not found:
+        import secrets
+
         found = secrets.token_hex(16)
         add(root, kind, name, {"secret": found})
     return found
