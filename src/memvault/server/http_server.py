@@ -110,7 +110,7 @@ class ListenAddress(NamedTuple):
             listener.close()
             raise StorageError(
                 f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}",
-                "name another address, such as :8421",
+                f"name another port, such as :{self.port % 65_535 + 1}",
             ) from error
         return listener
 
@@ -327,6 +327,8 @@ class HttpServer:
         port = self._listening.getsockname()[1]
         name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
+        if not tokens.all_tokens():
+            print("note: no token exists yet: memvault tokens add creates one", file=sys.stderr)
         if not self._address.is_loopback and scheme == "http":
             print(
                 "note: others can read what goes over the network: give --certificate and --key, "
