@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memvault.errors import MemvaultError, StorageError, UsageError
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.server import handle_signals
+from memvault.server import tokens
 from memvault.server.audit import AuditLog, RepeatLimitingHandler
 from memvault.server.gateway import PATH, HttpGateway, RequestLimits
 from memvault.server.tenants import TenantServers, log_operator_note
@@ -327,8 +328,9 @@ class HttpServer:
         port = self._listening.getsockname()[1]
         name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
-        if not tokens.all_tokens():
-            print("note: no token exists yet: memvault tokens add creates one", file=sys.stderr)
+        with contextlib.suppress(StorageError):  # reported by each request
+            if not tokens.all_tokens():
+                print("note: no token exists yet: memvault tokens add creates one", file=sys.stderr)
         if not self._address.is_loopback and scheme == "http":
             print(
                 "note: others can read what goes over the network: give --certificate and --key, "
