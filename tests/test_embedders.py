@@ -18,6 +18,7 @@ from conftest import SHARED, Run, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
+from memvault.index.embedding import static
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import load_embedder
@@ -270,3 +271,8 @@ def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: No
     found = vault.call("memory_recall", query="a young cat napping", type="vector", limit=1)
     assert titles(found) == ["Pets"]
     assert vault.call("model_verify")["works"]
+
+
+def test_the_tokenizer_is_loaded_once() -> None:
+    """A recall by both embedders reads the tokenizer's file once, however it is asked for."""
+    assert static.open_tokenizer() is static.open_tokenizer(static.DATA)

@@ -62,3 +62,16 @@ def test_a_texts_own_words_find_it(text: str, language: str, others: list[str]) 
         own = analyser.terms(query)
         if own.stems or own.wholes:
             assert stems & terms.stems.keys() or set(wholes) & terms.wholes.keys(), query
+
+
+def test_a_long_paragraph_is_cut_at_the_end_of_a_sentence() -> None:
+    """Full-width marks end a Chinese sentence, and a mark within a word ends none."""
+    chinese = (
+        "这是一个很长的句子没有停顿" * 20 + "对吗？" + "真好" * 100 + "！" + "然后继续写下去" * 60
+    )
+    first = passages.split_passages(chinese)[0]
+    assert chinese[: first.end].endswith(("？", "！"))
+    english = ("word " * 239).strip() + " left!right " + "more " * 300
+    assert not any(
+        english[: part.end].endswith("left!") for part in passages.split_passages(english)
+    )

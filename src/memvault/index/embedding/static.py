@@ -83,13 +83,17 @@ def quick_calibration() -> Calibration:
     return Calibration.of(read_card())
 
 
-@cache
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     """Return the table's tokenizer, loaded once, and the id of its unknown token, or -1.
 
     Raises:
         EmbedderError: it cannot be loaded.
     """
+    return _load_tokenizer(folder)
+
+
+@cache  # a key without the default argument would be another one
+def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     from tokenizers import Tokenizer
 
     try:

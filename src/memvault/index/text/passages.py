@@ -9,7 +9,7 @@ from functools import lru_cache
 from memvault.model import Passage
 from memvault.vault.markdown import headings, lines
 
-VERSION = 5
+VERSION = 6
 """Increased whenever the same memory yields other passages."""
 
 LONGEST_TITLE = 200
@@ -19,7 +19,7 @@ _MAX_DENSE_PASSAGE = 400
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
 """The number of passages of one body after which short ones are merged across headings."""
-_SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
+_SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
