@@ -182,7 +182,7 @@ class TrashedMemory(NamedTuple):
 def trash(store: MemoryStore) -> list[TrashedMemory]:
     """Return the memories in the trash that the caller may see, newest first."""
     found = []
-    for item in filter(lambda item: store.deed.can_see(item.path), store.history.discarded()):
+    for item in filter(lambda item: store.change_set.can_see(item.path), store.history.discarded()):
         with contextlib.suppress(OSError):
             data = plain_files.read(item.file)
             memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))

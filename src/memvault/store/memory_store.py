@@ -36,10 +36,10 @@ class WriteResult(NamedTuple):
 class MemoryStore:
     """The memories of one vault, stored as files."""
 
-    def __init__(self, root: Path, settings: Settings, deed: ChangeSet | None = None) -> None:
+    def __init__(self, root: Path, settings: Settings, change_set: ChangeSet | None = None) -> None:
         self.root = root
         self.settings = settings
-        self.deed = deed or ChangeSet()
+        self.change_set = change_set or ChangeSet()
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
 
@@ -53,11 +53,11 @@ class MemoryStore:
         """The writer for any file of the vault, which records each change in the journal."""
         from memvault.store.writer import VaultWriter
 
-        return VaultWriter(self.root, self.history, self.deed, self.settings.secrets)
+        return VaultWriter(self.root, self.history, self.change_set, self.settings.secrets)
 
-    def with_change_set(self, deed: ChangeSet) -> MemoryStore:
+    def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
-        return MemoryStore(self.root, self.settings, deed)
+        return MemoryStore(self.root, self.settings, change_set)
 
     def scan(self) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""

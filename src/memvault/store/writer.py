@@ -198,11 +198,11 @@ class VaultWriter:
     """A writer of one vault's files for one change set; paths are relative to the vault."""
 
     def __init__(
-        self, root: Path, history: Revisions, deed: ChangeSet, secrets: SecretSettings
+        self, root: Path, history: Revisions, change_set: ChangeSet, secrets: SecretSettings
     ) -> None:
         self.root = root
         self._history = history
-        self._change_set = deed
+        self._change_set = change_set
         self._secrets = secrets
 
     @cached_property

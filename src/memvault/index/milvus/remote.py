@@ -85,14 +85,14 @@ class RemoteStore(MemoryStore):
         root: Path,
         settings: Settings,
         index: Callable[[], RemoteIndex],
-        deed: ChangeSet | None = None,
+        change_set: ChangeSet | None = None,
     ) -> None:
-        super().__init__(root, settings, deed)
+        super().__init__(root, settings, change_set)
         self._index = index
 
-    def with_change_set(self, deed: ChangeSet) -> RemoteStore:
+    def with_change_set(self, change_set: ChangeSet) -> RemoteStore:
         """Return a store of the same memories with another change set."""
-        return RemoteStore(self.root, self.settings, self._index, deed)
+        return RemoteStore(self.root, self.settings, self._index, change_set)
 
     def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Do nothing: no files are moved here."""
