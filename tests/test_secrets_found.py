@@ -6,12 +6,14 @@ import hashlib
 import re
 import time
 import uuid
+from collections import deque
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, SHARED, examples
+from growth import seconds
 from made_secrets import MADE, made
 from memvault.secrets.detector import allows, find_secrets, masked, masked_part, secret_values
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
@@ -57,15 +59,14 @@ def test_no_form_takes_the_square_of_a_texts_length(form: SecretPattern) -> None
     for unit in (began, f" {began}", *(f"\n{began}{letter * 25}" for letter in "aA0-_.=/:@ ")):
         for front, repeated in (("", unit), (f" {began}", unit[-1])):
             short, long = (front + repeated * (size // len(repeated)) for size in SIZES)
-            assert _looked(form, long) < 10 * max(_looked(form, short), 0.005)
+            assert any(
+                _looked(form, long) < 10 * max(_looked(form, short), 0.005) for _ in range(3)
+            ), unit  # another process may slow the caches down; what is slow is slow each time
 
 
 def _looked(form: SecretPattern, text: str) -> float:
     """Return the seconds of this process's own that one search takes."""
-    began = time.process_time()
-    for _ in pattern(form).finditer(text):
-        pass
-    return time.process_time() - began
+    return seconds(lambda: deque(pattern(form).finditer(text), maxlen=0))
 
 
 @given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))
@@ -187,18 +188,16 @@ def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None
             assert len(known) == many
             return time.process_time() - began
 
-        assert masking(20_000) < 8 * max(masking(5_000), 0.05)
+        assert any(masking(20_000) < 8 * max(masking(5_000), 0.05) for _ in range(3))
 
 
 def test_dashes_before_a_web_token_do_not_stall() -> None:
     """A text of half web tokens takes no more time than grows with it."""
 
     def masking(many: int) -> float:
-        began = time.process_time()
-        masked("-eyJ" * many + " .eyJ")
-        return time.process_time() - began
+        return seconds(lambda: masked("-eyJ" * many + " .eyJ"))
 
-    assert masking(50_000) < 8 * max(masking(12_500), 0.02)
+    assert any(masking(50_000) < 8 * max(masking(12_500), 0.02) for _ in range(3))
 
 
 @pytest.mark.parametrize("kind", MADE)
