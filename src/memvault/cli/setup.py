@@ -102,7 +102,6 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
     """
     from memvault.clients.client import SetupContext
     from memvault.settings.locate import find_vault
-    from memvault.tools.core import agent_guide
 
     try:
         home = Path.home()

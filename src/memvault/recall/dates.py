@@ -267,10 +267,6 @@ def _is_between(line: str) -> bool:
     return start is not None and _TO.search(line, start.end()) is not None
 
 
-def _narrowed(text: str, words: str, span: DateRange) -> DateRange:
-    return narrow(text, words, span)
-
-
 def _span_between(line: str, today: date) -> DateMention | None:
     """Return the days from the first date of a line to its last one."""
     start = _FROM.search(line)
@@ -297,7 +293,7 @@ def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> Da
     if _UNTIL.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
-    days = _narrowed(match.string, match[0], days)
+    days = narrow(match.string, match[0], days)
     return DateMention(DateRange(days.first, max(days.first, today)) if since else days, match[0])
 
 
@@ -447,7 +443,7 @@ def date_constraint(
 
 def _find_foreign(text: str, today: date) -> DateMention | None:
     mention = foreign_dates.find_foreign_date(text, today)
-    return DateMention(_narrowed(text, mention[1], mention[0]), mention[1]) if mention else None
+    return DateMention(narrow(text, mention[1], mention[0]), mention[1]) if mention else None
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:

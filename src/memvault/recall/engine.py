@@ -33,7 +33,7 @@ from memvault.recall.answer import (
     Validity,
     memory_reference,
 )
-from memvault.recall.dates import note_first
+from memvault.recall.dates import date_constraint, note_first
 from memvault.recall.features import Compared
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse, plain
@@ -284,8 +284,6 @@ class RecallEngine:
 
     def _hybrid(self, request: RecallRequest, last: bool) -> RecallAnswer:
         """Answer by keywords and vectors, ranked with the features of the best candidates."""
-        from memvault.recall.dates import date_constraint
-
         now = request.as_of or clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:

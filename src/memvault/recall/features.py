@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from memvault.index.protocol import MemoryRecord, SentenceFeatures, SentenceQuery, View
 from memvault.model import Passage
 from memvault.recall.answer import ScoredMemory
-from memvault.recall.dates import date_proximity
+from memvault.recall.dates import DateConstraint, date_proximity
 from memvault.recall.query import Query
 from memvault.recall.ranking import (
     FeatureRow,
@@ -21,9 +20,6 @@ from memvault.recall.ranking import (
     interpolate,
 )
 from memvault.recall.retrieve import CandidateSet
-
-if TYPE_CHECKING:
-    from memvault.recall.dates import DateConstraint
 
 _PREFETCHED = 50
 """How many of the next results are compared in one batch with the requested one."""

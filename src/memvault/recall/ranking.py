@@ -13,18 +13,14 @@ from datetime import datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord, SentenceFeatures
 from memvault.recall.answer import ScoredMemory
-from memvault.recall.dates import date_proximity, effective_date
+from memvault.recall.dates import DateConstraint, date_proximity, effective_date
 from memvault.recall.retrieve import scaled
 from memvault.settings.vault_settings import RankingSettings
-
-if TYPE_CHECKING:
-    from memvault.recall.dates import DateConstraint
-
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
 _MIN_COVERED, _MAX_COVERED = 0.2, 0.9

@@ -15,10 +15,8 @@ from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.model import EPISODE, FACT, PROCEDURE, Memory
 
 if TYPE_CHECKING:
-    from memvault.call import Call
     from memvault.index.protocol import MemoryRecord
     from memvault.memories.delete import TrashedMemory
-    from memvault.model import Memory
     from memvault.recall.answer import RecallAnswer, RecallResult
     from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
@@ -280,7 +278,6 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
     If the counts cannot be written, a note is added and the recall still succeeds.
     """
-    from memvault.errors import MemvaultError
     from memvault.memories import experience_search
 
     try:
@@ -308,7 +305,6 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not mem_ids:
         return
-    from memvault.errors import MemvaultError
     from memvault.memories import experience_search
 
     with contextlib.suppress(MemvaultError):
