@@ -30,8 +30,7 @@ from tool_calls import WORKING, call_of
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mode: str) -> None:
     """A client of the newest protocol or an older one sees and calls every tool there is."""
-    root = tmp_path / "copy"
-    shutil.copytree(filled, root)
+    root = shutil.copytree(filled, tmp_path / "copy")
 
     async def talk(client: Client) -> None:
         listed = (await client.list_tools()).tools
@@ -41,8 +40,11 @@ def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mo
         for tool in WORKING:
             found = await structured(client, tool.name, **call_of(tool))
             assert found["success"], (tool.name, found)
-            shutil.rmtree(root)  # each finds what it needs, whatever the one before has done
-            shutil.copytree(filled, root)
+            # Each tool finds the same vault. The server may still look for changes after a
+            # call, and write to the vault: it is replaced by renaming, not emptied and filled.
+            fresh = shutil.copytree(filled, tmp_path / "fresh")
+            root.rename(tmp_path / f"after {tool.name}")
+            fresh.rename(root)
 
     session(root, talk, "--programs", mode=mode, fresh=mode == "auto")
 
