@@ -12,13 +12,11 @@ from memvault.index.protocol import MemoryRecord, SentenceFeatures
 from memvault.model import Memory
 from memvault.recall.answer import FAIR, STRONG
 from memvault.recall.dates import DateConstraint
+from memvault.recall.features import FeatureRow, columns, evidence
 from memvault.recall.ranking import (
-    FeatureRow,
     Ranked,
     RankingWeights,
     answer_probability,
-    columns,
-    evidence,
     fits,
     prefer_newer,
     rank,
@@ -88,7 +86,7 @@ def test_ranking_weighs_and_loses_nothing(
 ) -> None:
     """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
     ranked = rank(entries, fit, ranking, NOW, days)
-    assert sorted(entry.candidate.key for entry in ranked) == list(range(len(entries)))
+    assert sorted(entry.row.key for entry in ranked) == list(range(len(entries)))
     scores = [entry.score for entry in ranked]
     assert scores == sorted(scores, reverse=True)
     for entry in ranked:
@@ -163,7 +161,7 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
     assert answer_probability(evidence(full, 5), fit, 0) >= STRONG
     nothing = SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset())
-    bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing)
+    bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, sentences=nothing)
     if name != "words":  # by words alone nothing is found that holds none of them
         assert answer_probability(evidence(bare, 5), fit, 0) < FAIR
 
@@ -207,7 +205,7 @@ def day_of(entry: Ranked) -> str:
         "journal/2026/11-05.md": "2026-11-05",
         "2023-W07.md": "2023-02-19",
     }
-    kept = entry.candidate.record
+    kept = entry.row.record
     return known.get(kept.path, kept.modified)
 
 
@@ -217,25 +215,25 @@ def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[lis
     """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
     before, alike = drawn
     after, newer = prefer_newer(before, alike)
-    keys = [entry.candidate.key for entry in after]
+    keys = [entry.row.key for entry in after]
     assert sorted(keys) == list(range(len(before)))
     assert [entry.score for entry in after] == sorted(
         (entry.score for entry in after), reverse=True
     )
     risen = set()
     for entry in after:
-        was = before[entry.candidate.key]
+        was = before[entry.row.key]
         assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
         assert entry.score >= was.score
         if entry.score > was.score:
-            risen.add(entry.candidate.key)
+            risen.add(entry.row.key)
             assert entry.parts["newer"] == entry.score - was.score
         else:
             assert entry == was
     for old, new in newer.items():
         assert day_of(before[new]) > day_of(before[old])
         assert keys.index(new) < keys.index(old)
-        held, less = (before[key].candidate.closeness.coverage for key in (old, new))
+        held, less = (before[key].row.sentences.coverage for key in (old, new))
         assert less >= 0.9 * held or held < 0.8
     for new in risen:
         assert any(
@@ -263,7 +261,7 @@ def two(old: float, new: float, alike: float) -> list[int]:
         Ranked(FeatureRow(key, record("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
         for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")])
     ]
-    return [entry.candidate.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
+    return [entry.row.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
 
 
 @pytest.mark.parametrize(

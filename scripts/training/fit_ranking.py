@@ -32,10 +32,11 @@ import numpy.typing as npt
 from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
 from memvault.index.protocol import COMPLETE, View
 from memvault.index.text.analysis import query_analyser
+from memvault.recall import features
 from memvault.recall.answer import FAIR, STRONG, RecallRequest
-from memvault.recall.features import Compared
+from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
-from memvault.recall.ranking import RankingWeights, columns, evidence, regime_shares
+from memvault.recall.ranking import RankingWeights, regime_shares
 from memvault.recall.ranking import answer_probability as chance_of
 from memvault.recall.retrieve import retrieve
 from memvault.workspace import Workspace
@@ -104,10 +105,9 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
 def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, float]) -> Asked:
     query = parse(text, query_analyser(view.languages()))
     retrieved = retrieve(view, query, RecallRequest(text), None)
-    compared = Compared(view, query, retrieved, None)
-    candidates = compared.candidates(retrieved.pool())
+    candidates = features.compute(view, query, retrieved, retrieved.pool())
     values = columns(candidates)
-    most = max((entry.closeness.coverage for entry in candidates), default=0.0)
+    most = max((entry.sentences.coverage for entry in candidates), default=0.0)
     nothing = [0.0] * len(candidates)
     told = [evidence(entry, len(query.words)) for entry in candidates]
     return Asked(

@@ -258,5 +258,5 @@ def _memory_entry(found: RecallResult) -> PromptEntry:
     memory = found.memory
     if not detector.allows(memory.metadata):
         text = detector.masked_part(text, detector.secret_values(f"{title}\n{memory.body}"))
-    newer = f"; newer: {found.standing.newer}" if found.standing.newer else ""
+    newer = f"; newer: {found.validity.newer}" if found.validity.newer else ""
     return PromptEntry(memory.modified[:10], f"{text} ({memory.mem_id}{newer})")

@@ -126,7 +126,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
             **memory_reference(entry.memory),
             "score": round(entry.score, 4),
             "strength": entry.strength,
-            **entry.standing.marks(),
+            **entry.validity.marks(),
         }
         for entry in results
     ]

@@ -1,7 +1,8 @@
 """Recall: find the memories that answer a question.
 
-The stages, run by ``engine``: refresh the index, parse the query, retrieve candidates, compute
-their features, rank, rerank, check validity, read the files and present them. Each stage takes
-plain values and returns plain values. Features are computed from the sentence data stored in the
-index; only files of memories that are shown are read.
+``engine`` refreshes the index, and retries when a view turns out to be stale. ``search`` runs the
+stages over one view: ``query`` and ``dates`` parse, ``retrieve`` finds candidates, ``features``
+computes a row for each from the sentence data that the index stores, ``ranking`` scores rows,
+``validity`` reorders, and the files of the memories that are shown are read and cut by
+``snippets``. ``resolve`` finds a memory by its name.
 """

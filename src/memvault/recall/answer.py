@@ -52,6 +52,11 @@ class ScoredMemory(NamedTuple):
     score: float
     parts: dict[str, float]
 
+    def plus(self, part: str, amount: float) -> ScoredMemory:
+        """Return this memory with an amount added to its score, as a named part."""
+        parts = {**self.parts, part: self.parts.get(part, 0.0) + amount}
+        return self._replace(score=self.score + amount, parts=parts)
+
 
 class Validity(NamedTuple):
     """Why a memory is not current; every field is empty for a current memory.
@@ -107,7 +112,7 @@ class RecallResult(NamedTuple):
     snippet: str
     heading: str
     why: dict[str, object]
-    standing: Validity = CURRENT
+    validity: Validity = CURRENT
     is_earlier: bool = False
     line: str = ""
     vault: str = ""

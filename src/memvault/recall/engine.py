@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from memvault import clock
@@ -20,77 +19,24 @@ from memvault.index.protocol import (
     WaitPolicy,
     given_up,
 )
-from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, analyser, query_analyser
-from memvault.model import Memory, is_example
-from memvault.recall import ranking, resolve, snippets
+from memvault.model import Memory
+from memvault.recall import resolve, validity
 from memvault.recall.answer import (
     CURRENT,
-    FAIR,
     RecallAnswer,
     RecallRequest,
-    RecallResult,
-    ScoredMemory,
     Validity,
     memory_reference,
 )
-from memvault.recall.dates import date_constraint, note_first
-from memvault.recall.features import Compared
 from memvault.recall.filters import Filters
-from memvault.recall.query import Query, parse, plain
-from memvault.recall.ranking import judged_count, rerank
-from memvault.recall.retrieve import CANDIDATES, retrieve
-from memvault.recall.validity import ValidityChecker
+from memvault.recall.search import Search
 from memvault.store.memory_store import MemoryStore
-
-
-class Reader:
-    """A cache of the files of results; a memory without the query's quoted phrases is rejected."""
-
-    def __init__(self, view: View, query: Query, last: bool) -> None:
-        self.view = view
-        self._query = query
-        self._last = last
-        self._read: dict[int, Memory | None] = {}
-
-    def read(self, key: int) -> Memory | None:
-        """Return a result's memory, or None if it cannot be read or does not match.
-
-        Raises:
-            StaleView: the file has changed since the refresh, and another attempt is left.
-        """
-        if key not in self._read:
-            self._read[key] = self._read_matching(key)
-        return self._read[key]
-
-    def analyser(self, key: int) -> Analyser:
-        """Return the analyser of the language in which a memory is indexed."""
-        record = self.view.record(key)
-        return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
-
-    def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
-        """Return the first ``count`` memories that can be read and match, in the given order."""
-        read = ((key, self.read(key)) for key in keys)
-        return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
-
-    def _read_matching(self, key: int) -> Memory | None:
-        try:
-            memory = self.view.text(key)
-        except StaleView:
-            if self._last:
-                return None
-            raise
-        if memory is None or is_example(memory.metadata):
-            return None
-        return memory if self._query.has_phrases(f"{memory.title}\n{memory.body}") else None
-
 
 Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 3
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
-_CHECKED_FOR_NEWER = 10
-"""How many of the best results are checked for a newer memory about the same subject."""
 
 
 class RecallEngine:
@@ -116,8 +62,7 @@ class RecallEngine:
             EmbedderError: the mode is vector and there are no vectors, or reranking was requested
                 and the cross-encoder cannot be loaded.
         """
-        answer_mode = self._hybrid if request.mode == "hybrid" else self._single
-        return self._retry_stale(lambda last: answer_mode(request, last))
+        return self._retry_stale(lambda last: self._search(request, last))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
@@ -138,12 +83,7 @@ class RecallEngine:
 
         def check(_: bool) -> list[Validity]:
             view = self._current_view(False, PARTIAL_NOW)
-            checker = ValidityChecker(view, now)
-            if isinstance(entries[0], MemoryRecord) and view.part(entries[0].key).name:
-                return [
-                    checker.at(entry.key) for entry in entries if isinstance(entry, MemoryRecord)
-                ]
-            return checker.standings(entries)
+            return validity.check(view, entries, now)
 
         try:
             return self._retry_stale(check)
@@ -238,6 +178,13 @@ class RecallEngine:
                     raise given_up(error) from error
         raise AssertionError("the last attempt returns or raises")
 
+    def _search(self, request: RecallRequest, last: bool) -> RecallAnswer:
+        search = Search(self._view_for(request), request, self._store.settings.ranking)
+        results = search.results(self._index.rerank_scores)
+        if search.is_stale and not last:
+            raise StaleView
+        return RecallAnswer(results, [*self._index.notes(), *self.notes(), *search.notes])
+
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.cleaned(name)
         view = self._current_view(False, BEST_EFFORT)
@@ -272,155 +219,3 @@ class RecallEngine:
         if memory.etag != records[0].etag and not last:  # another memory may have this path now
             raise StaleView
         return memory
-
-    def _single(self, request: RecallRequest, last: bool) -> RecallAnswer:
-        """Answer by a single signal, in the order in which it was retrieved."""
-        view = self._view_for(request)
-        query = parse(request.query, query_analyser(view.languages()))
-        retrieved = retrieve(view, query, request, None)
-        compared = Compared(view, query, retrieved, None)
-        scored = sorted(retrieved.order, key=lambda entry: -entry.score)
-        return self._present(request, compared, scored, {}, Reader(view, query, last))
-
-    def _hybrid(self, request: RecallRequest, last: bool) -> RecallAnswer:
-        """Answer by keywords and vectors, ranked with the features of the best candidates."""
-        now = request.as_of or clock.now()
-        weights = self._store.settings.ranking
-        if not request.diverse:
-            weights = weights._replace(diversity=False)
-        text = plain(request.query)
-        view = self._view_for(request)
-        analysers = query_analyser(view.languages())
-        days = date_constraint(text, analysers.analyser_for(text), weights, now)
-        query = parse(text, analysers)
-        retrieved = retrieve(view, query, request, days.span if days and days.dominates else None)
-        compared = Compared(view, query, retrieved, days)
-        reader = Reader(view, query, last)
-        top = retrieved  # the best results do not depend on the limit
-        if request.limit > CANDIDATES:
-            top = retrieved.candidates(bool(query.phrases))
-        pool = top.pool()
-        if query.phrases:
-            pool = list(reader.first((key for key, _ in top.fused), len(pool)))
-        candidates = compared.candidates([*pool, *retrieved.dated])
-        ranked = ranking.rank(candidates, compared.fit, weights, now, days)
-        newer: Mapping[int, int] = {}
-        if request.diverse and not days:
-            first = {
-                entry.candidate.key: retrieved.passages.get(entry.candidate.key, 0)
-                for entry in ranked[:_CHECKED_FOR_NEWER]
-            }
-            ranked, newer = ranking.prefer_newer(ranked, view.similarity_matrix(first))
-        scored = ranking.append_unscored(ranked, retrieved.fused, frozenset(pool))
-        if days and days.dominates:
-            records = {entry.key: entry.record for entry in candidates}
-            scored = note_first(scored, records, days.span)
-        return self._present(request, compared, scored, newer, reader)
-
-    def _present(
-        self,
-        request: RecallRequest,
-        compared: Compared,
-        scored: list[ScoredMemory],
-        newer: Mapping[int, int],
-        reader: Reader,
-    ) -> RecallAnswer:
-        """Read as many of the best memories as requested, and cut a snippet from each."""
-        if request.rerank:
-            scored = self._rerank(request, compared, scored, reader)
-        compared.order(scored, newer)
-        results: list[RecallResult] = []
-        checker = ValidityChecker(compared.view, request.as_of or clock.now())
-        order = (
-            checker.reorder(
-                scored,
-                request.filters.predicate(),
-                request.only_current,
-                lambda key: compared.chance(key) >= FAIR,
-            )
-            if request.diverse
-            else checker.annotate(scored)
-        )
-        for validated in order:
-            if len(results) >= request.limit:
-                break
-            probability = compared.chance(validated.scored.key)
-            if validated.stands_for is not None:
-                # A query in the words of a superseded memory matches its replacement as well.
-                probability = max(probability, compared.chance(validated.stands_for))
-            if probability < request.threshold or (request.strict and probability < FAIR):
-                continue
-            memory = reader.read(validated.scored.key)
-            if memory is None:
-                continue
-            result = self._result(
-                memory,
-                validated.scored,
-                compared,
-                probability,
-                reader.analyser(validated.scored.key),
-            )
-            if request.lines:
-                from memvault.recall.lines import best_sentence
-
-                best = best_sentence(
-                    result.snippet, compared.query, reader.analyser(validated.scored.key)
-                )
-                result = result._replace(line=best)
-            earlier = compared.view.is_earlier(validated.scored.key)
-            standing = validated.standing._replace(newer=compared.newer(validated.scored.key))
-            part = compared.view.part(validated.scored.key)
-            results.append(
-                result._replace(
-                    standing=standing, is_earlier=earlier, vault=part.name, sent=part.sent
-                )
-            )
-        notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
-        return RecallAnswer(results, notes)
-
-    def _rerank(
-        self, request: RecallRequest, compared: Compared, scored: list[ScoredMemory], reader: Reader
-    ) -> list[ScoredMemory]:
-        """Rescore the best memories with a cross-encoder, by title and shown passage."""
-        best = reader.first((entry.key for entry in scored), judged_count(request.limit))
-        texts = []
-        for key, memory in best.items():
-            nearest = compared.retrieved.passages.get(key)
-            passage = snippets.best_passage(
-                memory.body, compared.passages(key), compared.query, reader.analyser(key), nearest
-            )
-            texts.append(f"{memory.title}\n{passage.text}")
-        scores = self._index.rerank_scores(compared.query.text, texts)
-        return rerank(scored, dict(zip(best, scores, strict=True)))
-
-    def _result(
-        self,
-        memory: Memory,
-        entry: ScoredMemory,
-        compared: Compared,
-        probability: float,
-        analyser: Analyser,
-    ) -> RecallResult:
-        query, retrieved = compared.query, compared.retrieved
-        nearest = retrieved.passages.get(entry.key)
-        snippet = snippets.make_snippet(
-            memory.body, compared.passages(entry.key), query, analyser, nearest
-        )
-        features = compared.closeness(entry.key)
-        coverage = features.coverage if features is not None else 0.0
-        return RecallResult(
-            memory,
-            entry.score,
-            probability,
-            retrieved.similarity(entry.key),
-            coverage,
-            snippets.coverage(memory.title, query, analyser),
-            snippet.text,
-            snippet.heading,
-            {
-                "parts": {name: round(part, 4) for name, part in entry.parts.items()},
-                **retrieved.evidence(entry.key),
-                "coverage": round(coverage, 4),
-                "chance": round(probability, 4),
-            },
-        )

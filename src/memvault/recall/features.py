@@ -1,138 +1,110 @@
-"""Ranking features of candidates: keyword and vector scores, and sentence-level features."""
+"""Ranking features: one row for each memory that is compared with the query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from memvault.index.protocol import MemoryRecord, SentenceFeatures, SentenceQuery, View
-from memvault.model import Passage
-from memvault.recall.answer import ScoredMemory
-from memvault.recall.dates import DateConstraint, date_proximity
 from memvault.recall.query import Query
-from memvault.recall.ranking import (
-    FeatureRow,
-    RankingWeights,
-    answer_probability,
-    evidence,
-    fits,
-    interpolate,
-)
-from memvault.recall.retrieve import CandidateSet
+from memvault.recall.retrieve import CandidateSet, scaled
 
-_PREFETCHED = 50
-"""How many of the next results are compared in one batch with the requested one."""
-_MIN_ON_DATE = 0.4
-"""The minimum match probability of a memory of exactly the days that a query asks for."""
-_MAX_OTHER_NUMBER = 0.5
-"""The maximum match probability of a memory that lacks a number in the query."""
 _MAX_TERM_GAIN = 2.2
 """The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
+_FULL_SPREADS = {"vector": 0.2, "deep": 0.2, "words": 0.1}
+"""Parts that are scaled over the candidates, and the range of values that yields the full scale."""
 
 
-class Compared:
-    """The features of the memories that one recall found; sentence features are computed on demand.
+class FeatureRow(NamedTuple):
+    """The ranking features of a memory.
 
-    ``days`` are the days that the query asks for.
+    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
+    the query's words could yield. ``cosine`` (static vectors) and ``deep`` (transformer vectors)
+    are None if there are no such vectors.
     """
 
-    def __init__(
-        self, view: View, query: Query, retrieved: CandidateSet, days: DateConstraint | None
-    ) -> None:
-        self.view = view
-        self.query = query
-        self.retrieved = retrieved
-        rarity = [retrieved.rarity.get(word[0], 1.0) for word in query.search_groups]
-        self._sentence_query = SentenceQuery(query.text, query.words, rarity[: len(query.words)])
-        self._max_bm25 = _MAX_TERM_GAIN * sum(rarity) or 1.0
-        self._shares = retrieved.shares
-        self._features: dict[int, SentenceFeatures] = {}
-        self._upcoming: Iterator[int] = iter(())
-        self._scores: dict[int, float] = {}
-        self._best = 0.0
-        self._days = days
-        self._newer: Mapping[int, int] = {}
-        self._records: dict[int, MemoryRecord | None] = {}
+    key: int
+    record: MemoryRecord
+    keyword: float
+    bm25: float
+    cosine: float | None
+    deep: float | None
+    sentences: SentenceFeatures
 
-    @cached_property
-    def fit(self) -> RankingWeights:
-        """The ranking weights for the available signals."""
-        if not self.retrieved.has_vectors:
-            return fits()["words"]
-        return interpolate(fits()["quick"], fits()["deep"], self.retrieved.deep_share)
 
-    def candidates(self, keys: Iterable[int]) -> list[FeatureRow]:
-        """Compute the ranking features of the given memories, one row each; skip missing ones."""
-        distinct = list(dict.fromkeys(keys))
-        self._compare(distinct)
-        rows = (self._feature_row(key) for key in distinct)
-        return [entry for entry in rows if entry is not None]
-
-    def closeness(self, key: int) -> SentenceFeatures | None:
-        """Return a memory's sentence features for the query, or None if it is missing."""
-        self._compare([key])
-        return self._features.get(key)
-
-    def chance(self, key: int) -> float:
-        """Return the probability that a memory answers the query; 0 if the memory is missing."""
-        self._compare([key])
-        entry = self._feature_row(key)
-        if entry is None:
-            return 0.0
-        values = evidence(entry, len(self.query.words))
-        probability = answer_probability(values, self.fit, self._best - self._scores.get(key, 0.0))
-        numbers = entry.closeness.number_coverage
-        if self._days is None and numbers is not None and numbers < 1.0:
-            probability = min(probability, _MAX_OTHER_NUMBER)
-        days = self._days
-        is_of = (
-            days is not None and days.dominates and date_proximity(entry.record, days.span) == 1.0
+def compute(
+    view: View, query: Query, candidates: CandidateSet, keys: Iterable[int]
+) -> list[FeatureRow]:
+    """Compute the features of the given memories, one row each; skip missing ones."""
+    rarity = [candidates.idf.get(word[0], 1.0) for word in query.search_groups]
+    sentence_query = SentenceQuery(query.text, query.words, rarity[: len(query.words)])
+    max_bm25 = _MAX_TERM_GAIN * sum(rarity) or 1.0
+    max_score = max((hit.score for hit in candidates.keyword.values()), default=0.0) or 1.0
+    locations = {key: candidates.location(key) for key in keys}
+    sentences = view.sentence_features(sentence_query, locations)
+    rows = []
+    for key in locations:
+        record = view.record(key)
+        if record is None or key not in sentences:
+            continue
+        keyword, vector = candidates.keyword.get(key), candidates.vector.get(key)
+        rows.append(
+            FeatureRow(
+                key,
+                record,
+                keyword.score / max_score if keyword is not None else 0.0,
+                keyword.score / max_bm25 if keyword is not None else 0.0,
+                vector.static_cosine if vector is not None else None,
+                vector.transformer_cosine if vector is not None else None,
+                sentences[key],
+            )
         )
-        return max(probability, _MIN_ON_DATE) if is_of else probability
+    return rows
 
-    def newer(self, key: int) -> str:
-        """Return the memId of a newer memory about the same subject, or an empty string."""
-        record = self._records.get(self._newer.get(key, 0))
-        return record.mem_id if record is not None else ""
 
-    def passages(self, key: int) -> list[tuple[int, Passage]]:
-        """Return the passages of a memory that may be shown, each with its number."""
-        return self.view.passages(key, self.retrieved.places(key))
+def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
+    """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    def order(self, scored: Sequence[ScoredMemory], newer: Mapping[int, int]) -> None:
-        """Set the order of the results, from which the next ones to compare are prefetched.
+    ``vector``, ``deep`` and ``words`` are scaled between the minimum and maximum of the rows; parts
+    whose names end in ``_own`` are not scaled.
+    """
+    relative: dict[str, list[float | None]] = {
+        "vector": [row.cosine for row in rows],
+        "deep": [row.deep for row in rows],
+        "words": [row.sentences.soft_match for row in rows],
+    }
+    absolute: dict[str, list[float | None]] = {
+        "keyword": [row.keyword for row in rows],
+        "keyword_own": [row.bm25 for row in rows],
+        "covered": [row.sentences.coverage for row in rows],
+        "together": [row.sentences.proximity for row in rows],
+        "order": [row.sentences.adjacency for row in rows],
+        "title": [row.sentences.title_coverage for row in rows],
+        "title_words": [row.sentences.title_soft_match for row in rows],
+        **{f"{name}_own": values for name, values in relative.items()},
+    }
+    scaled_relative = {
+        name: scaled(values, _FULL_SPREADS[name])
+        for name, values in relative.items()
+        if _any_known(values)
+    }
+    return {
+        **{name: [max(0.0, value) for value in values] for name, values in scaled_relative.items()},
+        **{
+            name: [min(max(value or 0.0, 0.0), 1.0) for value in values]
+            for name, values in absolute.items()
+            if _any_known(values)
+        },
+    }
 
-        ``newer`` maps the key of an older memory to that of a newer one about the same subject.
-        """
-        self._newer = newer
-        self._scores = {entry.key: entry.score for entry in scored}
-        self._best = max(self._scores.values(), default=0.0)
-        self._upcoming = iter(self._scores)
 
-    def _compare(self, keys: Sequence[int]) -> None:
-        missing = [key for key in keys if key not in self._features]
-        if missing:
-            upcoming = (key for key in self._upcoming if key not in self._features)
-            places = {
-                key: self.retrieved.places(key)
-                for key in [*missing, *islice(upcoming, _PREFETCHED)]
-            }
-            self._features |= self.view.sentence_features(self._sentence_query, places)
+def _any_known(values: Sequence[float | None]) -> bool:
+    """Return whether any row has a value; a part without values must not lower scores."""
+    return any(value is not None for value in values)
 
-    def _feature_row(self, key: int) -> FeatureRow | None:
-        if key not in self._records:
-            self._records[key] = self.view.record(key)
-        record, features = self._records[key], self._features.get(key)
-        if record is None or features is None:
-            return None
-        keyword, vector = self.retrieved.keyword.get(key), self.retrieved.vector.get(key)
-        return FeatureRow(
-            key,
-            record,
-            self._shares.get(key, 0.0),
-            keyword.score / self._max_bm25 if keyword is not None else 0.0,
-            vector.static_cosine if vector is not None else None,
-            vector.transformer_cosine if vector is not None else None,
-            features,
-        )
+
+def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
+    """Return the features that determine the match probability for a query of some words."""
+    features = {name: values[0] for name, values in columns([row]).items()}
+    brevity = 1.0 / max(word_count, 1)
+    return {**features, "few": brevity, "covered_few": brevity * features["covered"]}

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord, SentenceFeatures
+from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date
-from memvault.recall.retrieve import scaled
+from memvault.recall.features import FeatureRow, columns, evidence
 from memvault.settings.vault_settings import RankingSettings
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
@@ -39,6 +39,16 @@ class RankingWeights(NamedTuple):
     parts: Mapping[str, tuple[float, ...]]
     chance: Mapping[str, float]
     bias: float
+
+
+def weights_with(has_vectors: bool, transformer_weight: float) -> RankingWeights:
+    """Return the ranking weights for the available signals.
+
+    ``transformer_weight`` is in 0..1, 0 without transformer vectors.
+    """
+    if not has_vectors:
+        return fits()["words"]
+    return interpolate(fits()["quick"], fits()["deep"], transformer_weight)
 
 
 @cache
@@ -114,13 +124,10 @@ def _clamp(value: float) -> float:
 
 _DEFICIT_WEIGHT = 4.0
 """How much a score of 0, compared with a best score of 1, subtracts from the logit."""
-
-
-def evidence(candidate: FeatureRow, words: int) -> dict[str, float]:
-    """Return the features that determine the match probability for a query of ``words`` words."""
-    features = {name: values[0] for name, values in columns([candidate]).items()}
-    brevity = 1.0 / max(words, 1)
-    return {**features, "few": brevity, "covered_few": brevity * features["covered"]}
+_MIN_ON_DATE = 0.4
+"""The minimum match probability of a memory of exactly the days that a query asks for."""
+_MAX_OTHER_NUMBER = 0.5
+"""The maximum match probability of a memory that lacks a number in the query."""
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -130,6 +137,25 @@ def answer_probability(found: dict[str, float], fit: RankingWeights, behind: flo
     """
     logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
     return 0.5 + 0.5 * math.tanh((logit - _DEFICIT_WEIGHT * behind) / 2)
+
+
+def probability(
+    row: FeatureRow,
+    fit: RankingWeights,
+    behind: float,
+    word_count: int,
+    days: DateConstraint | None,
+) -> float:
+    """Return the probability in 0..1 that a memory answers a query of some words and days.
+
+    ``behind`` is the difference between the best score and the memory's score.
+    """
+    value = answer_probability(evidence(row, word_count), fit, behind)
+    if days is None:
+        numbers = row.sentences.number_coverage
+        return value if numbers is None or numbers >= 1.0 else min(value, _MAX_OTHER_NUMBER)
+    is_of_days = days.dominates and date_proximity(row.record, days.span) == 1.0
+    return max(value, _MIN_ON_DATE) if is_of_days else value
 
 
 _RERANK_WEIGHT = 0.8
@@ -170,8 +196,6 @@ def _score_unjudged(entry: ScoredMemory, last: float) -> ScoredMemory:
     return entry._replace(score=score, parts=parts)
 
 
-_FULL_SPREADS = {"vector": 0.2, "deep": 0.2, "words": 0.1}
-"""Parts that are scaled over the candidates, and the range of values that yields the full scale."""
 _HALF_LIFE_DAYS = 90.0
 """Days after which the recency of a memory is halved."""
 _DUPLICATE_OVERLAP = 0.9
@@ -200,27 +224,10 @@ _DUPLICATE_FACTOR = 0.5
 """The factor on the score of a memory that repeats a better one."""
 
 
-class FeatureRow(NamedTuple):
-    """The ranking features of a candidate.
-
-    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
-    the query's words could yield. ``cosine`` (static vectors) and ``deep`` (transformer vectors)
-    are None if there are no such vectors.
-    """
-
-    key: int
-    record: MemoryRecord
-    keyword: float
-    bm25: float
-    cosine: float | None
-    deep: float | None
-    closeness: SentenceFeatures
-
-
 class Ranked(NamedTuple):
     """A candidate with its score in 0..1 and the parts that add up to the score."""
 
-    candidate: FeatureRow
+    row: FeatureRow
     score: float
     parts: dict[str, float]
 
@@ -228,47 +235,6 @@ class Ranked(NamedTuple):
     def whole(self) -> float:
         """The score without the deduction for repeating a better candidate."""
         return self.score - self.parts.get("repeats", 0.0)
-
-
-def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
-    """Return the values in 0..1 of each part, one per candidate, without parts that have none.
-
-    ``vector``, ``deep`` and ``words`` are scaled between the minimum and maximum of the candidates;
-    parts whose names end in ``_own`` are not scaled.
-    """
-    relative: dict[str, list[float | None]] = {
-        "vector": [entry.cosine for entry in candidates],
-        "deep": [entry.deep for entry in candidates],
-        "words": [entry.closeness.soft_match for entry in candidates],
-    }
-    absolute: dict[str, list[float | None]] = {
-        "keyword": [entry.keyword for entry in candidates],
-        "keyword_own": [entry.bm25 for entry in candidates],
-        "covered": [entry.closeness.coverage for entry in candidates],
-        "together": [entry.closeness.proximity for entry in candidates],
-        "order": [entry.closeness.adjacency for entry in candidates],
-        "title": [entry.closeness.title_coverage for entry in candidates],
-        "title_words": [entry.closeness.title_soft_match for entry in candidates],
-        **{f"{name}_own": values for name, values in relative.items()},
-    }
-    scaled_relative = {
-        name: scaled(values, _FULL_SPREADS[name])
-        for name, values in relative.items()
-        if _known(values)
-    }
-    return {
-        **{name: [max(0.0, value) for value in values] for name, values in scaled_relative.items()},
-        **{
-            name: [min(max(value or 0.0, 0.0), 1.0) for value in values]
-            for name, values in absolute.items()
-            if _known(values)
-        },
-    }
-
-
-def _known(values: Sequence[float | None]) -> bool:
-    """Return whether any candidate has a value; a part without values must not lower scores."""
-    return any(value is not None for value in values)
 
 
 def rank(
@@ -282,7 +248,7 @@ def rank(
     if not candidates:
         return []
     values = columns(candidates)
-    max_coverage = max(entry.closeness.coverage for entry in candidates)
+    max_coverage = max(entry.sentences.coverage for entry in candidates)
     shares = regime_shares(max_coverage, [entry.record.size for entry in candidates])
     weights = {name: weight for name, weight in weights_for(fit, shares).items() if name in values}
     total = sum(weights.values()) or 1.0
@@ -298,12 +264,12 @@ def rank(
     ):
         if weight:
             weights[name], values[name] = weight, column
-    max_numbers = max((entry.closeness.number_coverage or 0.0 for entry in candidates), default=0.0)
+    max_numbers = max((entry.sentences.number_coverage or 0.0 for entry in candidates), default=0.0)
     total = sum(weights.values())
     ranked = []
     for row, entry in enumerate(candidates):
         parts = {name: weights[name] * values[name][row] / total for name in weights}
-        if days is None and (missing := max_numbers - (entry.closeness.number_coverage or 0.0)) > 0:
+        if days is None and (missing := max_numbers - (entry.sentences.number_coverage or 0.0)) > 0:
             parts["number"] = -_MISSING_NUMBER_LOSS * missing * sum(parts.values())
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_sort_key)
@@ -318,7 +284,7 @@ def prefer_newer(
     ``likeness`` is the matrix of similarities of the first candidates. Returns the new ranking, and
     a mapping from the key of each older memory to that of its newest replacement.
     """
-    days = [effective_date(entry.candidate.record) for entry in ranked[: len(likeness)]]
+    days = [effective_date(entry.row.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
     newest_by_key: dict[int, int] = {}
     for old in sorted(range(len(likeness)), key=days.__getitem__):
@@ -335,7 +301,7 @@ def prefer_newer(
             scores[new] = max(scores[new], scores[old] + _EPSILON)
         if newer:
             newest = max(newer, key=lambda place: days[place])
-            newest_by_key[ranked[old].candidate.key] = ranked[newest].candidate.key
+            newest_by_key[ranked[old].row.key] = ranked[newest].row.key
     raised = [
         entry._replace(score=score, parts={**entry.parts, "newer": score - entry.score})
         if score > entry.score
@@ -347,10 +313,10 @@ def prefer_newer(
 
 def _identifies_older(old: Ranked, new: Ranked) -> bool:
     """Return whether the query's words identify the older of two memories and not the newer one."""
-    coverage = old.candidate.closeness.coverage
+    coverage = old.row.sentences.coverage
     return (
         coverage >= _IDENTIFYING_COVERAGE
-        and new.candidate.closeness.coverage < _MIN_COVERED_SHARE * coverage
+        and new.row.sentences.coverage < _MIN_COVERED_SHARE * coverage
     )
 
 
@@ -371,10 +337,10 @@ def append_unscored(
     None of them gets a higher score than any of the ``regular`` candidates, which were compared
     because their fused score was higher.
     """
-    undemoted = [entry.whole for entry in ranked if entry.candidate.key in regular]
+    undemoted = [entry.whole for entry in ranked if entry.row.key in regular]
     max_score = min(undemoted, default=1.0)
-    compared = {entry.candidate.key for entry in ranked}
-    scored = [ScoredMemory(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
+    compared = {entry.row.key for entry in ranked}
+    scored = [ScoredMemory(entry.row.key, entry.score, entry.parts) for entry in ranked]
     for key, score in fused:
         if key not in compared:
             scored.append(
@@ -384,7 +350,7 @@ def append_unscored(
 
 
 def _sort_key(entry: Ranked) -> tuple[float, int]:
-    return -entry.score, entry.candidate.key
+    return -entry.score, entry.row.key
 
 
 def _recency(memory: MemoryRecord, now: datetime) -> float:
@@ -434,18 +400,18 @@ def _demoted(entry: Ranked) -> Ranked:
 
 
 def _recency_key(entry: Ranked) -> tuple[str, float, int]:
-    return entry.candidate.record.modified, entry.score, -entry.candidate.key
+    return entry.row.record.modified, entry.score, -entry.row.key
 
 
 def _match_quality(entry: Ranked) -> float:
     """Return how much of the query's words, and of their order, a memory contains."""
-    closeness = entry.candidate.closeness
-    return closeness.proximity + (closeness.adjacency or 0.0)
+    sentences = entry.row.sentences
+    return sentences.proximity + (sentences.adjacency or 0.0)
 
 
 def _are_duplicates(one: Ranked, other: Ranked) -> bool:
     """Return whether two memories share nearly all terms and all numbers and negations."""
-    first, second = one.candidate.closeness.term_ids, other.candidate.closeness.term_ids
+    first, second = one.row.sentences.term_ids, other.row.sentences.term_ids
     smaller, larger = sorted((len(first), len(second)))
     if smaller < _DUPLICATE_OVERLAP * larger or not smaller:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
@@ -71,84 +71,67 @@ _MIN_DATE_PROXIMITY = 0.25
 
 
 class CandidateSet(NamedTuple):
-    """Hits by key, best first, for each signal that was requested.
+    """The hits of a search by key, best first, for each signal that was requested.
 
-    ``rarity`` is the idf of each term. ``order`` is the ranking in a mode with a single signal.
-    ``deep_share`` is the weight of the transformer vectors. ``dated`` are the keys of memories of
-    the days that the query names.
+    ``fused`` are keyword and vector hits together, with a score in 0..1. ``order`` is the ranking
+    in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
+    weight of the transformer vectors. ``dated`` are the keys of memories of the days that the query
+    names.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
-    rarity: Mapping[str, float] = {}
     vector: Mapping[int, VectorHit] = {}
+    fused: Sequence[tuple[int, float]] = ()
+    order: Sequence[ScoredMemory] = ()
+    dated: Sequence[int] = ()
+    idf: Mapping[str, float] = {}
     has_vectors: bool = False
-    deep_share: float = 0.0
-    order: tuple[ScoredMemory, ...] = ()
-    dated: tuple[int, ...] = ()
+    transformer_weight: float = 0.0
     notes: tuple[str, ...] = ()
 
-    @property
-    def shares(self) -> dict[int, float]:
-        """The keyword scores, each divided by the best."""
-        best = max((hit.score for hit in self.keyword.values()), default=0.0) or 1.0
-        return {key: hit.score / best for key, hit in self.keyword.items()}
+    def with_keywords(self, keyword: Mapping[int, KeywordHit]) -> CandidateSet:
+        """Return these vector hits combined with keyword hits."""
+        shares = _shares(keyword)
+        weight = KEYWORD_WEIGHT if self.has_vectors else 1.0
+        fused = fuse(shares, {key: _cosine(hit) for key, hit in self.vector.items()}, weight)
+        return self._replace(keyword=keyword, fused=fused)
 
-    @property
-    def cosines(self) -> dict[int, float]:
-        """The cosine of the static vectors of each vector hit, nearest first."""
-        ranked = sorted(self.vector.items(), key=lambda item: -item[1].static_cosine)
-        return {key: hit.static_cosine for key, hit in ranked}
+    def first(self, count: int, max_keyword: int | None) -> CandidateSet:
+        """Return the hits that a search for the ``count`` nearest vectors would have found.
 
-    @property
-    def passages(self) -> dict[int, int]:
-        """The nearest passage of each vector hit."""
-        return {key: hit.passage for key, hit in self.vector.items()}
+        ``max_keyword`` is the number of keyword hits to keep, None for all.
+        """
+        keyword = dict(islice(self.keyword.items(), max_keyword))
+        nearest = set(islice(self.vector, count))
+        vector = {key: hit for key, hit in self.vector.items() if key in nearest or key in keyword}
+        return self._replace(vector=vector).with_keywords(keyword)
+
+    def pool(self) -> list[int]:
+        """Return the keys of the hits to compare with the query sentence by sentence."""
+        hits = self.vector
+        by_static = sorted(hits, key=lambda key: -hits[key].static_cosine)[:_POOL_EACH]
+        by_vector = sorted(hits, key=lambda key: -_cosine(hits[key]))[:_POOL_EACH]
+        by_fused = (key for key, _ in self.fused[:_POOL_FUSED])
+        by_keyword = islice(self.keyword, _POOL_EACH)
+        return list(dict.fromkeys([*by_fused, *by_vector, *by_static, *by_keyword]))
+
+    def location(self, key: int) -> MatchLocation:
+        """Return the best keyword blocks of a memory, and its nearest passage."""
+        keyword = self.keyword.get(key)
+        return MatchLocation(keyword.blocks if keyword else (), self.passage(key))
+
+    def passage(self, key: int) -> int | None:
+        """Return the number of a memory's nearest passage, or None if it is no vector hit."""
+        hit = self.vector.get(key)
+        return hit.passage if hit else None
 
     def similarity(self, key: int) -> float:
         """Return a memory's similarity to the query, or 0 if it is no vector hit."""
         hit = self.vector.get(key)
         return hit.similarity if hit else 0.0
 
-    @property
-    def fused(self) -> list[tuple[int, float]]:
-        """Keyword and vector hits together, best first, with a score in 0..1."""
-        weight = KEYWORD_WEIGHT if self.has_vectors else 1.0
-        return fuse(self.shares, self.near, weight)
-
-    @property
-    def near(self) -> dict[int, float]:
-        """The cosine of each vector hit, by the transformer vectors if available."""
-        return {
-            key: hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
-            for key, hit in self.vector.items()
-        }
-
-    def pool(self) -> list[int]:
-        """Return the keys of the hits to compare with the query sentence by sentence."""
-        near = self.near
-        fused = islice((key for key, _ in self.fused), _POOL_FUSED)
-        by_keyword, by_static = islice(self.keyword, _POOL_EACH), islice(self.cosines, _POOL_EACH)
-        nearest = sorted(near, key=lambda key: -near[key])[:_POOL_EACH]
-        return list(dict.fromkeys([*fused, *nearest, *by_static, *by_keyword]))
-
-    def places(self, key: int) -> MatchLocation:
-        """Return the best keyword blocks of a memory, and its nearest passage."""
-        keyword, vector = self.keyword.get(key), self.vector.get(key)
-        return MatchLocation(keyword.blocks if keyword else (), vector.passage if vector else None)
-
-    def candidates(self, phrases: bool) -> CandidateSet:
-        """Return what a smaller limit would have retrieved.
-
-        With ``phrases`` all keyword hits are kept, because any of them may contain the phrase.
-        """
-        max_keyword = None if phrases else CANDIDATES
-        keyword = dict(islice(self.keyword.items(), max_keyword))
-        nearest = set(islice(self.vector, CANDIDATES))
-        vector = {key: hit for key, hit in self.vector.items() if key in nearest or key in keyword}
-        return self._replace(keyword=keyword, vector=vector)
-
-    def evidence(self, key: int) -> dict[str, object]:
-        """Return the raw keyword and vector scores of a memory, before weighting."""
+    def raw_scores(self, key: int) -> dict[str, object]:
+        """Return the keyword and vector scores of a memory, before weighting."""
         keyword, vector = self.keyword.get(key), self.vector.get(key)
         raw: dict[str, object] = {}
         if keyword is not None:
@@ -164,6 +147,17 @@ class CandidateSet(NamedTuple):
         return raw
 
 
+def _shares(keyword: Mapping[int, KeywordHit]) -> dict[int, float]:
+    """Return keyword scores as shares of the best, by key."""
+    best = max((hit.score for hit in keyword.values()), default=0.0) or 1.0
+    return {key: hit.score / best for key, hit in keyword.items()}
+
+
+def _cosine(hit: VectorHit) -> float:
+    """Return the cosine of a hit, by the transformer vectors if available."""
+    return hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
+
+
 def retrieve(
     view: View, query: Query, request: RecallRequest, days: DateRange | None
 ) -> CandidateSet:
@@ -175,7 +169,7 @@ def retrieve(
     allowed = _allowed_keys(view, request.filters)
     limit = max(CANDIDATES, request.limit)
     if request.mode == "tag":
-        return CandidateSet(order=tuple(_by_tag(view, request.query, allowed)))
+        return CandidateSet(order=_by_tag(view, request.query, allowed))
     if request.mode == "vector":
         return _by_vector(view, query, allowed, limit, None)
     answer = KeywordAnswer()
@@ -186,14 +180,13 @@ def retrieve(
         )
     keyword = {hit.key: hit for hit in answer.hits}
     if request.mode == "keyword":
-        candidates = CandidateSet(keyword, answer.idf)
-        order = (
-            ScoredMemory(key, share, {"keyword": share}) for key, share in candidates.shares.items()
-        )
-        return candidates._replace(order=tuple(order))
-    dated = tuple(_by_date(view, days, allowed)) if days else ()
+        order = [
+            ScoredMemory(key, share, {"keyword": share}) for key, share in _shares(keyword).items()
+        ]
+        return CandidateSet(keyword, order=order, idf=answer.idf)
+    dated = _by_date(view, days, allowed) if days else ()
     candidates = _by_vector(view, query, allowed, limit, frozenset(keyword))
-    return candidates._replace(keyword=keyword, rarity=answer.idf, dated=dated)
+    return candidates._replace(idf=answer.idf, dated=dated).with_keywords(keyword)
 
 
 def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
@@ -232,14 +225,13 @@ def _by_vector(
         non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
         required = also.union(islice(non_examples, _MIN_RESULTS))
         hits = [hit for hit in hits if hit.key in required or hit.similarity >= _MIN_SIMILARITY]
-    vector = {hit.key: hit for hit in hits}
-    order = (ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
+    order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     note = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
     return CandidateSet(
-        vector=vector,
+        vector={hit.key: hit for hit in hits},
+        order=sorted(order, key=lambda entry: -entry.score) if also is None else (),
         has_vectors=answer.has_vectors,
-        deep_share=answer.transformer_weight,
-        order=tuple(order) if also is None else (),
+        transformer_weight=answer.transformer_weight,
         notes=(note,) if answer.waiting else (),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from heapq import heappop, heappush, nlargest
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -30,9 +30,8 @@ _OUTDATED_FACTOR = 0.5
 """The factor on the score of a memory that is not current."""
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that can by themselves make a memory not current."""
-_MAX_NAME_LOOKUPS = 20
-"""The maximum number of memories whose names are queried; for more, every superseding memory is
-read."""
+_MAX_NAMES = 2_000
+"""The maximum number of names that are queried; for more, every superseding memory is read."""
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
 """How many memories that claim to supersede the same one are checked, newest first."""
@@ -43,93 +42,80 @@ class ValidatedMemory(NamedTuple):
     """A result with its validity; ``stands_for`` is the key of the memory that it replaces."""
 
     scored: ScoredMemory
-    standing: Validity
+    validity: Validity
     stands_for: int | None = None
 
 
-class ValidityChecker:
-    """Check whether memories are current, replaced, expired or not yet valid at a given time.
+def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime) -> list[Validity]:
+    """Return the validity of memories at a moment, each within its own vault, in the same order."""
+    by_vault: dict[str, tuple[View, list[int]]] = {}
+    for place, entry in enumerate(entries):
+        part = view.part(entry.key) if isinstance(entry, MemoryRecord) else view
+        by_vault.setdefault(part.name, (part, []))[1].append(place)
+    result = [CURRENT] * len(entries)
+    for part, places in by_vault.values():
+        checked = _check_vault(part, [entries[place] for place in places], moment)
+        for place, validity in zip(places, checked, strict=True):
+            result[place] = validity
+    return result
 
-    All lookups use one view.
-    """
+
+def _check_vault(
+    view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
+) -> list[Validity]:
+    names = {name for entry in entries for name in _names(entry)}
+    claims: dict[str, list[MemoryRecord]] = {}
+    for record in view.superseding(list(names) if len(names) <= _MAX_NAMES else None):
+        for name in referenced_names(record.metadata, SUPERSEDES):
+            claims.setdefault(name_key(name), []).append(record)
+    replacements = _Replacements(view, moment)
+    validities = []
+    for entry in entries:
+        validity = CURRENT
+        if not _VALIDITY_KEYS.isdisjoint(entry.metadata) or not claims.keys().isdisjoint(
+            _names(entry)
+        ):
+            validity = Validity(
+                replacements.last(entry, claims),
+                _ended(entry.metadata, moment),
+                _begins(entry.metadata, moment),
+            )
+        validities.append(validity)
+    return validities
+
+
+class _Replacements:
+    """The memories that replace others in one view at a moment; each name is looked up once."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
         self._records_by_name: dict[str, list[MemoryRecord]] = {}
-        self._replacements: dict[str, MemoryRecord | None] = {}
-        self._checkers: dict[str, ValidityChecker] = {}
+        self._direct: dict[str, MemoryRecord | None] = {}
 
-    def at(self, key: int) -> Validity:
-        """Return the validity of a result within its own vault; a missing memory is current."""
-        record = self._view.record(key)
-        if record is None:
-            return CURRENT
-        part = self._view.part(key)
-        if not part.name:  # not cached: the reference cycle would keep the view's files open
-            return self.standing(record)
-        if part.name not in self._checkers:
-            self._checkers[part.name] = ValidityChecker(part, self._moment)
-        return self._checkers[part.name].standing(record)
-
-    def standing(self, entry: MemoryRecord | Memory) -> Validity:
-        """Return the validity of a memory."""
-        return self.standings([entry])[0]
-
-    def standings(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
-        """Return the validity of each memory, with a single query to the index for all of them."""
-        names = None
-        if len(entries) <= _MAX_NAME_LOOKUPS:
-            names = list({name for entry in entries for name in _names(entry)})
-        claims: dict[str, list[MemoryRecord]] = {}
-        for record in self._view.superseding(names):
-            for name in referenced_names(record.metadata, SUPERSEDES):
-                claims.setdefault(name_key(name), []).append(record)
-        validities = []
-        for entry in entries:
-            if _VALIDITY_KEYS.isdisjoint(entry.metadata) and claims.keys().isdisjoint(
-                _names(entry)
-            ):
-                validities.append(CURRENT)
-                continue
-            ended, begins = self.ended(entry.metadata), self.begins(entry.metadata)
-            last = self._final_replacement(entry, claims)
-            validities.append(Validity(last, ended, begins) if last or ended or begins else CURRENT)
-        return validities
-
-    def ended(self, metadata: Mapping[str, Any]) -> str:
-        """Return the value of ``valid_to`` if it is past, else an empty string."""
-        text = _header_text(metadata, "valid_to")
-        end = _moment(text, True)
-        return text if end is not None and end < self._moment else ""
-
-    def begins(self, metadata: Mapping[str, Any]) -> str:
-        """Return the value of ``valid_from`` if it is in the future, else an empty string."""
-        text = _header_text(metadata, "valid_from")
-        start = _moment(text, False)
-        return text if start is not None and start > self._moment else ""
-
-    def _final_replacement(
+    def last(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
-        """Return what replaces a memory now: the last one in the chain of replacements."""
-        replacement = self._newest_replacement(entry, claims)
+        """Return what replaces a memory now: the last one in the chain of replacements.
+
+        ``claims`` maps names to the memories that supersede them.
+        """
+        replacement = self._newest(entry, claims)
         seen = {entry.path}
         last = None
         while replacement is not None and replacement.path not in seen and len(seen) < _MAX_CHAIN:
             seen.add(replacement.path)
-            last, replacement = replacement, self._direct_replacement(replacement)
+            last, replacement = replacement, self._newest_of(replacement)
         return last
 
-    def _direct_replacement(self, entry: MemoryRecord) -> MemoryRecord | None:
-        if entry.path not in self._replacements:
+    def _newest_of(self, entry: MemoryRecord) -> MemoryRecord | None:
+        if entry.path not in self._direct:
             names = _names(entry)
-            claiming = tuple(self._view.superseding(names))
-            claims = dict.fromkeys(names, claiming)
-            self._replacements[entry.path] = self._newest_replacement(entry, claims)
-        return self._replacements[entry.path]
+            claims = dict.fromkeys(names, tuple(self._view.superseding(names)))
+            self._direct[entry.path] = self._newest(entry, claims)
+        return self._direct[entry.path]
 
-    def _newest_replacement(
+    def _newest(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
     ) -> MemoryRecord | None:
         """Return the newest memory that directly replaces the given one."""
@@ -143,7 +129,7 @@ class ValidityChecker:
         begun = [
             record
             for record in replacements
-            if record.path != entry.path and not self.begins(record.metadata)
+            if record.path != entry.path and not _begins(record.metadata, self._moment)
         ]
         return max(begun, key=_age, default=None)
 
@@ -176,129 +162,80 @@ class ValidityChecker:
             self._records_by_name[name] = list({record.path: record for record in records}.values())
         return self._records_by_name[name]
 
-    def annotate(self, scored: Iterable[ScoredMemory]) -> Iterator[ValidatedMemory]:
-        """Add the validity to each result, in unchanged order."""
-        for entry in scored:
-            yield ValidatedMemory(entry, self.at(entry.key))
 
-    def reorder(
-        self,
-        scored: Iterable[ScoredMemory],
-        allowed: Callable[[MemoryRecord], bool] | None,
-        only_current: bool = False,
-        fits: Callable[[int], bool] = lambda _: True,
-    ) -> Iterator[ValidatedMemory]:
-        """Move memories that are not current after their replacement and the first current one.
+def reorder(
+    scored: Sequence[ScoredMemory],
+    validities: Mapping[int, Validity],
+    allowed: Callable[[MemoryRecord], bool] | None,
+    only_current: bool,
+    fits: Callable[[int], bool],
+) -> list[ValidatedMemory]:
+    """Move memories that are not current after their replacement and the first current one.
 
-        The replacement of a result is yielded in its place, even if it was not found itself,
-        provided that it is ``allowed``. Each result is checked when it is due, so that the cost
-        depends on the number of results that are shown.
-        """
-        return _Order(self, scored, allowed, only_current).placed(fits)
-
-
-class _Order:
-    """A queue of results, best first, some of which wait for the memory that replaces them."""
-
-    def __init__(
-        self,
-        checker: ValidityChecker,
-        scored: Iterable[ScoredMemory],
-        allowed: Callable[[MemoryRecord], bool] | None,
-        only_current: bool,
-    ) -> None:
-        self._checker = checker
-        self._allowed = allowed
-        self._only_current = only_current
-        self._entries = {entry.key: entry for entry in scored}
-        self._validities: dict[int, Validity] = {}
-        self._done: set[int] = set()
-        self._heap: list[tuple[float, int, ScoredMemory, int | None]] = []
-        self._count = 0
-        self._held_back: dict[int, list[ScoredMemory]] = {}
-        for entry in self._entries.values():
-            self._push(entry)
-
-    def _push(self, entry: ScoredMemory, stands_for: int | None = None) -> None:
-        """Queue a result; an earlier entry of the same memory becomes invalid."""
-        self._entries[entry.key] = entry
-        self._count += 1
-        heappush(self._heap, (-entry.score, self._count, entry, stands_for))
-
-    def placed(self, fits: Callable[[int], bool]) -> Iterator[ValidatedMemory]:
-        """Yield every result once; outdated ones follow the first current one that ``fits``."""
-        waiting: list[ValidatedMemory] = []
-        first: ScoredMemory | None = None
-        for ready in self._by_replacement():
-            if first is None and not ready.standing.is_current:
-                waiting.append(ready)
-                continue
-            if first is None and waiting and not fits(ready.scored.key):
-                first = ready.scored  # no current memory fits: outdated ones are more relevant
-                yield from waiting
-                yield ready
-                continue
-            yield ready
-            if first is None:
-                first = ready.scored
-                yield from (
-                    delayed._replace(scored=_capped(delayed.scored, first.score))
-                    for delayed in waiting
-                )
-        if first is None:
-            yield from waiting
-
-    def _by_replacement(self) -> Iterator[ValidatedMemory]:
-        """Yield every result once, each after what replaces it."""
-        while self._heap:
-            _, _, entry, stands_for = heappop(self._heap)
-            if entry.key in self._done or entry is not self._entries[entry.key]:
-                continue
-            if entry.key not in self._validities and self._requeue(entry):
-                continue
-            self._done.add(entry.key)
-            standing = self._validities[entry.key]
-            if standing.is_current or not self._only_current:
-                yield ValidatedMemory(entry, standing, stands_for)
-            for waiting in self._held_back.pop(entry.key, ()):
-                self._push(_capped(waiting, entry.score))
-
-    def _requeue(self, entry: ScoredMemory) -> bool:
-        """Check a result's validity, and requeue it if it belongs further down."""
-        standing = self._checker.at(entry.key)
-        self._validities[entry.key] = standing
-        if standing.is_current:
-            return False
-        loss = entry.score * (1.0 - _OUTDATED_FACTOR)
-        part_name = next(iter(standing.marks()))
-        reduced = ScoredMemory(entry.key, entry.score - loss, {**entry.parts, part_name: -loss})
-        replacement = standing.replaced_by
-        if (
-            replacement is None
-            or replacement.key in self._done
-            or not (self._allowed is None or self._allowed(replacement))
-        ):
-            self._push(reduced)
-            return True
-        self._entries[entry.key] = reduced
-        self._held_back.setdefault(replacement.key, []).append(reduced)
-        before = self._entries.get(replacement.key, ScoredMemory(replacement.key, 0.0, {}))
-        # a checked memory that is still queued has lost its share already: compare reduced scores
-        max_score = reduced.score if replacement.key in self._validities else entry.score
-        gain = max(0.0, max_score - before.score)
-        parts = {**before.parts, "replaces": gain}
-        self._push(ScoredMemory(replacement.key, before.score + gain, parts), entry.key)
-        return True
-
-
-def _capped(entry: ScoredMemory, max_score: float) -> ScoredMemory:
-    """Return a result whose score is limited to ``max_score``."""
-    if entry.score <= max_score:
-        return entry
-    cut = max_score - entry.score
-    return ScoredMemory(
-        entry.key, max_score, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut}
+    ``scored`` are the results, best first; ``validities`` has an entry for each, and for each
+    memory that replaces one. A replacement takes the place of the result that it replaces, even if
+    it was not found itself, provided that it is ``allowed``. If the first current result does not
+    fit the query (``fits``), outdated ones that are better stay before it.
+    """
+    results = {entry.key: ValidatedMemory(entry, validities[entry.key]) for entry in scored}
+    places = {key: place for place, key in enumerate(results)}
+    for entry in scored:
+        replacement = validities[entry.key].replaced_by
+        if replacement is None or not (allowed is None or allowed(replacement)):
+            continue
+        key = replacement.key
+        found = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
+        if found.stands_for is None and places.get(key, len(places)) > places[entry.key]:
+            raised = found.scored.plus("replaces", entry.score - found.scored.score)
+            results[key] = found._replace(scored=raised, stands_for=entry.key)
+    ordered = sorted(
+        map(_halved, results.values()),
+        # Of equal scores, unchanged ones come first, then replacements, then what is not current.
+        key=lambda result: (
+            -result.scored.score,
+            result.stands_for is not None or not result.validity.is_current,
+            result.stands_for is None,
+        ),
     )
+    if only_current:
+        return [result for result in ordered if result.validity.is_current]
+    return list(_after_current(ordered, fits))
+
+
+def _halved(result: ValidatedMemory) -> ValidatedMemory:
+    """Reduce the score of a memory that is not current."""
+    if result.validity.is_current:
+        return result
+    mark = next(iter(result.validity.marks()))
+    loss = result.scored.score * (1.0 - _OUTDATED_FACTOR)
+    return result._replace(scored=result.scored.plus(mark, -loss))
+
+
+def _after_current(
+    ordered: Iterable[ValidatedMemory], fits: Callable[[int], bool]
+) -> Iterator[ValidatedMemory]:
+    """Yield every result once; outdated ones follow the first current one if that ``fits``."""
+    outdated: list[ValidatedMemory] = []
+    results = iter(ordered)
+    for result in results:
+        if not result.validity.is_current:
+            outdated.append(result)
+            continue
+        score = result.scored.score
+        if outdated and not fits(result.scored.key):
+            yield from outdated
+            yield result
+        else:
+            yield result
+            for delayed in outdated:
+                cut = min(score - delayed.scored.score, 0.0)
+                yield (
+                    delayed._replace(scored=delayed.scored.plus("behind", cut)) if cut else delayed
+                )
+        outdated = []
+        break
+    yield from outdated
+    yield from results
 
 
 def _names(entry: MemoryRecord | Memory) -> list[str]:
@@ -307,6 +244,20 @@ def _names(entry: MemoryRecord | Memory) -> list[str]:
 
 def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
     return entry.created, entry.modified, entry.path
+
+
+def _ended(metadata: Mapping[str, Any], moment: datetime) -> str:
+    """Return the value of ``valid_to`` if it is past at a moment, else an empty string."""
+    text = _header_text(metadata, "valid_to")
+    end = _moment(text, True)
+    return text if end is not None and end < moment else ""
+
+
+def _begins(metadata: Mapping[str, Any], moment: datetime) -> str:
+    """Return the value of ``valid_from`` if it is after a moment, else an empty string."""
+    text = _header_text(metadata, "valid_from")
+    start = _moment(text, False)
+    return text if start is not None and start > moment else ""
 
 
 def _header_text(metadata: Mapping[str, Any], key: str) -> str:

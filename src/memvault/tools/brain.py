@@ -123,9 +123,9 @@ def _by_probability(found: Sequence[RecallResult]) -> list[RecallResult]:
     probabilities = {entry.memory.mem_id: entry.probability for entry in found}
 
     def order(entry: RecallResult) -> tuple[bool, float, bool]:
-        newer = entry.standing.newer
+        newer = entry.validity.newer
         probability = min(entry.probability, probabilities.get(newer, 1.0))
-        return not entry.standing.is_current, -probability, bool(newer)
+        return not entry.validity.is_current, -probability, bool(newer)
 
     return sorted(found, key=order)  # stable: equal results keep their rank
 
@@ -159,7 +159,7 @@ def _search_texts(
             "similarity": round(entry.probability, 4),
             "strength": entry.strength,
             "metadata": _metadata(entry.memory),
-            **entry.standing.marks(),
+            **entry.validity.marks(),
         }
         for entry in page
     ]
@@ -293,7 +293,7 @@ def memory_search(
             "snippet": entry.snippet,
             "score": round(entry.score, 4),
             "strength": entry.strength,
-            **entry.standing.marks(),
+            **entry.validity.marks(),
             **as_of_field(entry.sent),
         }
         for entry in collect_hits(call, answer)

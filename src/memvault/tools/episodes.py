@@ -144,7 +144,7 @@ def recall_similar_experience(
             **_fields(entry.memory),
             "distance": experience_search.distance(entry),
             "strength": entry.strength,
-            **entry.standing.marks(),
+            **entry.validity.marks(),
         }
         for entry in results
     ]

@@ -62,7 +62,7 @@ def recall_fact(
             "accessCount": counts.get(fact.fact_id, 0),
             "distance": experience_search.distance(entry),
             "strength": entry.strength,
-            **entry.standing.marks(),
+            **entry.validity.marks(),
         }
         for entry, fact in zip(results, facts_found, strict=True)
     ]

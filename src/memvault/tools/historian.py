@@ -322,7 +322,7 @@ def _render_result(
     entry: RecallResult, full: bool, explain: bool, as_of_text: str
 ) -> RenderedMemory:
     scores = {"score": round(entry.score, 4), "strength": entry.strength}
-    marks = entry.standing.marks() | as_of_field(entry.sent)
+    marks = entry.validity.marks() | as_of_field(entry.sent)
     whole = {
         **_entry(entry.memory, scores, entry.snippet, full, entry.vault),
         **marks,

@@ -1,0 +1,258 @@
+"""One search of a view: retrieve, compare, rank, rerank, check validity and read the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from memvault import clock
+from memvault.index.protocol import StaleView, View
+from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, analyser, query_analyser
+from memvault.model import Memory, is_example
+from memvault.recall import features, ranking, snippets, validity
+from memvault.recall.answer import (
+    FAIR,
+    RecallRequest,
+    RecallResult,
+    ScoredMemory,
+    Validity,
+)
+from memvault.recall.dates import date_constraint, note_first
+from memvault.recall.features import FeatureRow
+from memvault.recall.query import parse, plain
+from memvault.recall.retrieve import CANDIDATES, retrieve
+from memvault.recall.validity import ValidatedMemory
+from memvault.settings.vault_settings import RankingSettings
+
+_CHECKED_FOR_NEWER = 10
+"""How many of the best results are checked for a newer memory about the same subject."""
+_NEXT = 100
+"""How many more results are compared at a time where too few of the first can be shown."""
+
+
+class Search:
+    """A search of one view; rows and files are computed and read once.
+
+    ``notes`` are notes for the caller. ``is_stale`` is true after ``results`` if a memory was left
+    out because its file has changed since the refresh.
+    """
+
+    def __init__(self, view: View, request: RecallRequest, settings: RankingSettings) -> None:
+        self._view = view
+        self._request = request
+        self._settings = settings if request.diverse else settings._replace(diversity=False)
+        self._now = request.as_of or clock.now()
+        text = plain(request.query)
+        analysers = query_analyser(view.languages())
+        self._days = None
+        if request.mode == "hybrid":
+            language = analysers.analyser_for(text)
+            self._days = date_constraint(text, language, self._settings, self._now)
+        self._query = parse(text, analysers)
+        self._span = self._days.span if self._days and self._days.dominates else None
+        self._candidates = retrieve(view, self._query, request, self._span)
+        self._weights = ranking.weights_with(
+            self._candidates.has_vectors, self._candidates.transformer_weight
+        )
+        self._rows: dict[int, FeatureRow | None] = {}
+        self._validities: dict[int, Validity] = {}
+        self._files: dict[int, Memory | None] = {}
+        self.notes = self._candidates.notes
+        self.is_stale = False
+
+    def results(
+        self, rerank_scores: Callable[[str, Sequence[str]], list[float]]
+    ) -> list[RecallResult]:
+        """Return the results, best first, at most as many as requested.
+
+        ``rerank_scores`` returns how well texts fit a query, in 0..1.
+        """
+        scored: Sequence[ScoredMemory] = self._candidates.order
+        newer: Mapping[int, int] = {}
+        if self._request.mode == "hybrid":
+            scored, newer = self._rank()
+        if self._request.rerank:
+            scored = self._rerank(scored, rerank_scores)
+        count = self._request.limit
+        while True:
+            results = self._present(scored, count, newer)
+            if len(results) >= self._request.limit or count >= len(scored):
+                return results
+            count += _NEXT
+
+    def _rank(self) -> tuple[list[ScoredMemory], Mapping[int, int]]:
+        """Rank the candidates by their features, and those that were not compared after them.
+
+        Also returns a mapping from older memories to newer ones about the same subject.
+        """
+        candidates = self._candidates
+        first = candidates  # the best results do not depend on the limit
+        if self._request.limit > CANDIDATES:
+            first = candidates.first(CANDIDATES, None if self._query.phrases else CANDIDATES)
+        pool = first.pool()
+        if self._query.phrases:
+            pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
+        self._compare([*pool, *candidates.dated])
+        rows = [row for row in self._rows.values() if row is not None]
+        ranked = ranking.rank(rows, self._weights, self._settings, self._now, self._days)
+        newer: Mapping[int, int] = {}
+        if self._request.diverse and not self._days:
+            best = [entry.row.key for entry in ranked[:_CHECKED_FOR_NEWER]]
+            passages = {key: candidates.passage(key) or 0 for key in best}
+            ranked, newer = ranking.prefer_newer(ranked, self._view.similarity_matrix(passages))
+        scored = ranking.append_unscored(ranked, candidates.fused, frozenset(pool))
+        if self._span is not None:
+            scored = note_first(scored, {row.key: row.record for row in rows}, self._span)
+        return scored, newer
+
+    def _rerank(
+        self,
+        scored: Sequence[ScoredMemory],
+        rerank_scores: Callable[[str, Sequence[str]], list[float]],
+    ) -> list[ScoredMemory]:
+        """Rescore the best memories with a cross-encoder, by title and shown passage."""
+        count = ranking.judged_count(self._request.limit)
+        best = dict(self._read_first((entry.key for entry in scored), count))
+        texts = []
+        for key, memory in best.items():
+            passage = snippets.best_passage(
+                memory.body,
+                self._view.passages(key, self._candidates.location(key)),
+                self._query,
+                self._analyser(key),
+                self._candidates.passage(key),
+            )
+            texts.append(f"{memory.title}\n{passage.text}")
+        scores = rerank_scores(self._query.text, texts)
+        return ranking.rerank(scored, dict(zip(best, scores, strict=True)))
+
+    def _present(
+        self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
+    ) -> list[RecallResult]:
+        """Return the results among the first ``count``, and those that were compared before."""
+        request = self._request
+        self._compare(entry.key for entry in scored[:count])
+        self._check_validity()
+        known = [entry for entry in scored if self._rows.get(entry.key)]
+        next_score = next((entry.score for entry in scored if entry.key not in self._rows), 0.0)
+        scores = {entry.key: entry.score for entry in known}
+        best = scored[0].score if scored else 0.0
+
+        def probability(key: int) -> float:
+            row = self._rows[key]
+            if row is None:
+                return 0.0
+            behind = best - scores.get(key, 0.0)
+            words = len(self._query.words)
+            return ranking.probability(row, self._weights, behind, words, self._days)
+
+        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
+        if request.diverse:
+            order = validity.reorder(
+                known,
+                self._validities,
+                request.filters.predicate(),
+                request.only_current,
+                lambda key: probability(key) >= FAIR,
+            )
+        results: list[RecallResult] = []
+        for entry in order:
+            if len(results) >= request.limit or entry.scored.score < next_score:
+                break
+            chance = probability(entry.scored.key)
+            if entry.stands_for is not None:
+                # A query in the words of a superseded memory matches its replacement as well.
+                chance = max(chance, probability(entry.stands_for))
+            if chance < request.threshold or (request.strict and chance < FAIR):
+                continue
+            memory = self._read(entry.scored.key)
+            if memory is not None:
+                results.append(self._result(memory, entry, chance, newer))
+        return results
+
+    def _compare(self, keys: Iterable[int]) -> None:
+        """Compute the rows of memories that have none yet; a missing memory gets None."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        if missing:
+            rows = features.compute(self._view, self._query, self._candidates, missing)
+            self._rows |= dict.fromkeys(missing) | {row.key: row for row in rows}
+            self.is_stale |= len(rows) < len(missing)
+
+    def _check_validity(self) -> None:
+        """Check the memories compared so far, and compare and check those that replace them."""
+        while unchecked := [
+            row.record for key, row in self._rows.items() if row and key not in self._validities
+        ]:
+            for record, found in zip(
+                unchecked, validity.check(self._view, unchecked, self._now), strict=True
+            ):
+                self._validities[record.key] = found
+            if self._request.diverse:
+                replacements = (entry.replaced_by for entry in self._validities.values())
+                self._compare(record.key for record in replacements if record is not None)
+
+    def _read_first(self, keys: Iterable[int], count: int) -> Iterator[tuple[int, Memory]]:
+        """Yield the first ``count`` memories that can be read and match, in the given order."""
+        read = ((key, self._read(key)) for key in keys)
+        return islice(((key, memory) for key, memory in read if memory is not None), count)
+
+    def _read(self, key: int) -> Memory | None:
+        """Return a memory; None if it cannot be read or lacks a quoted phrase of the query."""
+        if key not in self._files:
+            memory = None
+            try:
+                memory = self._view.text(key)
+            except StaleView:
+                self.is_stale = True
+            if memory is not None and (
+                is_example(memory.metadata)
+                or not self._query.has_phrases(f"{memory.title}\n{memory.body}")
+            ):
+                memory = None
+            self._files[key] = memory
+        return self._files[key]
+
+    def _analyser(self, key: int) -> Analyser:
+        """Return the analyser of the language in which a memory is indexed."""
+        record = self._view.record(key)
+        return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
+
+    def _result(
+        self, memory: Memory, entry: ValidatedMemory, chance: float, newer: Mapping[int, int]
+    ) -> RecallResult:
+        """Cut a snippet from a memory and collect what explains its score."""
+        key = entry.scored.key
+        query, candidates, row = self._query, self._candidates, self._rows[key]
+        memory_analyser = self._analyser(key)
+        passages = self._view.passages(key, candidates.location(key))
+        nearest = candidates.passage(key)
+        snippet = snippets.make_snippet(memory.body, passages, query, memory_analyser, nearest)
+        line = ""
+        if self._request.lines:
+            from memvault.recall.lines import best_sentence
+
+            line = best_sentence(snippet.text, query, memory_analyser)
+        newest = self._rows.get(newer.get(key, 0))
+        coverage = row.sentences.coverage if row is not None else 0.0
+        part = self._view.part(key)
+        return RecallResult(
+            memory,
+            entry.scored.score,
+            chance,
+            candidates.similarity(key),
+            coverage,
+            snippets.coverage(memory.title, query, memory_analyser),
+            snippet.text,
+            snippet.heading,
+            {
+                "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
+                **candidates.raw_scores(key),
+                "coverage": round(coverage, 4),
+                "chance": round(chance, 4),
+            },
+            entry.validity._replace(newer=newest.record.mem_id if newest else ""),
+            self._view.is_earlier(key),
+            line,
+            part.name,
+            part.sent,
+        )
