@@ -116,7 +116,7 @@ def test_exact_wording_counts_with_its_small_words(folder: Path, vault: Vault) -
     write(folder, "a.md", "# Form\n\nThe date of birth comes last.\n")
     write(folder, "b.md", "# Date\n\nOf the two, a birth is the first.\n")
     found = {entry["title"]: parts(entry) for entry in explained(vault, "date of birth")}
-    assert found["Form"]["order"] > found["Date"]["order"] == 0
+    assert found["Form"]["adjacency"] > found["Date"]["adjacency"] == 0
 
 
 def test_a_single_word_can_score_high(folder: Path, vault: Vault) -> None:
@@ -124,7 +124,7 @@ def test_a_single_word_can_score_high(folder: Path, vault: Vault) -> None:
     write(folder, "a.md", "# Parsing\n\nThe zebra.\n")
     (found,) = explained(vault, "zebra")
     assert found["score"] >= 0.9
-    assert "order" not in parts(found)
+    assert "adjacency" not in parts(found)
 
 
 def test_a_tag_is_something_that_a_memory_says(folder: Path, vault: Vault) -> None:
@@ -144,7 +144,7 @@ def test_a_word_that_means_the_same_is_near(folder: Path, vault: Vault) -> None:
     write(folder, "b.md", "# Morning\n\nThe plumber calls at nine.\n")
     first, second = explained(vault, "doctor")
     assert (first["title"], second["title"]) == ("Evening", "Morning")
-    assert parts(first)["words"] > parts(second)["words"]
+    assert parts(first)["soft_match"] > parts(second)["soft_match"]
     assert first["why"]["coverage"] == second["why"]["coverage"] == 0
 
 

@@ -74,8 +74,8 @@ def test_words_that_stand_together_are_before_scattered_ones(
     found = memories(vault, query)
     assert named(found) == ["Together", "Apart"]
     looked = by_title(found)
-    assert looked["Together"]["together"] > 1.5 * looked["Apart"]["together"]
-    assert looked["Together"]["order"] > looked["Apart"]["order"] == 0
+    assert looked["Together"]["proximity"] > 1.5 * looked["Apart"]["proximity"]
+    assert looked["Together"]["adjacency"] > looked["Apart"]["adjacency"] == 0
 
 
 def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vault) -> None:
@@ -84,7 +84,7 @@ def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vaul
     write(folder, "a.md", f"# Digests\n\n{body}\n")
     write(folder, "b.md", "# Slow tests\n\nWhere the count equals ten, the run is cut.\n")
     looked = by_title(memories(vault, "slow equals digest"))
-    assert looked["Digests"]["order"] > looked["Slow tests"]["order"]
+    assert looked["Digests"]["adjacency"] > looked["Slow tests"]["adjacency"]
     assert next(iter(looked)) == "Digests"
     assert memories(vault, "slowEquals")[0]["title"] == "Digests"
 
@@ -96,7 +96,7 @@ def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> Non
         body = "\n\n".join([first, *filler(0), last])
         write(folder, f"{title}.md", f"# {title}\n\n{body}\n")
     looked = by_title(memories(vault, "harbour pilot"))
-    assert looked["Harbour"]["together"] > looked["Ships"]["together"] > 0
+    assert looked["Harbour"]["proximity"] > looked["Ships"]["proximity"] > 0
 
 
 def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) -> None:
@@ -116,7 +116,7 @@ def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) 
 
     check_growth(work, 1_250)
     assert named(found) == ["Long", "Short"]
-    assert parts(found[0])["together"] > parts(found[1])["together"]
+    assert parts(found[0])["proximity"] > parts(found[1])["proximity"]
     assert "Ismene" in found[0]["snippet"]
 
 
@@ -140,8 +140,8 @@ def test_every_spelling_is_looked_at_in_a_long_memory(
     write(folder, "b.md", f"# Short\n\n{said} {filler(900, 1)[0]}\n")
     found = memories(vault, query)
     looked = by_title(found)
-    assert looked["Long"]["together"] == pytest.approx(looked["Short"]["together"], abs=1e-3)
-    assert looked["Long"]["together"] > 0
+    assert looked["Long"]["proximity"] == pytest.approx(looked["Short"]["proximity"], abs=1e-3)
+    assert looked["Long"]["proximity"] > 0
     assert [entry["why"]["coverage"] for entry in found] == [1, 1]
 
 
@@ -188,7 +188,7 @@ def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
             assert every & parts(entry).keys() == every - {one}
     ranked_by(folder, "recency = 0\nimportance = 0.0\ndate = 0\ndiversity = false")
     for entry in memories(vault, query):
-        assert {"keyword", "vector", "together", "order", "words"} <= parts(entry).keys()
+        assert {"keyword", "static", "proximity", "adjacency", "soft_match"} <= parts(entry).keys()
         assert not parts(entry).keys() & {*every, "repeats"}
 
 

@@ -15,14 +15,11 @@ from memvault.recall.dates import DateConstraint
 from memvault.recall.features import FeatureRow, columns, evidence
 from memvault.recall.ranking import (
     Ranked,
-    RankingWeights,
     answer_probability,
-    fits,
     prefer_newer,
     rank,
-    regime_shares,
-    weights_for,
 )
+from memvault.recall.weights import RankingWeights, fits, regime_shares, weights_for
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import DateRange
 
@@ -77,7 +74,7 @@ asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
 
 
 @given(candidates, fitted, rankings, asked)
-@example([], fits()["quick"], RankingSettings(), None)
+@example([], fits()["static"], RankingSettings(), None)
 def test_ranking_weighs_and_loses_nothing(
     entries: list[FeatureRow],
     fit: RankingWeights,
@@ -107,7 +104,7 @@ def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
     for name, column in columns(entries).items():
         assert len(column) == len(entries)
         assert all(0 <= value <= 1 for value in column)
-        if name in ("vector", "deep", "words"):
+        if name in ("static", "transformer", "soft_match"):
             assert max(column) == 1
 
 
@@ -157,12 +154,14 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     assert fit.parts.keys() <= columns([full]).keys()
     assert all(len(weights) == 4 and min(weights) >= 0 for weights in fit.parts.values())
     assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
-    assert any(part.startswith("deep") for part in fit.parts) == (name == "deep")
-    assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
+    assert any(part.startswith("transformer") for part in fit.parts) == (name == "transformer")
+    assert any(part.startswith("static") for part in fit.parts) == (name != "none")
     assert answer_probability(evidence(full, 5), fit, 0) >= STRONG
     nothing = SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset())
-    bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, sentences=nothing)
-    if name != "words":  # by words alone nothing is found that holds none of them
+    bare = full._replace(
+        keyword=0, bm25=0, static_cosine=0.0, transformer_cosine=0.0, sentences=nothing
+    )
+    if name != "none":  # by words alone nothing is found that holds none of them
         assert answer_probability(evidence(bare, 5), fit, 0) < FAIR
 
 

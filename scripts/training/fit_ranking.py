@@ -36,27 +36,29 @@ from memvault.recall import features
 from memvault.recall.answer import FAIR, STRONG, RecallRequest
 from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
-from memvault.recall.ranking import RankingWeights, regime_shares
 from memvault.recall.ranking import answer_probability as chance_of
 from memvault.recall.retrieve import retrieve
+from memvault.recall.weights import RankingWeights, constants, regime_shares
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]
 
 PARTS = (
-    "keyword keyword_own covered together order title words words_own title_words "
-    "vector vector_own deep deep_own"
+    "keyword keyword_absolute coverage proximity adjacency title_coverage soft_match "
+    "soft_match_absolute title_soft_match static static_absolute transformer transformer_absolute"
 ).split()
 EVIDENCE = (
-    "keyword_own covered together order title words_own title_words vector_own deep_own few "
-    "covered_few"
+    "keyword_absolute coverage proximity adjacency title_coverage soft_match_absolute "
+    "title_soft_match static_absolute transformer_absolute brevity brief_coverage"
 ).split()
-SIGNS = np.array([-1 if name == "few" else 1 for name in EVIDENCE])
+SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
 """Few words speak against an answer; all else speaks for it."""
 WITHOUT = {
-    "deep": frozenset[str](),
-    "quick": frozenset({"deep", "deep_own"}),
-    "words": frozenset("deep deep_own vector vector_own words words_own title_words".split()),
+    "transformer": frozenset[str](),
+    "static": frozenset(part for part in PARTS if part.startswith("transformer")),
+    "none": frozenset(
+        part for part in PARTS if part.startswith(("transformer", "static")) or "soft" in part
+    ),
 }
 """Which parts a fit does without."""
 SHARPNESS = 12.0
@@ -309,14 +311,19 @@ def written(sets: Mapping[str, Sequence[Asked]]) -> dict[str, Any]:
                 for part, row in zip(PARTS, weights, strict=True)
                 if row.any()
             },
-            "chance": {
+            "evidence": {
                 name: round(float(value), 3)
                 for name, value in zip(EVIDENCE, told, strict=True)
                 if value
             },
             "bias": round(constant, 3),
         }
-    return {"fitted": datetime.now(UTC).date().isoformat(), "sets": sorted(sets), "fits": fits}
+    return {
+        "fitted": datetime.now(UTC).date().isoformat(),
+        "sets": sorted(sets),
+        "given": constants()._asdict(),  # the fits hold together with these only
+        "fits": fits,
+    }
 
 
 def main() -> None:

@@ -52,6 +52,11 @@ class ScoredMemory(NamedTuple):
     score: float
     parts: dict[str, float]
 
+    def scaled(self, factor: float) -> ScoredMemory:
+        """Return this memory with its score and every part multiplied by a factor."""
+        parts = {name: factor * part for name, part in self.parts.items()}
+        return self._replace(score=factor * self.score, parts=parts)
+
     def plus(self, part: str, amount: float) -> ScoredMemory:
         """Return this memory with an amount added to its score, as a named part."""
         parts = {**self.parts, part: self.parts.get(part, 0.0) + amount}

@@ -8,27 +8,25 @@ from typing import NamedTuple
 from memvault.index.protocol import MemoryRecord, SentenceFeatures, SentenceQuery, View
 from memvault.recall.query import Query
 from memvault.recall.retrieve import CandidateSet, scaled
+from memvault.recall.weights import constants
 
 _MAX_TERM_GAIN = 2.2
 """The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
-_FULL_SPREADS = {"vector": 0.2, "deep": 0.2, "words": 0.1}
-"""Parts that are scaled over the candidates, and the range of values that yields the full scale."""
 
 
 class FeatureRow(NamedTuple):
     """The ranking features of a memory.
 
     ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
-    the query's words could yield. ``cosine`` (static vectors) and ``deep`` (transformer vectors)
-    are None if there are no such vectors.
+    the query's words could yield. The cosines are None if there are no such vectors.
     """
 
     key: int
     record: MemoryRecord
     keyword: float
     bm25: float
-    cosine: float | None
-    deep: float | None
+    static_cosine: float | None
+    transformer_cosine: float | None
     sentences: SentenceFeatures
 
 
@@ -65,26 +63,29 @@ def compute(
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    ``vector``, ``deep`` and ``words`` are scaled between the minimum and maximum of the rows; parts
-    whose names end in ``_own`` are not scaled.
+    ``static``, ``transformer`` and ``soft_match`` are scaled between the minimum and maximum of the
+    rows; parts whose names end in ``_absolute`` are not scaled.
     """
     relative: dict[str, list[float | None]] = {
-        "vector": [row.cosine for row in rows],
-        "deep": [row.deep for row in rows],
-        "words": [row.sentences.soft_match for row in rows],
+        "static": [row.static_cosine for row in rows],
+        "transformer": [row.transformer_cosine for row in rows],
+        "soft_match": [row.sentences.soft_match for row in rows],
     }
     absolute: dict[str, list[float | None]] = {
         "keyword": [row.keyword for row in rows],
-        "keyword_own": [row.bm25 for row in rows],
-        "covered": [row.sentences.coverage for row in rows],
-        "together": [row.sentences.proximity for row in rows],
-        "order": [row.sentences.adjacency for row in rows],
-        "title": [row.sentences.title_coverage for row in rows],
-        "title_words": [row.sentences.title_soft_match for row in rows],
-        **{f"{name}_own": values for name, values in relative.items()},
+        "keyword_absolute": [row.bm25 for row in rows],
+        "coverage": [row.sentences.coverage for row in rows],
+        "proximity": [row.sentences.proximity for row in rows],
+        "adjacency": [row.sentences.adjacency for row in rows],
+        "title_coverage": [row.sentences.title_coverage for row in rows],
+        "title_soft_match": [row.sentences.title_soft_match for row in rows],
+        **{f"{name}_absolute": values for name, values in relative.items()},
     }
+    given = constants()
     scaled_relative = {
-        name: scaled(values, _FULL_SPREADS[name])
+        name: scaled(
+            values, given.soft_match_spread if name == "soft_match" else given.cosine_spread
+        )
         for name, values in relative.items()
         if _any_known(values)
     }
@@ -107,4 +108,4 @@ def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
     """Return the features that determine the match probability for a query of some words."""
     features = {name: values[0] for name, values in columns([row]).items()}
     brevity = 1.0 / max(word_count, 1)
-    return {**features, "few": brevity, "covered_few": brevity * features["covered"]}
+    return {**features, "brevity": brevity, "brief_coverage": brevity * features["coverage"]}

@@ -6,13 +6,10 @@ query (``weights_for``).
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
@@ -20,114 +17,8 @@ from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date
 from memvault.recall.features import FeatureRow, columns, evidence
+from memvault.recall.weights import RankingWeights, constants, regime_shares, weights_for
 from memvault.settings.vault_settings import RankingSettings
-
-FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
-_MIN_COVERED, _MAX_COVERED = 0.2, 0.9
-_NO_WEIGHTS = (0.0,) * 4
-_SHORT_BYTES, _LONG_BYTES = 150, 3_000
-"""File sizes in bytes at which memories count as short, and as long."""
-
-
-class RankingWeights(NamedTuple):
-    """Weights of the parts of a score and of the features of a match probability.
-
-    ``parts`` has a weight for each of the four corners; ``bias`` is the constant term of the
-    probability's logit.
-    """
-
-    parts: Mapping[str, tuple[float, ...]]
-    chance: Mapping[str, float]
-    bias: float
-
-
-def weights_with(has_vectors: bool, transformer_weight: float) -> RankingWeights:
-    """Return the ranking weights for the available signals.
-
-    ``transformer_weight`` is in 0..1, 0 without transformer vectors.
-    """
-    if not has_vectors:
-        return fits()["words"]
-    return interpolate(fits()["quick"], fits()["deep"], transformer_weight)
-
-
-@cache
-def fits() -> Mapping[str, RankingWeights]:
-    """Return the fitted weights by name.
-
-    ``words`` is the fit without vectors, ``quick`` that with static vectors, and ``deep`` that with
-    transformer vectors.
-    """
-    fitted = json.loads(FITTED.read_text("utf-8"))["fits"]
-    return {
-        name: RankingWeights(
-            {part: tuple(values) for part, values in fit["parts"].items()},
-            fit["chance"],
-            fit["bias"],
-        )
-        for name, fit in fitted.items()
-    }
-
-
-def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> RankingWeights:
-    """Return the weights for an embedder between two others, ``share`` of the way in 0..1."""
-    if share in (0.0, 1.0):
-        return deep if share else quick
-    return RankingWeights(
-        {
-            part: tuple(
-                (1 - share) * first + share * second
-                for first, second in zip(
-                    quick.parts.get(part, _NO_WEIGHTS),
-                    deep.parts.get(part, _NO_WEIGHTS),
-                    strict=True,
-                )
-            )
-            for part in quick.parts.keys() | deep.parts.keys()
-        },
-        {
-            name: (1 - share) * quick.chance.get(name, 0.0) + share * deep.chance.get(name, 0.0)
-            for name in quick.chance.keys() | deep.chance.keys()
-        },
-        (1 - share) * quick.bias + share * deep.bias,
-    )
-
-
-def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Return how near a query is to each of the four corners; the shares add up to 1.
-
-    ``covered`` is the share of the query's words that the best candidate contains, ``sizes`` are
-    the file sizes of the candidates in bytes.
-    """
-    coverage = _clamp((covered - _MIN_COVERED) / (_MAX_COVERED - _MIN_COVERED))
-    mean = sum(math.log(max(size, 1)) for size in sizes) / max(len(sizes), 1)
-    length = _clamp((mean - math.log(_SHORT_BYTES)) / math.log(_LONG_BYTES / _SHORT_BYTES))
-    return (
-        (1 - coverage) * (1 - length),
-        (1 - coverage) * length,
-        coverage * (1 - length),
-        coverage * length,
-    )
-
-
-def weights_for(fit: RankingWeights, place: Sequence[float]) -> dict[str, float]:
-    """Return each part's weight for a query at the given position between the corners."""
-    return {
-        part: sum(share * weight for share, weight in zip(place, values, strict=True))
-        for part, values in fit.parts.items()
-    }
-
-
-def _clamp(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
-
-
-_DEFICIT_WEIGHT = 4.0
-"""How much a score of 0, compared with a best score of 1, subtracts from the logit."""
-_MIN_ON_DATE = 0.4
-"""The minimum match probability of a memory of exactly the days that a query asks for."""
-_MAX_OTHER_NUMBER = 0.5
-"""The maximum match probability of a memory that lacks a number in the query."""
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -135,8 +26,8 @@ def answer_probability(found: dict[str, float], fit: RankingWeights, behind: flo
 
     ``behind`` is the difference between the best score and the memory's score.
     """
-    logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
-    return 0.5 + 0.5 * math.tanh((logit - _DEFICIT_WEIGHT * behind) / 2)
+    logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.evidence.items())
+    return 0.5 + 0.5 * math.tanh((logit - constants().deficit_weight * behind) / 2)
 
 
 def probability(
@@ -153,13 +44,13 @@ def probability(
     value = answer_probability(evidence(row, word_count), fit, behind)
     if days is None:
         numbers = row.sentences.number_coverage
-        return value if numbers is None or numbers >= 1.0 else min(value, _MAX_OTHER_NUMBER)
+        return (
+            value if numbers is None or numbers >= 1.0 else min(value, constants().max_other_number)
+        )
     is_of_days = days.dominates and date_proximity(row.record, days.span) == 1.0
-    return max(value, _MIN_ON_DATE) if is_of_days else value
+    return max(value, constants().min_on_date) if is_of_days else value
 
 
-_RERANK_WEIGHT = 0.8
-"""The weight of the cross-encoder's score; the previous score has the rest."""
 _MIN_JUDGED, _MAX_JUDGED = 20, 50
 
 
@@ -174,54 +65,24 @@ def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[
     ``judged`` maps keys to how well a memory fits the query, in 0..1. No other memory gets a higher
     score than one of these.
     """
-    best = [_rescored(entry, judged[entry.key]) for entry in scored if entry.key in judged]
+    weight = constants().rerank_weight
+    best = [
+        entry.scaled(1 - weight).plus("rerank", weight * judged[entry.key])
+        for entry in scored
+        if entry.key in judged
+    ]
     best.sort(key=lambda entry: -entry.score)
     last = best[-1].score if best else 1.0
-    return best + [_score_unjudged(entry, last) for entry in scored if entry.key not in judged]
+    return best + [
+        entry.scaled(min(1 - weight, last / entry.score) if entry.score else 0.0)
+        for entry in scored
+        if entry.key not in judged
+    ]
 
 
-def _rescored(entry: ScoredMemory, score: float) -> ScoredMemory:
-    parts = {name: (1 - _RERANK_WEIGHT) * part for name, part in entry.parts.items()}
-    return entry._replace(
-        score=(1 - _RERANK_WEIGHT) * entry.score + _RERANK_WEIGHT * score,
-        parts={**parts, "rerank": _RERANK_WEIGHT * score},
-    )
-
-
-def _score_unjudged(entry: ScoredMemory, last: float) -> ScoredMemory:
-    """Score a memory that was not judged as if it did not fit, at most as high as ``last``."""
-    score = min((1 - _RERANK_WEIGHT) * entry.score, last)
-    ratio = score / entry.score if entry.score else 0.0
-    parts = {name: ratio * part for name, part in entry.parts.items()}
-    return entry._replace(score=score, parts=parts)
-
-
-_HALF_LIFE_DAYS = 90.0
-"""Days after which the recency of a memory is halved."""
-_DUPLICATE_OVERLAP = 0.9
-"""The share of common terms from which one of two memories counts as a duplicate."""
 _SAMPLE_FROM, _SAMPLE_SIZE = 256, 16
 """The number of terms from which memories are first compared by a sample, and the sample's size."""
-_EQUAL_SCORE = 0.9
-"""The minimum score, as a share of the best, from which the newest duplicate represents all of
-them."""
-_MIN_SIMILARITY, _MIN_NEWER_SCORE = 0.27, 0.55
-"""The minimum similarity of two memories about the same subject, and the minimum score of the newer
-one as a share of the older one's.
-
-With smaller values the newer one came first even where two memories only share a field."""
-_IDENTIFYING_COVERAGE, _MIN_COVERED_SHARE = 0.55, 0.9
-"""The share of a query's words that identifies a memory, and the fraction of it that another memory
-must contain as well to replace it.
-
-For example, "the budget for 2025" is not answered by the budget for 2026, however much newer."""
 _EPSILON = 1e-6
-_MISSING_NUMBER_LOSS = 0.4
-"""The share of a score lost without a number of the query that another candidate contains.
-
-Vectors confuse "kiwi88" with "kiwi8", and one ticket number with the next."""
-_DUPLICATE_FACTOR = 0.5
-"""The factor on the score of a memory that repeats a better one."""
 
 
 class Ranked(NamedTuple):
@@ -270,7 +131,7 @@ def rank(
     for row, entry in enumerate(candidates):
         parts = {name: weights[name] * values[name][row] / total for name in weights}
         if days is None and (missing := max_numbers - (entry.sentences.number_coverage or 0.0)) > 0:
-            parts["number"] = -_MISSING_NUMBER_LOSS * missing * sum(parts.values())
+            parts["number"] = -constants().missing_number_loss * missing * sum(parts.values())
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_sort_key)
     return demote_duplicates(ranked) if ranking.diversity else ranked
@@ -284,6 +145,7 @@ def prefer_newer(
     ``likeness`` is the matrix of similarities of the first candidates. Returns the new ranking, and
     a mapping from the key of each older memory to that of its newest replacement.
     """
+    given = constants()
     days = [effective_date(entry.row.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
     newest_by_key: dict[int, int] = {}
@@ -292,8 +154,8 @@ def prefer_newer(
             new
             for new, like in enumerate(likeness[old])
             if days[new] > days[old]
-            and like >= _MIN_SIMILARITY
-            and ranked[new].score >= _MIN_NEWER_SCORE * ranked[old].score
+            and like >= given.newer_similarity
+            and ranked[new].score >= given.newer_score * ranked[old].score
             and not _identifies_older(ranked[old], ranked[new])
             and _are_mutually_nearest(likeness, old, new)
         ]
@@ -315,8 +177,8 @@ def _identifies_older(old: Ranked, new: Ranked) -> bool:
     """Return whether the query's words identify the older of two memories and not the newer one."""
     coverage = old.row.sentences.coverage
     return (
-        coverage >= _IDENTIFYING_COVERAGE
-        and new.row.sentences.coverage < _MIN_COVERED_SHARE * coverage
+        coverage >= constants().identifying_coverage
+        and new.row.sentences.coverage < constants().newer_coverage * coverage
     )
 
 
@@ -357,7 +219,9 @@ def _recency(memory: MemoryRecord, now: datetime) -> float:
     modified = clock.parse(memory.modified)
     if modified is None:
         return 0.0
-    return float(0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / _HALF_LIFE_DAYS))
+    return float(
+        0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / constants().half_life_days)
+    )
 
 
 def _importance(memory: MemoryRecord) -> float:
@@ -386,7 +250,7 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
         near_equals = [
             entry
             for entry in group
-            if entry.score >= _EQUAL_SCORE * best.score
+            if entry.score >= constants().equal_score * best.score
             and _match_quality(entry) >= _match_quality(best)
         ]
         first = max(near_equals, key=_recency_key)
@@ -395,7 +259,7 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
 
 
 def _demoted(entry: Ranked) -> Ranked:
-    loss = entry.score * (1.0 - _DUPLICATE_FACTOR)
+    loss = entry.score * (1.0 - constants().duplicate_factor)
     return entry._replace(score=entry.score - loss, parts={**entry.parts, "repeats": -loss})
 
 
@@ -413,13 +277,14 @@ def _are_duplicates(one: Ranked, other: Ranked) -> bool:
     """Return whether two memories share nearly all terms and all numbers and negations."""
     first, second = one.row.sentences.term_ids, other.row.sentences.term_ids
     smaller, larger = sorted((len(first), len(second)))
-    if smaller < _DUPLICATE_OVERLAP * larger or not smaller:
+    overlap = constants().duplicate_overlap
+    if smaller < overlap * larger or not smaller:
         return False
     if smaller > _SAMPLE_FROM:  # a sample of terms rules out most pairs
         sample = [term for term in islice(first, _SAMPLE_SIZE) if term in second]
         if 2 * len(sample) < _SAMPLE_SIZE:
             return False
     shared = len(first & second)
-    if shared < _DUPLICATE_OVERLAP * (len(first) + len(second) - shared):
+    if shared < overlap * (len(first) + len(second) - shared):
         return False
     return not any(term & DISTINCTIVE_BIT for term in first ^ second)

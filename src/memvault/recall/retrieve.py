@@ -22,22 +22,19 @@ from memvault.recall.answer import RecallRequest, ScoredMemory
 from memvault.recall.dates import date_proximity, is_note_of
 from memvault.recall.filters import Filters, tagged
 from memvault.recall.query import Query
+from memvault.recall.weights import constants
 from memvault.vault.file_names import DateRange
-
-KEYWORD_WEIGHT = 0.6
-_MIN_SPREAD = 0.2
-"""The minimum range for scaling cosines: smaller differences mean little, so that a difference of
-0.01 must not become the full scale."""
 
 
 def fuse(
-    shares: Mapping[int, float], cosines: Mapping[int, float], weight: float = KEYWORD_WEIGHT
+    shares: Mapping[int, float], cosines: Mapping[int, float], weight: float
 ) -> list[tuple[int, float]]:
     """Order keyword and vector hits by a combined score in 0..1, best first; ties by key.
 
     ``shares`` are keyword scores in 0..1; ``weight`` is their weight in the sum.
     """
-    scaled_cosines = dict(zip(cosines, scaled(cosines.values()), strict=True))
+    spread = constants().cosine_spread
+    scaled_cosines = dict(zip(cosines, scaled(cosines.values(), spread), strict=True))
     fused = [
         (key, weight * shares.get(key, 0.0) + (1.0 - weight) * scaled_cosines.get(key, 0.0))
         for key in shares.keys() | cosines.keys()
@@ -45,16 +42,16 @@ def fuse(
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
 
 
-def scaled(values: Iterable[float | None], least_spread: float = _MIN_SPREAD) -> list[float]:
+def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
     """Scale values to 0..1, relative to their maximum; None becomes 0.
 
-    The best is always 1. If all values lie within ``least_spread``, they are scaled by that instead
+    The best is always 1. If all values lie within ``min_spread``, they are scaled by that instead
     of their range, so that none falls far behind.
     """
     all_values = list(values)
     known = [value for value in all_values if value is not None]
     high = max(known, default=0.0)
-    spread = max(high - min(known, default=0.0), least_spread)
+    spread = max(high - min(known, default=0.0), min_spread)
     return [0.0 if value is None else 1.0 - (high - value) / spread for value in all_values]
 
 
@@ -64,10 +61,8 @@ _POOL_FUSED, _POOL_EACH = 40, 20
 """How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
 _MIN_RESULTS = 3
 """How many memories are returned even if they are hardly similar to the query."""
-_MIN_SIMILARITY = 0.1
 _MAX_DATED = 20
 """How many memories of the requested days become candidates."""
-_MIN_DATE_PROXIMITY = 0.25
 
 
 class CandidateSet(NamedTuple):
@@ -92,7 +87,7 @@ class CandidateSet(NamedTuple):
     def with_keywords(self, keyword: Mapping[int, KeywordHit]) -> CandidateSet:
         """Return these vector hits combined with keyword hits."""
         shares = _shares(keyword)
-        weight = KEYWORD_WEIGHT if self.has_vectors else 1.0
+        weight = constants().keyword_weight if self.has_vectors else 1.0
         fused = fuse(shares, {key: _cosine(hit) for key, hit in self.vector.items()}, weight)
         return self._replace(keyword=keyword, fused=fused)
 
@@ -222,9 +217,10 @@ def _by_vector(
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
     if also is not None:
+        min_similarity = constants().min_similarity
         non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
         required = also.union(islice(non_examples, _MIN_RESULTS))
-        hits = [hit for hit in hits if hit.key in required or hit.similarity >= _MIN_SIMILARITY]
+        hits = [hit for hit in hits if hit.key in required or hit.similarity >= min_similarity]
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     note = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
     return CandidateSet(
@@ -246,11 +242,12 @@ def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]
 
     The note of exactly these days comes first, then the nearest; ties are ordered newest first.
     """
+    min_proximity = constants().min_date_proximity
     dated = []
     for record in view.records():
         if allowed is None or record.key in allowed:
             proximity = date_proximity(record, span)
-            if proximity >= _MIN_DATE_PROXIMITY:
+            if proximity >= min_proximity:
                 dated.append((is_note_of(record, span), proximity, record.modified, record.key))
     return [key for *_, key in sorted(dated, reverse=True)[:_MAX_DATED]]
 

@@ -22,6 +22,7 @@ from memvault.recall.features import FeatureRow
 from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import ValidatedMemory
+from memvault.recall.weights import weights_with
 from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
@@ -51,7 +52,7 @@ class Search:
         self._query = parse(text, analysers)
         self._span = self._days.span if self._days and self._days.dominates else None
         self._candidates = retrieve(view, self._query, request, self._span)
-        self._weights = ranking.weights_with(
+        self._weights = weights_with(
             self._candidates.has_vectors, self._candidates.transformer_weight
         )
         self._rows: dict[int, FeatureRow | None] = {}

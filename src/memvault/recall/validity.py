@@ -18,6 +18,7 @@ from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
 from memvault.recall.answer import CURRENT, ScoredMemory, Validity
 from memvault.recall.resolve import match_link
+from memvault.recall.weights import constants
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -26,8 +27,6 @@ from memvault.vault.file_names import (
     referenced_names,
 )
 
-_OUTDATED_FACTOR = 0.5
-"""The factor on the score of a memory that is not current."""
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that can by themselves make a memory not current."""
 _MAX_NAMES = 2_000
@@ -207,7 +206,7 @@ def _halved(result: ValidatedMemory) -> ValidatedMemory:
     if result.validity.is_current:
         return result
     mark = next(iter(result.validity.marks()))
-    loss = result.scored.score * (1.0 - _OUTDATED_FACTOR)
+    loss = result.scored.score * (1.0 - constants().outdated_factor)
     return result._replace(scored=result.scored.plus(mark, -loss))
 
 

@@ -11,7 +11,7 @@ from memvault.command_table import Command
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
 
