@@ -17,21 +17,19 @@ from typing import NamedTuple, TypeVar
 from memvault.errors import MemvaultError
 from memvault.index.protocol import (
     Index,
-    IndexCorrupted,
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
-    LostIndex,
     MatchLocation,
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
+    StaleView,
     VectorAnswer,
     VectorHit,
     VectorQuery,
     View,
     WaitPolicy,
-    given_up,
 )
 from memvault.model import Memory, Passage
 
@@ -41,19 +39,10 @@ Value = TypeVar("Value")
 class VaultView:
     """A view of one vault that uses the federated keys of memories."""
 
-    def __init__(
-        self,
-        name: str,
-        index: Index,
-        view: View,
-        place: int,
-        parts: int,
-        damage: list[IndexCorrupted] | None = None,
-    ) -> None:
+    def __init__(self, name: str, index: Index, view: View, place: int, parts: int) -> None:
         self.name = name
         self.index = index
         self.seen = view
-        self.damage: list[IndexCorrupted] = [] if damage is None else damage
         self._place = place
         self._parts = parts
 
@@ -68,14 +57,6 @@ class VaultView:
 
     def _with_federated_key(self, record: MemoryRecord) -> MemoryRecord:
         return record._replace(key=self._federated_key(record.key))
-
-    def _call(self, method: Callable[[], Value]) -> Value:
-        """Call a method of the view, and record corruption for a later ``discard``."""
-        try:
-            return method()
-        except IndexCorrupted as error:
-            self.damage.append(error)
-            raise
 
     def among(self, keys: Set[int] | None) -> Set[int] | None:
         """Return the local keys of those keys that belong to this vault; None stands for all."""
@@ -104,13 +85,13 @@ class VaultView:
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
         local = query._replace(allowed_keys=self.among(query.allowed_keys))
-        answer = self._call(lambda: self.seen.keyword(local))
+        answer = self.seen.keyword(local)
         hits = [hit._replace(key=self._federated_key(hit.key)) for hit in answer.hits]
         return answer._replace(hits=hits)
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed."""
-        return self._call(self.seen.languages)
+        return self.seen.languages()
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a query's text, and those of ``include_keys``."""
@@ -118,7 +99,7 @@ class VaultView:
         local = query._replace(
             allowed_keys=self.among(query.allowed_keys), include_keys=include_keys
         )
-        answer = self._call(lambda: self.seen.nearest(local))
+        answer = self.seen.nearest(local)
         return answer._replace(
             hits=[hit._replace(key=self._federated_key(hit.key)) for hit in answer.hits]
         )
@@ -128,61 +109,47 @@ class VaultView:
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories for a query."""
         local = self.placed(places)
-        features = self._call(lambda: self.seen.sentence_features(asked, local))
+        features = self.seen.sentence_features(asked, local)
         return {self._federated_key(key): value for key, value in features.items()}
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities of memories, by one passage each."""
-        return self._call(lambda: self.seen.similarity_matrix(self.placed(passages)))
+        return self.seen.similarity_matrix(self.placed(passages))
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places."""
-        return self._call(lambda: self.seen.passages(self._local_key(key), places))
+        return self.seen.passages(self._local_key(key), places)
 
     def with_vectors(self) -> VaultView:
         """Return the same view with vector search enabled."""
-
-        def complete() -> View:
-            try:
-                return self.seen.with_vectors()
-            except MemvaultError as error:  # the other vaults can still answer
-                raise LostIndex(error) from error
-
-        return self._with(self._call(complete))
+        try:
+            return self._with(self.seen.with_vectors())
+        except MemvaultError as error:  # the next refresh leaves this vault out
+            raise StaleView(error) from error
 
     def at(self, moment: datetime) -> VaultView:
         """Return the view of the vault as of a moment."""
-        return self._with(self._call(lambda: self.index.at(self.seen, moment)))
-
-    def discard(self) -> None:
-        """Rebuild at the next refresh what the view could not read."""
-        for error in self.damage:
-            self.index.discard(error, self.seen)
+        return self._with(self.index.at(self.seen, moment))
 
     def numbered(self, place: int, parts: int) -> VaultView:
         """Return the same view for another position and number of vaults."""
-        return VaultView(self.name, self.index, self.seen, place, parts, self.damage)
+        return VaultView(self.name, self.index, self.seen, place, parts)
 
     def _with(self, seen: View) -> VaultView:
-        return VaultView(self.name, self.index, seen, self._place, self._parts, self.damage)
+        return VaultView(self.name, self.index, seen, self._place, self._parts)
 
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
-        record = self._call(lambda: self.seen.record(self._local_key(key)))
+        record = self.seen.record(self._local_key(key))
         return None if record is None else self._with_federated_key(record)
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
-        return iter(
-            self._call(lambda: [self._with_federated_key(record) for record in self.seen.records()])
-        )
+        return map(self._with_federated_key, self.seen.records())
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories that a name may refer to."""
-        return [
-            self._with_federated_key(entry)
-            for entry in self._call(lambda: self.seen.find_by_name(name))
-        ]
+        return list(map(self._with_federated_key, self.seen.find_by_name(name)))
 
     def is_earlier(self, key: int) -> bool:
         """Return whether the view shows an earlier text of a memory, which has changed since."""
@@ -190,14 +157,11 @@ class VaultView:
 
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return the memories that supersede one of the names, or anything if None."""
-        return [
-            self._with_federated_key(entry)
-            for entry in self._call(lambda: self.seen.superseding(names))
-        ]
+        return list(map(self._with_federated_key, self.seen.superseding(names)))
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; errors as for ``View.text``."""
-        return self._call(lambda: self.seen.text(self._local_key(key)))
+        return self.seen.text(self._local_key(key))
 
 
 class VaultMember(NamedTuple):
@@ -350,7 +314,7 @@ class FederatedIndex:
         views: list[tuple[str, Index, View]] = []
         for name, index in self._indexes:
             try:
-                views.append((name, index, _refresh(index, vectors, patience)))
+                views.append((name, index, index.refresh(vectors, patience)))
             except MemvaultError as error:
                 self._failed[name] = error
             else:
@@ -378,13 +342,6 @@ class FederatedIndex:
         """Return how well texts fit a query by a cross-encoder; errors as for an index."""
         return self._open[0].index.rerank_scores(query, texts)
 
-    def discard(self, error: IndexCorrupted, view: View | None) -> None:  # noqa: ARG002
-        """Rebuild at the next refresh what a view could not read, in the vault concerned."""
-        if view is not None:  # a refresh discards by itself
-            assert isinstance(view, FederatedView)
-            for part in view.parts:
-                part.discard()
-
     def notes(self) -> list[str]:
         """Return notes about vaults that were not searched, and those of the indexes."""
         failed = [
@@ -394,23 +351,6 @@ class FederatedIndex:
         return failed + [
             f"{part.name}: {note}" for part in self._open for note in part.index.notes()
         ]
-
-
-def _refresh(index: Index, vectors: bool, patience: WaitPolicy) -> View:
-    """Refresh an index, and retry once if it turns out to be corrupted or was replaced.
-
-    Raises:
-        MemvaultError: the vault cannot be read.
-    """
-    try:
-        return index.refresh(vectors, patience)
-    except IndexCorrupted as error:
-        index.discard(error, None)
-    try:
-        return index.refresh(vectors, patience)
-    except IndexCorrupted as error:
-        index.discard(error, None)
-        raise given_up(error) from error
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

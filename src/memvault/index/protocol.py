@@ -18,31 +18,22 @@ from memvault.model import Memory, Passage, aliases_of
 
 
 class IndexCorrupted(Exception):
-    """The index on disk cannot be used; it is rebuilt, never repaired."""
+    """The index on disk cannot be used; it is rebuilt, never repaired. A view never raises it."""
 
 
 class VectorsCorrupted(IndexCorrupted):
     """The vectors of one embedder cannot be used; only they are reread, and rebuilt."""
 
 
-def given_up(error: Exception) -> MemvaultError:
-    """Return the error for the user if rebuilding a corrupted index did not help."""
-    return MemvaultError(
-        f"The index was damaged again while it was being read: {error}",
-        "memvault reindex makes it anew",
-    )
-
-
-class LostIndex(IndexCorrupted):
-    """The source of a view became unavailable; the next refresh reports the ``reason``."""
-
-    def __init__(self, reason: MemvaultError) -> None:
-        super().__init__(reason.message)
-        self.reason = reason
-
-
 class StaleView(Exception):
-    """A view no longer agrees with the files and must be refreshed."""
+    """A view can no longer be read; the index must be refreshed.
+
+    ``reason`` is the error for the user in case that does not help, None if a memory has changed.
+    """
+
+    def __init__(self, reason: MemvaultError | None = None) -> None:
+        super().__init__(reason.message if reason is not None else "")
+        self.reason = reason
 
 
 class WaitPolicy(NamedTuple):
@@ -233,7 +224,7 @@ class VectorAnswer(NamedTuple):
 class View(Protocol):
     """The memories of a vault as of one refresh.
 
-    Any method may raise ``IndexCorrupted``, which the caller has to pass to ``Index.discard``.
+    Any method may raise ``StaleView``.
     """
 
     @property
@@ -327,12 +318,6 @@ class Index(Protocol):
 
         Raises:
             EmbedderError: there is no cross-encoder on this machine.
-        """
-
-    def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Rebuild at the next refresh what a view could not read.
-
-        After a ``LostIndex`` the next refresh reports the reason, or uses another index.
         """
 
     def notes(self) -> list[str]:

@@ -6,18 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, NotFound, TimedOut
+from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
     Index,
-    IndexCorrupted,
-    LostIndex,
     MemoryRecord,
     StaleView,
     View,
     WaitPolicy,
-    given_up,
 )
 from memvault.model import Memory
 from memvault.recall import resolve, validity
@@ -161,21 +158,18 @@ class RecallEngine:
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
     def _retry_stale(self, action: Callable[[bool], Result]) -> Result:
-        """Run an action on a view, and retry with a fresh one if the view is stale or corrupted.
+        """Run an action on a view, and retry with a fresh one if the view is stale.
 
         ``action`` receives whether this is the last attempt.
         """
         for left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 return action(left == 0)
-            except (StaleView, IndexCorrupted) as error:
-                if isinstance(error, IndexCorrupted):
-                    self._index.discard(error, self._view)
+            except StaleView as error:
                 self.invalidate()
                 if left == 0:
-                    if isinstance(error, LostIndex):
-                        raise error.reason from error
-                    raise given_up(error) from error
+                    changed = MemvaultError("The memories keep changing meanwhile", "try again")
+                    raise (error.reason or changed) from error
         raise AssertionError("the last attempt returns or raises")
 
     def _search(self, request: RecallRequest, last: bool) -> RecallAnswer:

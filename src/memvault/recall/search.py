@@ -203,7 +203,9 @@ class Search:
             memory = None
             try:
                 memory = self._view.text(key)
-            except StaleView:
+            except StaleView as error:
+                if error.reason is not None:
+                    raise
                 self.is_stale = True
             if memory is not None and (
                 is_example(memory.metadata)

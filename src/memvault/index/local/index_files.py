@@ -212,22 +212,26 @@ class IndexFiles:
 
     # Handling of read errors
 
-    def discard(self, error: IndexCorrupted, commit: IndexCommit | None) -> None:
-        """Invalidate a commit that could not be read, so that the next refresh rebuilds it.
+    def discard(self, error: IndexCorrupted, commit: IndexCommit | None = None) -> MemvaultError:
+        """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.
 
         Nothing is invalidated if another process or thread has committed meanwhile. Vectors are
-        checked when they are opened, and are discarded on their own.
+        checked when they are opened, and are discarded on their own. Return the error for the user
+        in case the index is corrupted again.
         """
         if commit is None and self.opened is not None:
             commit = self.opened.commit
         self.close()
-        if commit is None or isinstance(error, VectorsCorrupted):
-            return
-        with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
-            found = self._committed()
-            if found is None or found.number == commit.number:
-                self.invalidate()
-        self.close()
+        if commit is not None and not isinstance(error, VectorsCorrupted):
+            with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
+                found = self._committed()
+                if found is None or found.number == commit.number:
+                    self.invalidate()
+            self.close()
+        return MemvaultError(
+            f"The index was damaged again while it was being read: {error}",
+            "memvault reindex makes it anew",
+        )
 
 
 def _delete(path: Path) -> None:

@@ -29,7 +29,7 @@ from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.local.static_vectors import Progress, StaticVectors
 from memvault.index.local.transformer_vectors import TransformerVectors
 from memvault.index.local.vectors import VectorCard
-from memvault.index.protocol import COMPLETE, IndexCorrupted, LostIndex, View, WaitPolicy
+from memvault.index.protocol import COMPLETE, IndexCorrupted, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import state_of
 
@@ -66,17 +66,25 @@ class LocalIndex:
         self._quick = StaticVectors(self._texts, self._files.folder, progress, parts.vectors)
         self.deep = TransformerVectors(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
-        self._lost: MemvaultError | None = None
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a snapshot of it.
 
-        Without ``vectors`` the snapshot has no vectors, and none are computed. Raises the errors
-        that the index protocol documents.
+        Without ``vectors`` the snapshot has no vectors, and none are computed. A corrupted index is
+        rebuilt once. Raises the errors that the index protocol documents.
         """
-        self._raise_lost()
+        try:
+            return self._refresh(vectors, patience)
+        except IndexCorrupted as error:
+            self._files.discard(error)
+        try:
+            return self._refresh(vectors, patience)
+        except IndexCorrupted as error:
+            raise self._files.discard(error) from error
+
+    def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause = time.monotonic(), _SCAN_PAUSE
         self.freshness = ""
         while True:
@@ -240,23 +248,6 @@ class LocalIndex:
         """Return how an engine's rows differ from what was uploaded; empty without an engine."""
         return ""
 
-    def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Handle a view that could not be read, at the next refresh.
-
-        That refresh rebuilds a corrupted index, or raises the reason why a view was lost.
-        """
-        if isinstance(error, LostIndex):
-            self._lost = error.reason
-            return
-        seen = view if isinstance(view, Snapshot) else None
-        self._files.discard(error, seen.commit if seen else None)
-
-    def _raise_lost(self) -> None:
-        """Raise the error that made the last view unreadable, once."""
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            raise lost
-
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
         self._files.close()
@@ -352,6 +343,7 @@ class LocalIndex:
         commit = opened.commit if opened is not None else None
         return Snapshot(
             self._store,
+            self._files,
             commit,
             manifest,
             keyword,

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import KeywordStore, VectorStore
+from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.static_vectors import StaticVectors
 from memvault.index.local.transformer_vectors import TransformerVectors
 from memvault.index.local.vectors import hashes_of
 from memvault.index.protocol import (
+    IndexCorrupted,
     KeywordAnswer,
     KeywordQuery,
     MatchLocation,
@@ -76,6 +78,26 @@ def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list
     return sorted(selected)
 
 
+View = TypeVar("View", bound="Snapshot")
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
+
+
+def stale_if_corrupted(
+    method: Callable[Concatenate[View, Arguments], Value],
+) -> Callable[Concatenate[View, Arguments], Value]:
+    """Make a method invalidate a commit that it cannot read, and raise ``StaleView``."""
+
+    @wraps(method)
+    def read(self: View, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+        try:
+            return method(self, *args, **kwargs)
+        except IndexCorrupted as error:
+            raise StaleView(self.files.discard(error, self.commit)) from error
+
+    return read
+
+
 class Snapshot(NamedTuple):
     """A ``View`` of an index for searching, valid until the next refresh.
 
@@ -83,6 +105,7 @@ class Snapshot(NamedTuple):
     """
 
     store: MemoryStore
+    files: IndexFiles
     commit: IndexCommit | None
     manifest: Manifest | None
     words: KeywordStore
@@ -112,10 +135,12 @@ class Snapshot(NamedTuple):
         """How many memories are left out because another process is still indexing them."""
         return self.overlay.missing
 
+    @stale_if_corrupted
     def with_vectors(self) -> Snapshot:
         """Return the same snapshot with vectors that can be searched."""
         return self.complete() if self.complete else self
 
+    @stale_if_corrupted
     def record(self, uid: int) -> MemoryRecord | None:
         """Return a memory's record; None if there is no such memory."""
         if uid < 0:
@@ -135,14 +160,15 @@ class Snapshot(NamedTuple):
         alive = self.overlay.alive | self.overlay.records.keys()
         return alive if among is None else alive & among
 
+    @stale_if_corrupted
     def records(self) -> Iterator[MemoryRecord]:
-        """Yield every memory's record."""
-        yield from self.overlay.records.values()
+        """Return an iterator over every memory's record."""
+        found = list(self.overlay.records.values())
         if self.manifest is not None:
-            for record in self.manifest.records():
-                if self._is_alive(record.key):
-                    yield record
+            found += (entry for entry in self.manifest.records() if self._is_alive(entry.key))
+        return iter(found)
 
+    @stale_if_corrupted
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its prefix, title or alias matches a name."""
         found = list(self.overlay.records.values())
@@ -152,6 +178,7 @@ class Snapshot(NamedTuple):
             )
         return found
 
+    @stale_if_corrupted
     def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return the memories whose header supersedes one of the given names, or, for None, any."""
         found = []
@@ -164,6 +191,7 @@ class Snapshot(NamedTuple):
             found += (entry for entry in indexed if self._is_alive(entry.key))
         return found
 
+    @stale_if_corrupted
     def text(self, key: int) -> Memory | None:
         """Read a memory; None if it cannot be read.
 
@@ -189,6 +217,7 @@ class Snapshot(NamedTuple):
         """Return whether a memory's text is an old version that has changed since."""
         return key in self.overlay.texts
 
+    @stale_if_corrupted
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best matches, each with its number."""
         return [
@@ -197,6 +226,7 @@ class Snapshot(NamedTuple):
             for number, passage in enumerate(block.passages, block.first)
         ]
 
+    @stale_if_corrupted
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
@@ -238,6 +268,7 @@ class Snapshot(NamedTuple):
         numbers = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
         return self.manifest.blocks.of(key, numbers)
 
+    @stale_if_corrupted
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the memories that match terms best, best first, and how rare each term is."""
         documents = self.overlay.documents
@@ -247,6 +278,7 @@ class Snapshot(NamedTuple):
         alive = query._replace(allowed_keys=self._alive(query.allowed_keys))
         return self.words.search(alive, lengths, documents)
 
+    @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:
         """Return the languages to analyse a query in, that of most memories first."""
         found = Counter(record.language for record in self.overlay.records.values())
@@ -254,6 +286,7 @@ class Snapshot(NamedTuple):
             found.update(self.manifest.languages())
         return query_languages(self.store.settings.language, found)
 
+    @stale_if_corrupted
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``include_keys``.
 
@@ -281,6 +314,7 @@ class Snapshot(NamedTuple):
             )
         return VectorAnswer(hits, self.unembedded, True, scores.share)
 
+    @stale_if_corrupted
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the pairwise similarities, in 0..1, of one passage of each memory."""
         import numpy as np

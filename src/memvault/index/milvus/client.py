@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, Refused
 from memvault.index.milvus.publication import Publication
-from memvault.index.protocol import LostIndex
+from memvault.index.protocol import StaleView
 
 _DENIED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _DENIED_WORDS = ("auth", "permission", "invalid token", "credential")
@@ -146,11 +146,15 @@ class Connection:
         self._of_view = where.patience
         self._view_ends = 0.0
         self._is_patient = False
+        self._view_error: MemvaultError | None = None
         self._ready: set[str] = set()
 
     def begin_view(self) -> None:
-        """Reset the time limit for the next view."""
+        """Reset the time limit for the next view, or raise the error that ended the last one."""
         self._of_view = self.where.patience
+        error, self._view_error = self._view_error, None
+        if error is not None:
+            raise error
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
@@ -178,13 +182,14 @@ class Connection:
         """Make calls for a view within its time limit.
 
         Raises:
-            LostIndex: the engine does not answer, or refuses; the caller refreshes again.
+            StaleView: the engine does not answer, or refuses; ``begin_view`` raises the reason.
         """
         try:
             with self.timed():
                 yield
         except (EngineUnavailable, EngineRefused) as error:
-            raise LostIndex(error) from error
+            self._view_error = error
+            raise StaleView(error) from error
 
     def close(self) -> None:
         """Close the connection."""

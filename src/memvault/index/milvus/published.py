@@ -29,7 +29,7 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.publication import Publication
 from memvault.index.milvus.text_rows import StoredTexts
 from memvault.index.milvus.vector_rows import MilvusVectorStore
-from memvault.index.protocol import COMPLETE, IndexCorrupted, View, WaitPolicy
+from memvault.index.protocol import COMPLETE, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 
 Progress = Callable[[str, int, int], None]
@@ -73,7 +73,7 @@ class PublishedIndex(LocalIndex):
         parts = Backend(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
 
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
+    def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Upload the differences and return a snapshot.
 
         Other errors are those that the index protocol documents.
@@ -84,11 +84,10 @@ class PublishedIndex(LocalIndex):
         """
         self.away = ""
         try:
-            self._raise_lost()
             self.engine.begin_view()
             with self.engine.timed():
                 card = self._checked()
-            view = super().refresh(vectors, patience)
+            view = super()._refresh(vectors, patience)
             if self._upload_texts():
                 self._publish(card)
             return view
@@ -166,13 +165,6 @@ class PublishedIndex(LocalIndex):
         uids, _ = found.passages()
         rows = self.engine.every("passages", self._vault, found.generation, ("uid",))
         return set(uids.tolist()) - {row["uid"] for row in rows}
-
-    def discard(self, error: IndexCorrupted, view: View | None) -> None:
-        """Handle a view that could not be read, at the next refresh."""
-        if self.away and self._fallback is not None:
-            self._fallback.discard(error, view)
-        else:
-            super().discard(error, view)
 
     def notes(self) -> list[str]:
         """Return notes for the user, including that the engine is unavailable."""

@@ -23,7 +23,7 @@ from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.snapshot import Overlay, Snapshot, blocks_to_read
+from memvault.index.local.snapshot import Overlay, Snapshot, blocks_to_read, stale_if_corrupted
 from memvault.index.local.transformer_vectors import TransformerVectors
 from memvault.index.local.vectors import VectorCard
 from memvault.index.milvus.client import EngineClient, EngineRefused, display_address
@@ -33,6 +33,7 @@ from memvault.index.milvus.published import Progress, WordsAt, made_by, name_of
 from memvault.index.milvus.text_rows import StoredText, StoredTexts
 from memvault.index.milvus.vector_rows import MilvusVectorStore
 from memvault.index.protocol import (
+    IndexCorrupted,
     KeywordAnswer,
     KeywordQuery,
     MatchLocation,
@@ -137,6 +138,7 @@ class SentView(Snapshot):
         assert isinstance(self.store, RemoteStore)
         return self.store
 
+    @stale_if_corrupted
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the memories that match terms best, without those uploaded since the refresh."""
         found = super().keyword(query)
@@ -144,6 +146,7 @@ class SentView(Snapshot):
         hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
         return found._replace(hits=hits)
 
+    @stale_if_corrupted
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
@@ -151,6 +154,7 @@ class SentView(Snapshot):
         self._files.fetch(places)
         return super().sentence_features(asked, places)
 
+    @stale_if_corrupted
     def text(self, key: int) -> Memory | None:
         """Read a memory; raises the same errors as a view."""
         self._files.fetch([key])
@@ -163,8 +167,10 @@ class SentView(Snapshot):
         if key not in self.overlay.blocks:
             try:
                 record, memory = self.record(key), self.text(key)
-            except StaleView:  # its text was replaced meanwhile; the next refresh leaves it out
-                return ()
+            except StaleView as error:
+                if error.reason is not None:
+                    raise
+                return ()  # its text was replaced meanwhile; the next refresh leaves it out
             cuts = split_memory(memory) if memory is not None else []
             self.overlay.cuts[key] = cuts
             language = record.language if record is not None else ""
@@ -196,14 +202,13 @@ class RemoteIndex(LocalIndex):
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
         self.deep = TransformerVectors(store, None)
 
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
+    def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
         """Update the manifest to the published index and return a snapshot of it.
 
         Raises:
             EngineUnavailable: the engine does not answer.
             EngineRefused: it denies access, or holds nothing that can be read here.
         """
-        self._raise_lost()
         self.engine.begin_view()
         with self.engine.timed():
             card = self._card()
@@ -233,9 +238,13 @@ class RemoteIndex(LocalIndex):
         Raises:
             NotFound: no published memory has this path.
             Refused: the publishing machine could not read the file.
+            StaleView: the index on this machine is corrupted.
         """
         opened = self._files.open()
-        named = opened.manifest.find_by_name(path) if opened is not None else []
+        try:
+            named = opened.manifest.find_by_name(path) if opened is not None else []
+        except IndexCorrupted as error:
+            raise StaleView(self._files.discard(error)) from error
         record = next((entry for entry in named if entry.path == path), None)
         if record is None:
             raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT)
@@ -268,7 +277,7 @@ class RemoteIndex(LocalIndex):
                     self._invalid_keys.add(key)
 
     def fetch_for_view(self, keys: Iterable[int]) -> None:
-        """Fetch the texts of memories; raises ``LostIndex`` if the engine is unavailable."""
+        """Fetch the texts of memories; raises ``StaleView`` if the engine is unavailable."""
         with self.engine.viewing():
             self.fetch(keys)
 
@@ -376,6 +385,7 @@ class RemoteIndex(LocalIndex):
         overlay = Overlay({}, [], {}, None, 0, {}, {})
         return SentView(
             self._store,
+            self._files,
             opened.commit,
             opened.manifest,
             opened.keyword,
