@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibrate as training
 from conftest import SHARED, Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
-from memvault.index.embedding import calibrate
+from memvault.index.embedding import calibrate, static
 from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import load_embedder, read_calibration
@@ -104,7 +105,7 @@ def test_any_cosines_give_a_calibration_that_rises(
     cosines: list[float], data: st.DataObject
 ) -> None:
     """However badly a model tells the anchors apart, its similarities rise with the cosine."""
-    both = [calibrate._SAME, calibrate._OTHER]
+    both = list(calibrate.anchor_targets()[1:])
     more = len(cosines) - len(both)
     targets = both + data.draw(st.lists(st.sampled_from(both), min_size=more, max_size=more))
     found = calibrate.fit_logistic(np.array(cosines), np.array(targets))
@@ -114,7 +115,7 @@ def test_any_cosines_give_a_calibration_that_rises(
 
 def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
     """With a model whose cosines are all alike, nothing is similar enough to be forgotten."""
-    targets = np.array([calibrate._SAME] * 48 + [calibrate._OTHER] * 48)
+    targets = np.repeat(calibrate.anchor_targets()[1:], 48)
     for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):  # the others lie nearer
         assert calibrate.fit_logistic(cosines, targets).similarity(1.0) < 0.6
 
@@ -122,10 +123,25 @@ def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
 def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
     """Targets and anchors belong together: by them, the built-in table means what it should."""
     builtin = StaticEmbedder()
+    assert training.targets(builtin) == calibrate.anchor_targets()
     found = calibrate.calibrate(builtin)
     for cosine in (0.2, 0.5, 0.75, 0.9):
         expected = builtin.calibration.similarity(cosine)
         assert found.similarity(cosine) == pytest.approx(expected, abs=0.01)
+
+
+def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
+    """The card that a training script writes has all that the program reads in it."""
+    pairs, folder = tmp_path / "pairs", shutil.copytree(static.DATA, tmp_path / "table")
+    rows = [{"a": a, "b": b, "label": (a, b) in SAME} for a, b in SAME + OTHER]
+    write(pairs, "some.jsonl", "\n".join(map(json.dumps, rows)))
+    (folder / "card.json").unlink()
+    shipped, about = static.read_card(), {"version": "9", "dimension": 256}
+    training.write_card(folder / "card.json", about, lambda: StaticEmbedder(folder), pairs)
+    trained = StaticEmbedder(folder)
+    assert trained.version == "9"
+    assert trained.calibration.slope != shipped["slope"]
+    assert trained.calibration.separation == pytest.approx(shipped["separation"], abs=1e-3)
 
 
 def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ constants that turn a cosine into a similarity, never the table.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from pathlib import Path
 
@@ -28,7 +27,8 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from calibrate import fit_pairs
+from calibrate import write_card
+from memvault.index.embedding.static import StaticEmbedder
 
 OUTPUT = Path(__file__).resolve().parents[2] / "src/memvault/data/embedder"
 DIMENSION = 256
@@ -99,36 +99,37 @@ def quantise(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
     return np.rint(table / safe[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
+def write_table(
+    folder: Path, table: Matrix, teacher: Path, version: str, pairs: Path | None
+) -> None:
+    """Write what the static embedder reads: table, scales, tokenizer and card."""
+    folder.mkdir(parents=True, exist_ok=True)
+    integers, scales = quantise(table)
+    np.save(folder / "table.npy", integers)
+    np.save(folder / "scales.npy", scales)
+    tokenizer = teacher / "tokenizer.json"
+    if tokenizer.resolve() != (folder / "tokenizer.json").resolve():
+        shutil.copyfile(tokenizer, folder / "tokenizer.json")
+    about = {
+        "name": "builtin",
+        "version": version,
+        "dimension": table.shape[1],
+        "teacher": teacher.name,
+        "licence": "Apache-2.0",
+    }
+    write_card(folder / "card.json", about, lambda: StaticEmbedder(folder), pairs)
+    print(f"{integers.shape[0]:,} tokens x {integers.shape[1]} in {folder}")
+
+
 def main() -> None:
-    """Build the table, write it into the package, and say what was written."""
+    """Build the table and write it into the package."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("teacher", type=Path)
     parser.add_argument("--pairs", type=Path)
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(options.teacher / "tokenizer.json"))
     table = project(teacher_vectors(options.teacher, tokenizer), DIMENSION) * rarity(tokenizer)
-    integers, scales = quantise(table)
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    np.save(OUTPUT / "table.npy", integers)
-    np.save(OUTPUT / "scales.npy", scales)
-    shutil.copyfile(options.teacher / "tokenizer.json", OUTPUT / "tokenizer.json")
-    card = {
-        "name": "builtin",
-        "version": VERSION,
-        "dimension": DIMENSION,
-        "teacher": options.teacher.name,
-        "licence": "Apache-2.0",
-        "slope": 8.0,
-        "midpoint": 0.5,
-    }
-    (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
-    if options.pairs:
-        from memvault.index.embedding.static import StaticEmbedder
-
-        found = fit_pairs(options.pairs, StaticEmbedder(OUTPUT))
-        card["slope"], card["midpoint"] = (round(value, 4) for value in found)
-        (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
-    print(f"{integers.shape[0]:,} tokens x {integers.shape[1]} in {OUTPUT}: {card}")
+    write_table(OUTPUT, table, options.teacher, VERSION, options.pairs)
 
 
 if __name__ == "__main__":

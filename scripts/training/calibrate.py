@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measure what an embedder's cosines mean, and how near the anchors come to it.
 
-    python scripts/training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...] [--targets]
+    python scripts/training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...]
+    python scripts/training/calibrate.py --targets
 
 PAIRS holds ``*.jsonl`` files of ``{"a", "b", "label"}``; label 1: about the same
 thing. Every file weighs the same. For the built-in embedder and each model it
@@ -19,22 +20,33 @@ ECE is the expected calibration error over ten bins; P and R are precision and
 recall where a similarity counts from the threshold on; *as pairs* is the share
 of pairs on the same side of it as with the fit to the labels.
 
-``--targets`` prints the two constants of ``index/calibrate.py``: the targets
-with which the fit to the anchors is, for the built-in embedder, what its card
-says.
+``--targets`` writes ``data/anchor_targets.json``, which must be done after a change of
+an anchor or of the built-in embedder: the targets with which the fit to the anchors is,
+for the built-in embedder, what its card says.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from memvault.index.embedding.calibrate import AnchorPair, anchors, calibrate, cosines, fit_logistic
+from memvault.index.embedding.calibrate import (
+    TARGETS,
+    AnchorPair,
+    AnchorTargets,
+    anchor_targets,
+    anchors,
+    calibrate,
+    cosines,
+    fit_logistic,
+    separation,
+)
 from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import load_embedder
@@ -70,10 +82,28 @@ def measure(folder: Path, embedder: Embedder) -> Measured:
     return Measured(np.concatenate(values), np.concatenate(labels), np.concatenate(weights), areas)
 
 
-def fit_pairs(folder: Path, embedder: Embedder) -> Calibration:
-    """Fit the map from cosine to the chance that two texts are about the same thing."""
-    found = measure(folder, embedder)
-    return fit_logistic(found.cosines, found.labels, found.weights)
+def write_card(
+    file: Path,
+    about: Mapping[str, Any],
+    load: Callable[[], Embedder],
+    pairs: Path | None,
+    calibration: Calibration = Calibration(8.0, 0.5, 1.0),  # noqa: B008 - immutable
+) -> None:
+    """Write a model's card: what is known about it, and its calibration.
+
+    With ``pairs``, the calibration is fitted to them, and its separation is that of the anchors.
+    The model is loaded for that with a card that has the given ``calibration``.
+    """
+    file.write_text(json.dumps({**about, **calibration._asdict()}, indent=2) + "\n", "utf-8")
+    if pairs is None:
+        return
+    embedder, known = load(), anchors()
+    found = measure(pairs, embedder)
+    fitted = fit_logistic(found.cosines, found.labels, found.weights)
+    same = np.array([pair.same for pair in known])
+    fitted = fitted._replace(separation=separation(cosines(embedder, known), same))
+    rounded = {name: round(value, 4) for name, value in fitted._asdict().items()}
+    file.write_text(json.dumps({**about, **rounded}, indent=2) + "\n", "utf-8")
 
 
 def similarities(calibration: Calibration, values: Numbers) -> Numbers:
@@ -81,19 +111,23 @@ def similarities(calibration: Calibration, values: Numbers) -> Numbers:
     return np.array([calibration.similarity(float(value)) for value in values])
 
 
-def targets(builtin: Embedder) -> tuple[float, float]:
+def targets(builtin: Embedder) -> AnchorTargets:
     """Return the targets with which the built-in embedder's fit to the anchors is its own.
 
     A logistic fit keeps the sum of its targets, and that of targets times
-    cosines: two equations with two unknowns.
+    cosines: two equations with two unknowns. Other targets than the present get the
+    next version.
     """
     assert builtin.calibration is not None
     pairs = anchors()
     values, same = cosines(builtin, pairs), np.array([pair.same for pair in pairs])
     chances = similarities(builtin.calibration, values)
     sums = np.array([[same.sum(), (~same).sum()], [values[same].sum(), values[~same].sum()]])
-    first, second = np.linalg.solve(sums, np.array([chances.sum(), values @ chances]))
-    return float(first), float(second)
+    solved = np.linalg.solve(sums, np.array([chances.sum(), values @ chances]))
+    first, second = (round(float(value), 4) for value in solved)
+    present = anchor_targets()
+    found = present._replace(same=first, other=second)
+    return found if found == present else found._replace(version=present.version + 1)
 
 
 def by_class_means(values: Numbers, wanted: Numbers, same: npt.NDArray[np.bool_]) -> Calibration:
@@ -165,14 +199,16 @@ def report(folder: Path, embedder: Embedder, builtin: Embedder) -> None:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("pairs", type=Path)
+    parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--targets", action="store_true")
     options = parser.parse_args()
     builtin = StaticEmbedder()
     if options.targets:
-        print("same {:.4f}, other {:.4f}".format(*targets(builtin)))
+        TARGETS.write_text(json.dumps(targets(builtin)._asdict()) + "\n", "utf-8")
         return
+    if options.pairs is None:
+        parser.error("PAIRS is missing")
     report(options.pairs, builtin, builtin)
     for name in options.model:
         report(options.pairs, load_embedder(name, Path.cwd()), builtin)

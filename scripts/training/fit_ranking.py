@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fit what the parts of a score count, and what a chance means, on judged sets.
 
-    python scripts/training/fit_ranking.py FOLDER [FOLDER ...] [--output FILE]
+    PYTHONPATH=bench python scripts/training/fit_ranking.py FOLDER [FOLDER ...] [--output FILE]
 
 Each FOLDER is a set as ``bench/quality.py`` reads it. Every query is asked of
 the program itself, and the parts of its candidates are written down. The

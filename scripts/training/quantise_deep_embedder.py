@@ -28,10 +28,10 @@ from pathlib import Path
 import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from calibrate import fit_pairs
+from calibrate import write_card
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.embedding.static import DATA as TOKENIZER
-from memvault.index.embedding.transformer import DATA, BuiltinTransformer, read_card
+from memvault.index.embedding.transformer import DATA, BuiltinTransformer
 
 NAME = "all-MiniLM-L6-v2-int8"
 VERSION = "1"
@@ -53,22 +53,6 @@ def quantise(source: Path, target: Path) -> None:
         onnxruntime.InferenceSession(str(rounded), options, providers=["CPUExecutionProvider"])
 
 
-def write_card(calibration: Calibration) -> None:
-    """Write what the program has to know of the model."""
-    card = {
-        "name": NAME,
-        "version": VERSION,
-        "dimension": DIMENSION,
-        "tokens": TOKENS,
-        "source": "sentence-transformers/all-MiniLM-L6-v2",
-        "licence": "Apache-2.0",
-        "languages": ["english"],
-        "slope": round(calibration.slope, 4),
-        "midpoint": round(calibration.midpoint, 4),
-    }
-    (DATA / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
-
-
 def main() -> None:
     """Make the model, and find what its cosines mean."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -80,10 +64,18 @@ def main() -> None:
         parser.error("its tokenizer is not the static table's")
     DATA.mkdir(parents=True, exist_ok=True)
     quantise(options.folder / "model.onnx", DATA / "model.onnx")
-    before = read_card() if (DATA / "card.json").is_file() else {"slope": 10.0, "midpoint": 0.5}
-    write_card(Calibration(before["slope"], before["midpoint"]))
-    if options.pairs is not None:
-        write_card(fit_pairs(options.pairs, BuiltinTransformer()))
+    about = {
+        "name": NAME,
+        "version": VERSION,
+        "dimension": DIMENSION,
+        "tokens": TOKENS,
+        "source": "sentence-transformers/all-MiniLM-L6-v2",
+        "licence": "Apache-2.0",
+        "languages": ["english"],
+    }
+    card = DATA / "card.json"
+    known = [Calibration.of(json.loads(card.read_text("utf-8")))] if card.is_file() else []
+    write_card(card, about, BuiltinTransformer, options.pairs, *known)
 
 
 if __name__ == "__main__":

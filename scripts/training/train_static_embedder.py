@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,7 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 
-from build_static_embedder import OUTPUT, quantise, rarity, teacher_vectors
-from calibrate import fit_pairs
+from build_static_embedder import OUTPUT, rarity, teacher_vectors, write_table
 
 BATCH = 512
 HELD_OUT = 4_000
@@ -213,33 +211,6 @@ def first_rows(teacher: Path, tokenizer: Tokenizer, axes: Matrix) -> Matrix:
     return found.astype(np.float32)
 
 
-def write(folder: Path, rows: Matrix, tokenizer: Path, pairs: Path | None, teacher: str) -> None:
-    """Write table, scales, tokenizer and card."""
-    folder.mkdir(parents=True, exist_ok=True)
-    integers, scales = quantise(rows)
-    np.save(folder / "table.npy", integers)
-    np.save(folder / "scales.npy", scales)
-    if tokenizer.resolve() != (folder / "tokenizer.json").resolve():
-        shutil.copyfile(tokenizer, folder / "tokenizer.json")
-    card: dict[str, Any] = {
-        "name": "builtin",
-        "version": VERSION,
-        "dimension": rows.shape[1],
-        "teacher": teacher,
-        "licence": "Apache-2.0",
-        "slope": 8.0,
-        "midpoint": 0.5,
-    }
-    (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
-    if pairs:
-        from memvault.index.embedding.static import StaticEmbedder
-
-        found = fit_pairs(pairs, StaticEmbedder(folder))
-        card["slope"], card["midpoint"] = (round(value, 4) for value in found)
-        (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
-    print(f"wrote {folder}: {card}")
-
-
 def main() -> None:
     """Fit and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -279,8 +250,7 @@ def main() -> None:
     with torch.no_grad():
         sample = fit.vectors(train[:FLATTEN_SAMPLE]).numpy()
     fitted = flattened(fit.bag.weight.detach().numpy(), sample)
-    source = options.teacher / "tokenizer.json"
-    write(options.output, fitted, source, options.pairs, options.teacher.name)
+    write_table(options.output, fitted, options.teacher, VERSION, options.pairs)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,22 @@
 The similarity threshold for forgetting must mean the same with any embedder, but a cosine of 0.7 is
 near for one model and far for another. The calibration of the static vectors was fitted to labelled
 pairs. For any other model, the anchors are embedded, which are pairs of short texts in the package,
-and a logistic map is fitted that maps anchors about the same subject to ``_SAME`` on average, and
-the others to ``_OTHER``.
+and a logistic map is fitted that maps anchors about the same subject to one target on average, and
+the others to another.
 
 These targets are not probabilities for the anchors, which are easier to distinguish than real
 texts. They are the values for which the fit of the static vectors to the anchors equals their fit
-to the labelled pairs. ``scripts/training/calibrate.py`` prints them; after a change of an anchor or
-of the static embedding table they must be entered again, and ``VERSION`` increased.
+to the labelled pairs. ``scripts/training/calibrate.py`` writes them after a change of an anchor or
+of the static embedding table.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.float64]
 
-VERSION = 2
-"""Stored with the constants; constants of another version are recomputed."""
-ANCHORS = Path(__file__).resolve().parents[2] / "data" / "anchors.jsonl"
-_SAME, _OTHER = 0.6854, 0.0605
+_DATA = Path(__file__).resolve().parents[2] / "data"
+ANCHORS = _DATA / "anchors.jsonl"
+TARGETS = _DATA / "anchor_targets.json"
 _MIN_SLOPE, _MAX_SLOPE = 1.0, 200.0
 _STEPS = 30
 
@@ -45,17 +46,42 @@ class AnchorPair(NamedTuple):
     same: bool
 
 
+class AnchorTargets(NamedTuple):
+    """The mean probabilities to fit to the anchors about the same subject, and to the others.
+
+    Calibrations are stored with the ``version`` of the targets, and those of another are
+    recomputed.
+    """
+
+    version: int
+    same: float
+    other: float
+
+
+@cache
+def anchor_targets() -> AnchorTargets:
+    """Read the targets of the anchors; errors as for ``anchors``."""
+    with _reading():
+        return AnchorTargets(**json.loads(TARGETS.read_text("utf-8")))
+
+
 def anchors() -> list[AnchorPair]:
     """Read the anchors: paraphrases, pairs within one topic, and unrelated pairs.
 
     Raises:
         EmbedderError: the file is missing or invalid.
     """
-    try:
+    with _reading():
         lines = ANCHORS.read_text("utf-8").splitlines()
         entries = [json.loads(line) for line in lines]
         return [AnchorPair(entry["a"], entry["b"], entry["kind"] == "same") for entry in entries]
-    except (OSError, ValueError, KeyError) as error:
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderError(
             f"The anchors cannot be read: {error}", "pip install --force-reinstall memvault"
         ) from error
@@ -72,7 +98,8 @@ def calibrate(embedder: Embedder) -> Calibration:
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])
     values = cosines(embedder, pairs)
-    fitted = fit_logistic(values, np.where(same, _SAME, _OTHER))
+    _, same_target, other_target = anchor_targets()
+    fitted = fit_logistic(values, np.where(same, same_target, other_target))
     return fitted._replace(separation=separation(values, same))
 
 

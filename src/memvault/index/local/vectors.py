@@ -59,7 +59,7 @@ class VectorCard(NamedTuple):
     @property
     def calibration(self) -> Calibration | None:
         """The calibration of the cosines; None if unknown or computed by another version."""
-        if self.calibrated != calibrate.VERSION:
+        if self.calibrated != calibrate.anchor_targets().version:
             return None
         return Calibration(self.slope, self.midpoint, self.separation)
 
@@ -230,7 +230,8 @@ class VectorFile:
 
     def keep(self, calibration: Calibration) -> None:
         """Write the calibration of the cosines to the card."""
-        self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
+        version = calibrate.anchor_targets().version
+        self.card = self.card._replace(calibrated=version, **calibration._asdict())
         self.write_card()
 
     def write_card(self) -> None:
