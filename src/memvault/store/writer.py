@@ -79,9 +79,7 @@ def in_file(path: str, data: bytes) -> str:
 
 def _allows_secrets(data: bytes) -> bool:
     """Return whether a file's header allows its secrets."""
-    with contextlib.suppress(ValueError):
-        return detector.allows(document.read_header(data)[0] or {})
-    return False
+    return detector.allows(document.Document.parse(data).header or {})
 
 
 def check_masks(before: bytes, after: bytes) -> Refused | None:
