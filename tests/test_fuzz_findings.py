@@ -28,8 +28,8 @@ def test_taking_a_key_away_adds_no_header() -> None:
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
 def test_a_text_of_brackets_reads_back(text: str) -> None:
     """A value that only looks deeply nested is a text, and does not break its header."""
-    header, _ = document.read_header(document.encode_new({"a": text, "b": [text]}, "body"))
-    assert header == {"a": text, "b": [text]}
+    file = document.Document.parse(document.encode_new({"a": text, "b": [text]}, "body"))
+    assert file.header == {"a": text, "b": [text]}
     assert parse_header(patch_header("c: 1\n", {"a": text})) == {"c": 1, "a": text}
 
 
@@ -83,7 +83,7 @@ def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None
     header = f"facts:\n  ? x\n{rest}"
     fresh = document.edit(f"---\n{header}---\nbody\n".encode(), {"facts": "none"}, None).decode()
     assert fresh.endswith(f"\n{rest}---\nbody\n")
-    assert document.read_header(fresh.encode())[0] == {**parse_header(rest), "facts": "none"}
+    assert document.Document.parse(fresh.encode()).header == {**parse_header(rest), "facts": "none"}
 
 
 def test_an_entry_is_set_where_a_key_is_given_twice() -> None:

@@ -256,13 +256,13 @@ def test_what_a_person_wrote_wrong_is_no_bug(world: Path, text: str, said: str) 
 
 
 def test_places_that_are_none_are_named(world: Path) -> None:
-    """A place without numbers, or broken, is passed over with a word; the others are there."""
+    """A place without numbers, broken, or a link is named and skipped; the others are there."""
     write(world, "places/a.md", "---\nx: here\nterrain: sea\n---\n")
     write(world, "places/b.md", "---\nx: [\n---\n")
     write(world, "places/README.md", "# About places\n")
     (world / "places/c.md").symlink_to(world / "places/forest.md")
     seen = call(world, "a", "observe_location", radius=20)
-    assert len(seen["warnings"]) == 2
+    assert len(seen["warnings"]) == 3
     assert [entry["name"] for entry in seen["resources"]] == ["wood", "berries", "water"]
     (world / "agents").symlink_to(world / "places")
     failed(call(world, "a", "move_to", x=1, y=1))

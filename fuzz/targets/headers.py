@@ -41,9 +41,8 @@ def check(data: bytes) -> None:
         read = clock.parse(moment)
         assert read is not None
         assert clock.iso(read) == moment
-    try:
-        header, _ = document.read_header(data)
-    except ValueError:
+    parsed = document.Document.parse(data)
+    if parsed.problem:
         assert memory.problem
     else:
-        assert (header or {}) == memory.metadata
+        assert (parsed.header or {}) == memory.metadata

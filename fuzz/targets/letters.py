@@ -41,5 +41,5 @@ def check(data: bytes) -> None:
         assert not events
         return
     assert len(events) == 1
-    again = document.read_header(document.encode_new(letter.header, letter.text))
-    assert again == (letter.header, letter.text.strip("\n"))
+    again = document.Document.parse(document.encode_new(letter.header, letter.text))
+    assert (again.header, again.text) == (letter.header, letter.text.strip("\n"))

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from memvault.agents.address import Address, agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import STATE
 from memvault.index.embedding import static
 from memvault.model import Memory
 from memvault.recall import resolve
@@ -287,11 +286,9 @@ class ActiveMemory:
 
     def _read(self) -> list[ActiveExcerpt]:
         """Load the set; entries that are not valid excerpts of this vault are left out."""
-        try:
-            entries = json.loads(plain_files.read(self._file, STATE))["pieces"]
-            return [piece for entry in entries if (piece := self._parse_excerpt(entry)) is not None]
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return []
+        entries = plain_files.read_json(self._file).get("pieces")
+        pieces = map(self._parse_excerpt, entries if isinstance(entries, list) else [])
+        return [piece for piece in pieces if piece is not None]
 
     def _parse_excerpt(self, entry: Any) -> ActiveExcerpt | None:
         with contextlib.suppress(TypeError, MemvaultError):

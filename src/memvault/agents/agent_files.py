@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,19 +18,18 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address
-from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
+from memvault.errors import Conflict, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 from memvault.vault.file_names import normalize
-from memvault.vault.front_matter import dump_header, parse_header, split_front_matter
-from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
+from memvault.vault.front_matter import dump_header
 from memvault.vault.paths import derived_id, require_plain_folders, slug
+from memvault.vault.reader import HeaderFile, read_header_file, read_header_files
 
 _MAX_NAME = 1_000
 _MAX_STEM = 80
-_UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
 def normal(text: str) -> str:
@@ -112,25 +110,20 @@ class AgentFileStore:
         entries: dict[str, AgentFile] = {}
         notes: list[str] = []
         copies: list[AgentFile] = []
-        for path in self._files():
-            try:
-                data, state = self._store.read_bytes(path)
-                entry = self._parse(path, data, clock.iso_from_ns(state.mtime))
-            except (MemvaultError, ValueError, OSError) as error:
-                reason = error.message if isinstance(error, MemvaultError) else str(error)
-                notes.append(f"{document.replace_surrogates(path)} is passed over: {reason}")
-                continue
-            if has_conflict_markers(document.decode(data).text):
-                notes.append(
-                    f"{document.replace_surrogates(path)} holds the marks of a conflict in git"
-                )
+
+        def skip(path: str, reason: str) -> None:
+            notes.append(f"{path} is passed over: {reason}")
+
+        for file in read_header_files(self._store.root, self._folder, skip, ours=True):
+            entry = self._entry(file)
+            shown = document.replace_surrogates(file.path)
+            if file.document.in_conflict:
+                notes.append(f"{shown} holds the marks of a conflict in git")
             first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
-                notes.append(
-                    f"{document.replace_surrogates(path)} is passed over: it has the same "
-                    f"{self._key} as {document.replace_surrogates(first.path)}"
-                )
+                kept = document.replace_surrogates(first.path)
+                skip(shown, f"it has the same {self._key} as {kept}")
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
     def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
@@ -202,18 +195,20 @@ class AgentFileStore:
     def _rewrite(self, old: AgentFile, new: AgentFileUpdate) -> bool:
         """Replace the current content of an entry, and return whether it still exists."""
         with atomic.map_os_errors(old.path), contextlib.suppress(FileNotFoundError, ValueError):
-            data = plain_files.read(self._store.root / old.path)
-            now = self._parse(old.path, data)
+            file = read_header_file(self._store.root, old.path, ours=True)
+            now = self._entry(file)
             if now.name != old.name:
                 return False
-            header = now.header
-            changes = {key: value for key, value in new.header.items() if header.get(key) != value}
-            if header.get(self._key) in (None, ""):  # from now on its name is in its header
+            changes = {
+                key: value for key, value in new.header.items() if now.header.get(key) != value
+            }
+            if now.header.get(self._key) in (None, ""):  # from now on its name is in its header
                 changes = {self._key: now.name, **changes}
             text = document.plain_text(new.text)
-            fresh = _edit_or_rewrite(data, header, changes, None if text == now.text else text)
-            if fresh != data:
-                self._store.changes.replace(old.path, data, fresh, _file_ref(old.path, old.name))
+            fresh = _edit_or_rewrite(file, changes, None if text == now.text else text)
+            if fresh != file.data:
+                subject = _file_ref(old.path, old.name)
+                self._store.changes.replace(old.path, file.data, fresh, subject)
             return True
         return False
 
@@ -239,58 +234,43 @@ class AgentFileStore:
         lines = dump_header({key: value for key, value in named.items() if value is not None})
         return f"---\n{lines}---\n\n{document.plain_text(text)}\n".encode()
 
-    def _files(self) -> list[str]:
-        require_plain_folders(self._store.root, self._folder)
-        with atomic.map_os_errors(self._folder):
-            try:
-                names = os.listdir(self._store.root / self._folder)
-            except FileNotFoundError:
-                return []
-        markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
-        return [f"{self._folder}/{name}" for name in sorted(markdown)]
-
-    def _parse(self, path: str, data: bytes, saved: str = "") -> AgentFile:
-        """Parse an entry from a file's bytes, or raise ``ValueError`` with the reason."""
-        text = document.decode(data)
-        if text.encoding == "binary":
-            raise ValueError(text.problem)
-        parts = split_front_matter(unwrapped(text.text))
-        header: dict[str, Any] = {}
-        body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
-        if parts.before:
-            header = parse_header(keep_ours(parts.header))
+    def _entry(self, file: HeaderFile) -> AgentFile:
+        """Return the entry in a file."""
+        header = file.document.header or {}
+        body = file.document.parts.body.replace("\r\n", "\n").replace("\r", "\n")
+        if file.document.header is not None:
             body = body.removeprefix("\n")  # the blank line after every header
-        elif _UNCLOSED.match(text.text):
-            raise ValueError("broken front matter: it has no closing line")
-        header_name = header.get(self._key)
-        named = (
-            document.replace_surrogates(Path(path).stem)
-            if header_name in (None, "")
-            else str(header_name)
+        named = header.get(self._key)
+        if named in (None, ""):
+            named = document.replace_surrogates(Path(file.path).stem)
+        return AgentFile(
+            normalize("NFC", str(named)).strip(),
+            file.path,
+            header,
+            body.removesuffix("\n"),
+            document.etag(file.data),
+            clock.iso_from_ns(file.mtime),
         )
-        name = normalize("NFC", named).strip()
-        return AgentFile(name, path, header, body.removesuffix("\n"), document.etag(data), saved)
 
 
 def _file_ref(path: str, name: str) -> FileRef:
     return FileRef(derived_id(path), name)
 
 
-def _edit_or_rewrite(
-    data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
-) -> bytes:
+def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | None) -> bytes:
     """Return a file's bytes with changes; a file that cannot be patched is rewritten."""
-    parts = split_front_matter(document.decode(data).text)
+    parts = file.document.parts
     body = parts.body
     if text is not None:
         # A header that is added brings its own blank line.
         body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
         body = body.replace("\n", parts.newline)
     try:
-        return document.edit(data, changes, body)
+        return document.edit(file.data, changes, body)
     except Refused:
-        removed = {key for key, value in changes.items() if value is None}
-        merged = {key: value for key, value in {**header, **changes}.items() if key not in removed}
+        merged = {**(file.document.header or {}), **changes}
+        for key in [key for key, value in changes.items() if value is None]:
+            del merged[key]
         return f"---\n{dump_header(merged)}---\n{body}".encode("utf-8", "replace")
 
 

@@ -246,10 +246,9 @@ def _inspect_file(call: Call, path: str) -> InspectedFile:
     if b"<<<<<<< " in data and has_conflict_markers(document.decode(data).text):
         return inspected._replace(conflict_markers=True)
     if path.startswith(("agents/", "spaces/")):
-        try:
-            document.read_header(data)
-        except ValueError as error:
-            return inspected._replace(broken=str(error))
+        problem = document.Document.parse(data).problem.removeprefix("broken front matter: ")
+        if problem:
+            return inspected._replace(broken=problem)
         return inspected._replace(duplicate_keys=_duplicate_keys(data))
     return inspected
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 MEMORY = 64 * 1024 * 1024
 """Maximum size in bytes of a memory, a message or an entry."""
@@ -35,3 +37,12 @@ def read(path: Path, most: int = MEMORY) -> bytes:
     if status.st_size > most or len(data) > most:
         raise OSError(errno.EFBIG, f"The file is larger than {most >> 20} MB", str(path))
     return data
+
+
+def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if the file is missing, unreadable or damaged."""
+    try:
+        value = json.loads(read(path, most))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

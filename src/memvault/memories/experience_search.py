@@ -120,11 +120,10 @@ def _read_counts(folder: Path) -> Counts:
     lines: list[bytes] = []
     with contextlib.suppress(OSError):
         lines = plain_files.read(folder / _RECENT_FILE, STATE).splitlines()
-    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        for mem_id, entry in json.loads(plain_files.read(folder / _COUNTS_FILE, STATE)).items():
-            number = entry.get("count") if isinstance(entry, dict) else None
-            if type(number) is int and number > 0:
-                entries[mem_id] = {"count": number, "last": str(entry.get("last", ""))}
+    for mem_id, entry in plain_files.read_json(folder / _COUNTS_FILE).items():
+        number = entry.get("count") if isinstance(entry, dict) else None
+        if type(number) is int and number > 0:
+            entries[mem_id] = {"count": number, "last": str(entry.get("last", ""))}
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError, TypeError):
             stamp, *mem_ids = json.loads(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -13,12 +12,12 @@ from memvault.arguments.binding import bind, check_type
 from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
 from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
-from memvault.files import plain_files
 from memvault.files.plain_files import SETTING
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 from memvault.vault.paths import private_folder
+from memvault.vault.reader import read_header_files
 
 
 class ToolFile(NamedTuple):
@@ -45,43 +44,34 @@ class ToolFiles(NamedTuple):
 def read_all(root: Path) -> ToolFiles:
     """Read all tools of a vault; links are not followed, and broken files are reported."""
     found = ToolFiles({}, {})
+
+    def skip(path: str, reason: str) -> None:
+        stem = normal_name(PurePosixPath(path).stem)
+        found.broken[stem] = f"{path} is not a tool: {reason}"
+
     try:
-        paths.require_plain_folders(root, FOLDER)
-        names = sorted(os.listdir(root / FOLDER))
-    except FileNotFoundError:
-        return found
-    except (MemvaultError, OSError) as error:
+        for file in read_header_files(root, FOLDER, skip, SETTING):
+            header = file.document.header
+            shown = document.replace_surrogates(file.path)
+            if header is None:  # documentation
+                continue
+            try:
+                definition = _definition({"name": PurePosixPath(file.path).stem, **header})
+            except MemvaultError as error:
+                skip(shown, error.message)
+                continue
+            tool = ToolFile(file.path, file.data, header, file.document.text, definition)
+            first = found.tools.setdefault(normal_name(definition.name), tool)
+            if first is not tool:
+                found.broken[shown] = f"{shown} is passed over: {first.path} has the same name"
+    except MemvaultError as error:
         found.broken[""] = f"the tools of the vault were not looked at: {error}"
-        return found
-    for name in names:
-        if name[0] == "." or not name.lower().endswith(".md"):
-            continue
-        path = f"{FOLDER}/{name}"
-        try:
-            tool = _read(root, path)
-        except (MemvaultError, ValueError, OSError) as error:
-            stem = normal_name(PurePosixPath(name).stem)
-            reason = error.strerror if isinstance(error, OSError) else error
-            found.broken[stem] = f"{document.replace_surrogates(path)} is not a tool: {reason}"
-            continue
-        if tool is None:
-            continue
-        first = found.tools.setdefault(normal_name(tool.definition.name), tool)
-        if first is not tool:
-            path = document.replace_surrogates(path)
-            found.broken[path] = f"{path} is passed over: {first.path} has the same name"
     return found
 
 
-def _read(root: Path, path: str) -> ToolFile | None:
-    """Read one file; None for a file without a header, which is documentation and not a tool."""
-    data = plain_files.read(root / path, SETTING)
-    header, text = document.read_header(data)
-    if header is None:
-        return None
-    given = _definition_keys({"name": PurePosixPath(path).stem, **header})
-    definition = tool_definition(**bind(parameters.parameters_of(tool_definition), given, "it"))
-    return ToolFile(path, data, header, text, definition)
+def _definition(header: Mapping[str, Any]) -> ToolDefinition:
+    given = _definition_keys(header)
+    return tool_definition(**bind(parameters.parameters_of(tool_definition), given, "it"))
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,17 +97,18 @@ def arguments(data: bytes) -> dict[str, Any]:
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             given = json.loads(data.decode("utf-8-sig"))
             return {key: value for key, value in given.items() if value is not None}
-        header, text = document.read_header(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The file is not a tool: {error}", "memvault tools register --help"
         ) from error
-    if header is None:
+    file = document.Document.parse(data)
+    if file.header is None:
+        problem = file.problem or "it is neither JSON nor markdown with front matter"
         raise UsageError(
-            "The file is not a tool: it is neither JSON nor markdown with front matter",
+            f"The file is not a tool: {problem}",
             "the front matter says name, description, parameters and command",
         )
-    return {**_definition_keys(header), "documentation": text}
+    return {**_definition_keys(file.header), "documentation": file.text}
 
 
 def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 from memvault import clock
 from memvault.errors import Refused, StorageError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import SETTING, read_json
 from memvault.files.user_folders import enclosing_vault, only_user_can_write, user_folder
 
 
@@ -30,9 +30,10 @@ def get(root: Path, kind: str, name: str) -> dict[str, Any]:
     try:
         if not (only_user_can_write(file.parent) and only_user_can_write(file)):
             return {}
-        return dict(json.loads(read(file, SETTING))["allowed"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except OSError:
         return {}
+    allowed = read_json(file, SETTING).get("allowed")
+    return allowed if isinstance(allowed, dict) else {}
 
 
 def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:

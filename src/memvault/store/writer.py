@@ -79,9 +79,7 @@ def in_file(path: str, data: bytes) -> str:
 
 def _allows_secrets(data: bytes) -> bool:
     """Return whether a file's header allows its secrets."""
-    with contextlib.suppress(ValueError):
-        return detector.allows(document.read_header(data)[0] or {})
-    return False
+    return detector.allows(document.Document.parse(data).header or {})
 
 
 def check_masks(before: bytes, after: bytes) -> Refused | None:
@@ -174,7 +172,7 @@ def clear_intent(root: Path) -> None:
 def interrupted_move(root: Path) -> str | None:
     """Return the old path of a move that wrote the new file, if both files match the record."""
     try:
-        move = MoveIntent(**json.loads(plain_files.read(root / FILE, 64 * 1024)))
+        move = MoveIntent(**plain_files.read_json(root / FILE))
         paths = (move.source, move.target)
         if not all(is_memory_path(path) for path in paths) or move.source == move.target:
             return None
@@ -184,7 +182,7 @@ def interrupted_move(root: Path) -> str | None:
             require_plain_folders(root, PurePosixPath(path).parent.as_posix())
             if document.etag(plain_files.read(root / path)) != etag:
                 return None
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemvaultError):
+    except (OSError, ValueError, TypeError, MemvaultError):
         return None
     return move.source
 

@@ -105,28 +105,66 @@ def _is_binary(data: bytes) -> bool:
     return mostly or (controls > _MAX_CONTROLS and controls * 100 > len(head))
 
 
+_BROKEN = "broken front matter"
+_UNCLOSED = re.compile(r"---[ \t]*\r?\n\w[\w-]*:")
+
+
+class Document(NamedTuple):
+    """A file's text, split into its header and body.
+
+    ``header`` is None if there is none, or if it cannot be used for the reason in ``problem``; the
+    body is the whole text then.
+    """
+
+    decoded: DecodedText
+    parts: FrontMatter
+    header: dict[str, Any] | None
+    problem: str = ""
+
+    @classmethod
+    def parse(cls, data: bytes, ours: bool = False) -> Document:
+        """Parse a file's bytes, whatever they are.
+
+        With ``ours``, our side of a git conflict in the header is used; otherwise such a header is
+        broken.
+        """
+        decoded = decode(data)
+        parts = split_front_matter(unwrapped(decoded.text) if ours else decoded.text)
+        header, problem = None, decoded.problem if decoded.encoding == "binary" else ""
+        if parts.before:
+            try:
+                header = parse_header(keep_ours(parts.header) if ours else parts.header)
+            except ValueError as error:
+                problem = f"{_BROKEN}: {error}"
+                parts = FrontMatter("", "", "", decoded.text)
+        elif _UNCLOSED.match(decoded.text):
+            problem = f"{_BROKEN}: no closing line, or it is longer than 256 KB"
+        return cls(decoded, parts, header, problem)
+
+    @property
+    def text(self) -> str:
+        """The body with LF line ends, without control characters and surrounding blank lines."""
+        return plain_text(self.parts.body).strip("\n")
+
+    @property
+    def in_conflict(self) -> bool:
+        """Whether the file has git conflict markers."""
+        ours = keep_ours(self.parts.header)
+        return ours != self.parts.header or has_conflict_markers(self.decoded.text)
+
+
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
     """Parse a memory from a file's bytes, whatever they are.
 
     If the header has a git conflict, our side of it is used, so that it remains the same memory.
     """
-    text = decode(data)
-    parts = split_front_matter(unwrapped(text.text))
-    problem = text.problem
-    header = keep_ours(parts.header)
-    if header != parts.header or has_conflict_markers(text.text):
+    file = Document.parse(data, ours=True)
+    problem = file.problem or file.decoded.problem
+    if file.in_conflict and not file.problem:
         problem = "it holds the marks of a conflict in git"
-    metadata: dict[str, Any] = {}
-    if parts.before:
-        try:
-            metadata = parse_header(header)
-        except ValueError as error:
-            problem = f"broken front matter: {error}"
-            parts = FrontMatter("", "", "", text.text)
-    elif text.text.startswith("---") and re.match(r"---[ \t]*\r?\n\w[\w-]*:", text.text):
-        problem = problem or "broken front matter: no closing line, or it is longer than 256 KB"
+    metadata = file.header or {}
     path = PurePosixPath(state.path)
-    title = _title(metadata, parts.body, path)
+    title = title_of(metadata, file.parts.body, state.path)
     modified = _header_time(metadata, MODIFIED)
     created = _header_time(metadata, ("created", "date"))
     given_id = metadata.get("id")
@@ -137,38 +175,24 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         else paths.derived_id(state.path),
         title=title,
         memory_type=_memory_type(metadata, path, known_types),
-        tags=_tags(metadata, parts.body),
+        tags=_tags(metadata, file.parts.body),
         created=created or clock.iso_from_ns(min(state.mtime, state.ctime)),
         modified=modified or max(clock.iso_from_ns(state.mtime), created or ""),
         metadata=metadata,
-        body=parts.body,
+        body=file.parts.body,
         etag=etag(data),
         problem=problem,
-        newline=parts.newline,
+        newline=file.parts.newline,
     )
 
 
-def read_header(data: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Return the header, None if there is none, and the body of a file of any kind.
-
-    Raises:
-        ValueError: the header is broken, or the file is binary.
-    """
-    text = decode(data)
-    if text.encoding == "binary":
-        raise ValueError(text.problem)
-    parts = split_front_matter(text.text)
-    if not parts.before:
-        return None, text.text
-    return parse_header(parts.header), plain_text(parts.body).strip("\n")
-
-
-def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:
+def title_of(metadata: Mapping[str, Any], body: str, path: str) -> str:
+    """Return a memory's title: that in its header, else its first heading, else its file name."""
     named = metadata.get("title")
     if isinstance(named, str | int | float) and not isinstance(named, bool) and str(named).strip():
         return " ".join(str(named).split())
     heading = first_heading(body)
-    stem = path.name[: -len(path.suffix)] if path.suffix else path.name
+    stem = PurePosixPath(path).stem
     return heading or " ".join(replace_surrogates(stem).split()) or "memory"
 
 

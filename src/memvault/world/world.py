@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.agents.address import Address, address, agent_lock
-from memvault.errors import Conflict, MemvaultError, NotFound, Refused
-from memvault.files import atomic
+from memvault.errors import Conflict, NotFound, Refused, UsageError
 from memvault.files.lock import FileLock
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
 from memvault.vault.paths import derived_id, private_folder, require_plain_folders
+from memvault.vault.reader import read_header_files
 
 STEP = 0.01
 """The stamina that moving by one cell costs."""
@@ -215,7 +216,8 @@ class World:
             raise Refused(f"{name} is the agent that is asking", "name another agent")
         _, me = self._read_self()
         try:
-            header = self._header(f"{_AGENTS}/{to.agent}.md")
+            path = f"{_AGENTS}/{to.agent}.md"
+            header = _header_of(path, self._store.read_bytes(path)[0])
         except NotFound as error:
             raise NotFound(
                 f"{to.agent} is not in this world", "an agent is in it once it has moved"
@@ -279,7 +281,7 @@ class World:
             if os.path.lexists(self._store.root / self._path):
                 raise Refused(f"{self._path} is not a plain file", "remove it") from error
             return None, figure(self._address.agent, {})
-        return data, figure(self._address.agent, _parsed(self._path, data))
+        return data, figure(self._address.agent, _header_of(self._path, data))
 
     def _initial_file(self) -> bytes:
         """Return the initial content of an agent's file."""
@@ -303,54 +305,37 @@ class World:
             raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
 
     def _places(self) -> Iterator[WorldPlace]:
-        for path in self._files(_PLACES):
-            try:
-                memory = self._store.read(path)
-                if memory.problem:
-                    raise ValueError(memory.problem)
-            except (MemvaultError, ValueError) as error:
-                self._skip(path, error)
-                continue
-            found = place(memory.title, path, memory.metadata)
+        for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):
+            header = parsed.header or {}
+            name = document.title_of(header, parsed.parts.body, path)
+            found = place(name, path, header)
             if found is not None:
                 yield found
-            elif memory.metadata:
-                self._skip(path, ValueError("it has no numbers x and y"))
+            elif header:
+                self._skip(path, "it has no numbers x and y")
 
     def _others(self) -> Iterator[Character]:
-        for path in self._files(_AGENTS):
+        for path, _, parsed, _ in read_header_files(self._store.root, _AGENTS, self._skip):
             if path == self._path:
                 continue
             try:
-                name = address(path[len(_AGENTS) + 1 : -len(".md")]).agent
-                yield figure(name, self._header(path))
-            except MemvaultError as error:
-                self._skip(path, error)
+                name = address(PurePosixPath(path).stem).agent
+            except UsageError as error:
+                self._skip(document.replace_surrogates(path), error.message)
+            else:
+                yield figure(name, parsed.header or {})
 
-    def _skip(self, path: str, error: Exception) -> None:
-        self.notes.append(f"{document.replace_surrogates(path)} is passed over: {error}")
-
-    def _header(self, path: str) -> dict[str, Any]:
-        return _parsed(path, self._store.read_bytes(path)[0])
-
-    def _files(self, folder: str) -> list[str]:
-        require_plain_folders(self._store.root, folder)
-        with atomic.map_os_errors(folder):
-            try:
-                names = sorted(os.listdir(self._store.root / folder))
-            except FileNotFoundError:
-                return []
-        paths = (f"{folder}/{name}" for name in names if name[0] != "." and name.endswith(".md"))
-        return [path for path in paths if not (self._store.root / path).is_symlink()]
+    def _skip(self, path: str, reason: str) -> None:
+        self.notes.append(f"{path} is passed over: {reason}")
 
 
-def _parsed(path: str, data: bytes) -> dict[str, Any]:
+def _header_of(path: str, data: bytes) -> dict[str, Any]:
     """Return a file's header.
 
     Raises:
         Refused: it is broken.
     """
-    try:
-        return document.read_header(data)[0] or {}
-    except ValueError as error:
-        raise Refused(f"The front matter of {path} is broken: {error}", "edit it") from error
+    parsed = document.Document.parse(data)
+    if parsed.problem:
+        raise Refused(f"{path} is broken: {parsed.problem}", "edit it")
+    return parsed.header or {}

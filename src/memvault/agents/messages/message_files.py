@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.files import atomic, plain_files
+from memvault.files import atomic
 from memvault.store.change_set import FileRef
 from memvault.vault import document, paths
+from memvault.vault.reader import read_header_file
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
@@ -115,20 +116,20 @@ def read(path: Path) -> MessageFile:
         ValueError: it is not a message, for the reason in the error's text.
     """
     try:
-        data = plain_files.read(path)
-        saved = clock.iso_from_ns(path.stat().st_mtime_ns)
+        file = read_header_file(path.parent, path.name)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from error
-    header, text = document.read_header(data)
-    if header is None and not text.strip():
+    text = file.document.decoded.text
+    if file.document.header is None and not text.strip():
         raise ValueError("it is empty")
-    if header is None and re.match(r"---[ \t]*(\r?\n|\Z)", text):
+    if file.document.header is None and re.match(r"---[ \t]*(\r?\n|\Z)", text):
         raise ValueError("its front matter has no closing line")
-    moment = clock.parse(str(header.get("timestamp", ""))) if header else None
-    body = document.plain_text(text).strip("\n")
-    return MessageFile(path.name[:-3], header or {}, body, clock.iso(moment) if moment else saved)
+    header = file.document.header or {}
+    moment = clock.parse(str(header.get("timestamp", "")))
+    timestamp = clock.iso(moment) if moment else clock.iso_from_ns(file.mtime)
+    return MessageFile(path.name[:-3], header, file.document.text, timestamp)
 
 
 def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> MessageFile | None:

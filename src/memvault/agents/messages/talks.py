@@ -139,11 +139,9 @@ class TalkLog:
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; an empty one if it is missing or damaged."""
         result: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
-        with contextlib.suppress(
-            OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
-        ):
+        with contextlib.suppress(Refused, TypeError, ValueError, OverflowError):
             folder = message_files.inside(self._root, self._me.private(self._root))
-            record = json.loads(plain_files.read(folder / "talks.json", STATE))
+            record = plain_files.read_json(folder / "talks.json")
             for which in result:
                 result[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
         return result

@@ -34,7 +34,6 @@ from memvault.agents.plans import schedule
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import STATE
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 
@@ -138,14 +137,10 @@ class RunRecord(NamedTuple):
 def load(folder: Path) -> dict[str, RunRecord]:
     """Load the records by plan id; missing or damaged ones are left out."""
     records: dict[str, RunRecord] = {}
-    with contextlib.suppress(
-        OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
-    ):
-        for plan_id, value in json.loads(plain_files.read(folder / _FILE_NAME, STATE))[
-            "plans"
-        ].items():
-            with contextlib.suppress(KeyError, TypeError, AttributeError):
-                records[plan_id] = _parse_record(value)
+    plans = plain_files.read_json(folder / _FILE_NAME).get("plans")
+    for plan_id, value in plans.items() if isinstance(plans, dict) else ():
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            records[plan_id] = _parse_record(value)
     return records
 
 
