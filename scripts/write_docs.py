@@ -11,6 +11,7 @@ from pathlib import Path
 from memvault import command_table
 from memvault.cli import completion
 from memvault.cli.examples import EXAMPLES
+from memvault.doctor import doctor
 from memvault.mcp import profiles
 from memvault.tools.core import agent_guide, reference
 
@@ -22,27 +23,31 @@ def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
     return {
+        DOCS / "doctor.md": with_part("doctor.md", "codes", doctor.markdown_table()),
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
-        DOCS / "mcp.md": with_profiles((DOCS / "mcp.md").read_text("utf-8")),
+        DOCS / "mcp.md": with_part("mcp.md", "profiles", profile_table()),
         completion.FILE: completion.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
     }
 
 
-def with_profiles(page: str) -> str:
-    """Return a page with what each profile of tools over MCP costs, between its two marks."""
-    head, _, rest = page.partition("<!-- profiles: written by `make docs` -->\n")
-    _, _, tail = rest.partition("<!-- end -->\n")
+def with_part(page: str, name: str, part: str) -> str:
+    """Return a page of docs/ with the generated text between the marks of its part ``name``."""
+    begin = f"<!-- {name}: written by `make docs` -->\n"
+    head, _, rest = (DOCS / page).read_text("utf-8").partition(begin)
+    _, end, tail = rest.partition("<!-- end -->\n")
+    return f"{head}{begin}\n{part}\n\n{end}{tail}"
+
+
+def profile_table() -> str:
+    """Return the table of what each profile of tools over MCP costs."""
     rows = ["| profile | tools | tokens | |", "|---|--:|--:|---|"]
     rows += [
         f"| `{entry['name']}` | {entry['count']} | {entry['tokens']:,} | {entry['heading']} |"
         for entry in profiles.table()["profiles"]
     ]
-    table = "\n".join(
-        ["<!-- profiles: written by `make docs` -->", "", *rows, "", "<!-- end -->\n"]
-    )
-    return f"{head}{table}{tail}"
+    return "\n".join(rows)
 
 
 def main() -> int:

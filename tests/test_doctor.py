@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,10 @@ import pytest
 
 from conftest import ROOT, Git, Run, child, contents, index_of, without_rights, write
 from memvault import Vault, open_vault
-from memvault.doctor.findings import CODES
+from memvault.call import Call
+from memvault.doctor.doctor import CODES, run_checks
+from memvault.doctor.inspection import VaultInspection
+from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.index.local.transformer_vectors import TransformerVectors
 from wrong_vaults import FAULTS, GONE, HEADER, Fault, examined, files, named, told
@@ -243,17 +245,19 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
 
 
 def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
-    """A fix is for the bytes that were looked at; others stay, and a note says so."""
-    from memvault.call import Call
-    from memvault.doctor import doctor
-    from memvault.doctor.findings import Fix
-    from memvault.errors import Conflict
-
-    write(folder, "a.md", "---\nid: a\n---\n\nNew.\n")
-    for kind in ("header", "trash"):
+    """A fix is for the bytes that were inspected; a file that was changed since stays."""
+    write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
+    write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
+    call = Call(vault._workspace)
+    fixes = [finding.fix for _, finding in run_checks(VaultInspection(call)) if finding.fix]
+    assert {fix.description for fix in fixes} == {"move it to the trash", "set the type fact"}
+    for path in ("a.md", "a (conflicted copy 2026-01-02).md"):
+        write(folder, path, "New.\n")
+    before = files(folder)
+    for fix in fixes:
         with pytest.raises(Conflict):
-            doctor.apply(Call(vault._workspace), Fix(kind, "", "a.md", "0" * 20, (("id", "b"),)))
-    assert (folder / "a.md").read_text() == "---\nid: a\n---\n\nNew.\n"
+            fix.apply(call)
+    assert files(folder) == before
 
 
 def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -> None:
@@ -377,13 +381,6 @@ def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
         before = state()
         assert examined(vault)["errors"] == 1
         assert state() == before
-
-
-def test_the_page_on_doctor_has_every_code() -> None:
-    """The documentation names each code with its severity, and what --fix does."""
-    page = (ROOT / "docs" / "doctor.md").read_text("utf-8")
-    rows = re.findall(r"^\| `([\w-]+)` \| (\w+) \| (.+?) \| (.*?) \|$", page, re.MULTILINE)
-    assert rows == [(name, code.severity, code.meaning, code.fix) for name, code in CODES.items()]
 
 
 def test_a_fix_waits_for_who_writes(vault: Vault, folder: Path) -> None:

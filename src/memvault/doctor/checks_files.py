@@ -3,128 +3,151 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import PurePosixPath
 from unicodedata import normalize
 
 from memvault import clock
-from memvault.doctor.findings import Finding, Fix
-from memvault.doctor.inspection import InspectedFile, InspectedMemory, VaultInspection
+from memvault.doctor.findings import Finding, Fix, check, set_header
+from memvault.doctor.inspection import InspectedMemory, VaultInspection
+from memvault.doctor.status import too_large
 from memvault.errors import UsageError
-from memvault.files import walk
+from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory
-from memvault.vault import document, paths
 from memvault.vault.document import MODIFIED, replace_surrogates
 from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 
-_HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed: ")
-"""Prefixes of the problem of a record whose header could not be parsed."""
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
 
 
-def unreadable_files(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find unreadable, binary and wrongly encoded files, and broken headers."""
-    yield from _unreadable_folders(inspection)
-    for note in inspection.notes:
-        problem = note.record.problem
-        if note.trouble:
-            yield _unreadable_file(note.path, note.trouble)
-        elif problem.startswith(_HEADER_PROBLEMS) and not note.conflict_markers:
-            yield _broken_header(note.path, problem.partition(": ")[2])
-        elif problem.startswith("the file is binary"):
-            yield Finding("file-binary", note.path, "The file is binary, not text")
-        elif problem.startswith("not UTF-8"):
+@check("file-unreadable", "error", "A file or folder that this user may not read")
+def unreadable_files(vault: VaultInspection) -> Iterator[Finding]:
+    for path in vault.tree["unreadable"]:
+        yield Finding(path, "The folder cannot be listed by this user")
+    for path in vault.tree["too deep"]:
+        yield Finding(walk.named(path), f"The folder is {walk.TOO_DEEP}")
+    for file in vault.files:
+        if file.trouble not in ("", "large"):
+            yield Finding(file.path, f"The file cannot be read: {file.trouble}")
+
+
+@check("file-too-large", "error", "A memory past 64 MB, or a file of state past 16 MB")
+def large_files(vault: VaultInspection) -> Iterator[Finding]:
+    for file in vault.files:
+        if file.trouble == "large":
+            yield Finding(file.path, "The file is larger than 64 MB, so it is not read")
+    for entry in too_large(vault.call.root):
+        yield Finding(entry["filePath"], f"The file is {entry['problem']}")
+
+
+@check(
+    "front-matter-broken",
+    "error",
+    "A header that is not read: no YAML, no closing line, or too much of it",
+)
+def broken_headers(vault: VaultInspection) -> Iterator[Finding]:
+    for file in vault.files:
+        if file.broken:
+            yield Finding(file.path, f"The front matter is not read: {file.broken}")
+
+
+@check("file-binary", "error", "A memory that is no text")
+def binary_files(vault: VaultInspection) -> Iterator[Finding]:
+    for memory in vault.memories:
+        if memory.record.problem.startswith("the file is binary"):
+            yield Finding(memory.path, "The file is binary, not text")
+
+
+@check("not-utf8", "note", "A memory in another encoding than UTF-8, which is a guess")
+def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
+    for memory in vault.memories:
+        problem = memory.record.problem
+        if problem.startswith("not UTF-8"):
             encoding = problem.rpartition(" ")[2]
             message = f"The file is not UTF-8 and is read as {encoding}, which is a guess"
-            yield Finding("not-utf8", note.path, message)
-    for other in inspection.others:
-        if other.trouble:
-            yield _unreadable_file(other.path, other.trouble)
-        elif other.broken:
-            yield _broken_header(other.path, other.broken)
+            yield Finding(memory.path, message)
 
 
-def _unreadable_folders(inspection: VaultInspection) -> Iterator[Finding]:
-    for path in inspection.tree.unreadable:
-        yield Finding("file-unreadable", path, "The folder cannot be listed by this user")
-    for path in inspection.tree.too_deep:
-        yield Finding("file-unreadable", walk.named(path), f"The folder is {walk.TOO_DEEP}")
-
-
-def _broken_header(path: str, reason: str) -> Finding:
-    return Finding("front-matter-broken", path, f"The front matter is not read: {reason}")
-
-
-def _unreadable_file(path: str, trouble: str) -> Finding:
-    if trouble == "large":
-        return Finding("file-too-large", path, "The file is larger than 64 MB, so it is not read")
-    return Finding("file-unreadable", path, f"The file cannot be read: {trouble}")
-
-
-def check_conflict_markers(inspection: VaultInspection) -> Iterator[Finding]:
+@check("git-markers", "error", "The marks that git writes around a conflict")
+def conflict_markers(vault: VaultInspection) -> Iterator[Finding]:
     """Find git conflict markers, in memories and in other files such as those of agents."""
-    paths = [note.path for note in inspection.notes if note.conflict_markers]
-    for path in paths + [other.path for other in inspection.others if other.conflict_markers]:
-        yield Finding(
-            "git-markers", path, "The marks of a conflict in git are in it: choose what is to stay"
-        )
+    for file in vault.files:
+        if file.conflict_markers:
+            message = "The marks of a conflict in git are in it: choose what is to stay"
+            yield Finding(file.path, message)
 
 
-def check_duplicate_keys(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find headers that contain a key more than once."""
-    entries: tuple[InspectedMemory | InspectedFile, ...] = (*inspection.notes, *inspection.others)
-    for entry in entries:
-        if entry.duplicate_keys:
-            keys = ", ".join(repr(key) for key in entry.duplicate_keys[:_MAX_SHOWN_KEYS])
+@check("key-twice", "warning", "A header that has one key twice: the last one counts")
+def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
+    for file in vault.files:
+        if file.duplicate_keys:
+            keys = ", ".join(map(repr, file.duplicate_keys[:_MAX_SHOWN_KEYS]))
             message = f"Its header has {keys} more than once, and the last one counts: keep one"
-            yield Finding("key-twice", entry.path, message)
+            yield Finding(file.path, message)
 
 
-def unusable_ids(inspection: VaultInspection) -> Iterator[Finding]:
+@check(
+    "secret-in-text",
+    "warning",
+    "A key, a token, a private key or a password in a URL, not said to be fine",
+)
+def secrets(vault: VaultInspection) -> Iterator[Finding]:
+    """Find secrets that were written by hand or before they were detected; none is disclosed."""
+    for file in vault.files:
+        if file.secrets:
+            message = f"It holds a secret: {file.secrets}; take it out, and revoke it if"
+            message += " others can read the vault; secrets: allowed in the header says it is fine"
+            yield Finding(file.path, message)
+
+
+@check("id-unusable", "note", "An `id` that cannot be a memId: one made of the path is used")
+def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find ids that are not valid memIds; an empty id counts as missing."""
-    for note in inspection.notes:
-        given_id = note.record.metadata.get("id")
-        if given_id in (None, "") or given_id == note.record.mem_id:
-            continue
-        message = (
-            f"Its id {given_id!r} cannot be a memId, so {note.record.mem_id} is used, of its path"
-        )
-        yield Finding("id-unusable", note.path, message)
+    for memory in vault.memories:
+        given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
+        if given_id not in (None, "", mem_id):
+            message = f"Its id {given_id!r} cannot be a memId, so {mem_id} is used, of its path"
+            yield Finding(memory.path, message)
 
 
-def shared_ids(inspection: VaultInspection) -> Iterator[Finding]:
+@check(
+    "id-shared",
+    "error",
+    "Several memories with one memId",
+    fix="gives all but the oldest an id of their own",
+)
+def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that share a memId, except for copies that a sync program kept."""
-    known_copies = {copy.path for copy, _ in sync_copies(inspection)}
-    count = Counter(note.record.mem_id for note in inspection.notes)
-    sharing: dict[str, list[InspectedMemory]] = {}
-    for note in inspection.notes:
-        if count[note.record.mem_id] > 1 and note.path not in known_copies:
-            sharing.setdefault(note.record.mem_id, []).append(note)
-    taken = set(count)
-    for mem_id, notes in sharing.items():
-        first, *others = sorted(notes, key=_age_order)
-        for note in others:
-            new_id = _unused_id(note.path, taken)
+    by_id = vault.by_id()
+    known_copies = {copy.path for copy, _ in _sync_copies(vault)}
+    taken = set(by_id)
+    for mem_id, sharing in by_id.items():
+        if len(sharing) == 1:
+            continue
+        originals = [memory for memory in sharing if memory.path not in known_copies]
+        first, *others = sorted(originals, key=_age_order)
+        for memory in others:
+            new_id = _unused_id(memory.path, taken)
             taken.add(new_id)
-            description = f"give it the memId {new_id}"
-            fix = Fix("header", description, note.path, note.etag, (("id", new_id),))
+            fix = set_header(memory.file, f"give it the memId {new_id}", {"id": new_id})
             message = f"It has the memId of {replace_surrogates(first.path)}: {mem_id}"
-            yield Finding("id-shared", note.path, message, fix)
+            yield Finding(memory.path, message, fix)
 
 
-def _age_order(note: InspectedMemory) -> tuple[bool, str, bool, int, str]:
+def _age_order(memory: InspectedMemory) -> tuple[bool, str, bool, int, str]:
     """Return a sort key for memories with one id, equal on every machine: the first keeps it.
 
     A memory whose id is derived from its path comes first, because it can have no other id. A copy
     is no older than its original, has a file name unlike its title, or has the longer name.
     """
-    is_given = note.record.metadata.get("id") == note.record.mem_id
-    other_name = slug(PurePosixPath(note.path).stem) != slug(note.record.title)
-    return is_given, note.record.created if is_given else "", other_name, len(note.path), note.path
+    record, path = memory.record, memory.path
+    is_given = record.metadata.get("id") == record.mem_id
+    other_name = slug(PurePosixPath(path).stem) != slug(record.title)
+    return is_given, record.created if is_given else "", other_name, len(path), path
 
 
 def _unused_id(path: str, taken: set[str]) -> str:
@@ -136,20 +159,26 @@ def _unused_id(path: str, taken: set[str]) -> str:
     return candidate
 
 
-def types(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find types that are neither built in nor declared in the settings."""
-    for note in inspection.notes:
-        type_name = note.record.memory_type
-        if type_name in inspection.types:
+@check(
+    "type-unknown",
+    "note",
+    "A type that is neither built in nor in `memvault.toml`",
+    fix="spells it right where only case or hyphens differ",
+)
+def unknown_types(vault: VaultInspection) -> Iterator[Finding]:
+    known_types = vault.call.store.known_types
+    for memory in vault.memories:
+        type_name = memory.record.memory_type
+        if type_name in known_types:
             continue
         known_type = _normalized_type(type_name)
-        if known_type in inspection.types:
-            changes = (("memory_type", known_type),)
-            fix = Fix("header", f"set the type {known_type}", note.path, note.etag, changes)
-            yield Finding("type-unknown", note.path, f"The type {type_name!r} is {known_type}", fix)
+        if known_type in known_types:
+            changes = {"memory_type": known_type}
+            fix = set_header(memory.file, f"set the type {known_type}", changes)
+            yield Finding(memory.path, f"The type {type_name!r} is {known_type}", fix)
         else:
             message = f"The type {type_name!r} is not known; [[types]] in memvault.toml may name it"
-            yield Finding("type-unknown", note.path, message)
+            yield Finding(memory.path, message)
 
 
 def _normalized_type(name: str) -> str:
@@ -159,22 +188,22 @@ def _normalized_type(name: str) -> str:
         return ""
 
 
-def future_times(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find times that are more than a day ahead of this machine's clock."""
-    latest = inspection.now + _MAX_CLOCK_SKEW
-    for note in inspection.notes:
+@check("time-ahead", "warning", "A time more than a day ahead, in a header or of a file")
+def future_times(vault: VaultInspection) -> Iterator[Finding]:
+    latest = vault.now + _MAX_CLOCK_SKEW
+    for memory in vault.memories:
         ahead = [
             f"Its header says {key}: {value}, in the future"
             for key in (*MODIFIED, "created")
-            for value in [note.record.metadata.get(key)]
+            for value in [memory.record.metadata.get(key)]
             if isinstance(value, str | int)
             and (moment := clock.parse(str(value))) is not None
             and moment > latest
         ]
-        if not ahead and note.mtime > latest.timestamp() * 1e9:
-            ahead = [f"The file was saved in the future: {clock.iso_from_ns(note.mtime)}"]
+        if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
+            ahead = [f"The file was saved in the future: {clock.iso_from_ns(memory.file.mtime)}"]
         if ahead:
-            yield Finding("time-ahead", note.path, ahead[0])
+            yield Finding(memory.path, ahead[0])
 
 
 # Names that sync programs give to the copy they keep if both sides changed a file:
@@ -199,78 +228,50 @@ _MIN_COMMON_LINES = 0.8
 """Minimum share of lines that two files with names like iCloud's must have in common."""
 _MIN_COMMON_CHARACTERS = 100
 """Minimum number of common characters: shorter texts, as in new notes, match by chance."""
-_GENERATED_ID = re.compile(r"(.+)-[a-z0-9]{6}")
-_NUMBER_SUFFIX = re.compile(r"-\d{1,6}$")
-_MAX_ID_SLUG = 40
 
 
-def sync_copies(
-    inspection: VaultInspection,
-) -> Iterator[tuple[InspectedMemory, InspectedMemory | None]]:
-    """Yield each copy that a sync program kept, with its original if that exists."""
-    notes = {note.path: note for note in inspection.notes}
-    for note in inspection.notes:
-        pure = PurePosixPath(note.path)
-        original = _original_stem(pure.stem)
-        if original:
-            yield note, notes.get(str(pure.with_name(f"{original}{pure.suffix}")))
-            continue
-        match = _NUMBERED_NAME.fullmatch(pure.stem)
-        first = notes.get(str(pure.with_name(f"{match[1]}{pure.suffix}"))) if match else None
-        if first is not None and _is_copy(inspection, note, first):
-            yield note, first
-
-
-def _is_copy(inspection: VaultInspection, note: InspectedMemory, first: InspectedMemory) -> bool:
-    """Return whether a file with a number after its name is a copy of the one without."""
-    given_id = note.record.metadata.get("id")
-    if given_id is not None or first.record.metadata.get("id") is not None:
-        return given_id == first.record.metadata.get("id")
-    lines = [_distinct_lines(inspection, entry) for entry in (note, first)]
-    common = lines[0] & lines[1]
-    max_lines = max(map(len, lines))
-    return (
-        sum(map(len, common)) >= _MIN_COMMON_CHARACTERS
-        and len(common) >= _MIN_COMMON_LINES * max_lines
-    )
-
-
-def _distinct_lines(inspection: VaultInspection, note: InspectedMemory) -> set[str]:
-    memory = _parse_memory(inspection, note)
-    return set(memory.body.split("\n")) - {""} if memory is not None else set()
-
-
-def conflict_copies(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find copies that a sync program kept.
-
-    A copy of a memory that has the same content as its original may be moved to the trash.
-    """
-    for copy, first in sync_copies(inspection):
+@check(
+    "sync-conflict",
+    "warning",
+    "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git kept",
+    fix="moves it to the trash where it says the same as the original",
+)
+def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
+    for copy, first in _sync_copies(vault):
         if first is None:
             message = "It is a copy that a sync kept of a conflict, and the original is gone"
-            yield Finding("sync-conflict", copy.path, message)
-        elif _has_same_content(inspection, copy, first):
-            fix = Fix("trash", "move it to the trash", copy.path, copy.etag)
-            message = (
-                f"A sync kept this copy of {replace_surrogates(first.path)}, with the same text"
-            )
-            yield Finding("sync-conflict", copy.path, message, fix)
+            yield Finding(copy.path, message)
+            continue
+        original = replace_surrogates(first.path)
+        if _has_same_content(vault, copy, first):
+            message = f"A sync kept this copy of {original}, with the same text"
+            yield Finding(copy.path, message, _move_to_trash(copy))
         else:
-            message = f"It is another version of {replace_surrogates(first.path)}, kept by a sync"
-            yield Finding(
-                "sync-conflict", copy.path, f"{message}: put them together, then forget one"
-            )
-    memories = {note.path for note in inspection.notes}
-    for path in inspection.tree.files:
-        if path in memories:
+            message = f"It is another version of {original}, kept by a sync"
+            yield Finding(copy.path, f"{message}: put them together, then forget one")
+    for path in vault.tree["file"]:
+        if path in vault.memory_paths:
             continue
         if _GIT_COPY_NAME.search(path):
-            message = (
-                "git gave it this name beside a folder of its own, so it is no memory: rename it"
-            )
-            yield Finding("sync-conflict", path, message)
+            message = "git gave it this name beside a folder of its own, so it is no memory"
+            yield Finding(path, f"{message}: rename it")
         elif _original_stem(PurePosixPath(path).stem):
-            yield Finding("sync-conflict", path, "It is a copy that a sync kept of a conflict")
+            yield Finding(path, "It is a copy that a sync kept of a conflict")
+
+
+def _sync_copies(
+    vault: VaultInspection,
+) -> Iterator[tuple[InspectedMemory, InspectedMemory | None]]:
+    """Yield each copy that a sync program kept, with its original if that exists."""
+    memories = {memory.path: memory for memory in vault.memories}
+    for memory in vault.memories:
+        path = PurePosixPath(memory.path)
+        if original := _original_stem(path.stem):
+            yield memory, memories.get(str(path.with_name(f"{original}{path.suffix}")))
+        elif match := _NUMBERED_NAME.fullmatch(path.stem):
+            first = memories.get(str(path.with_name(f"{match[1]}{path.suffix}")))
+            if first is not None and _is_copy(vault, memory, first):
+                yield memory, first
 
 
 def _original_stem(stem: str) -> str:
@@ -279,13 +280,35 @@ def _original_stem(stem: str) -> str:
     return stem[: match.start()] if match else ""
 
 
+def _move_to_trash(memory: InspectedMemory) -> Fix:
+    path, etag = memory.path, memory.file.etag
+    return Fix("move it to the trash", lambda call: call.store.discard(path, etag), path)
+
+
+def _is_copy(vault: VaultInspection, memory: InspectedMemory, first: InspectedMemory) -> bool:
+    """Return whether a file with a number after its name is a copy of the one without."""
+    ids = [entry.record.metadata.get("id") for entry in (memory, first)]
+    if ids != [None, None]:
+        return bool(ids[0] == ids[1])
+    lines = [_distinct_lines(vault, entry) for entry in (memory, first)]
+    common = lines[0] & lines[1]
+    return sum(map(len, common)) >= _MIN_COMMON_CHARACTERS and len(
+        common
+    ) >= _MIN_COMMON_LINES * max(map(len, lines))
+
+
+def _distinct_lines(vault: VaultInspection, entry: InspectedMemory) -> set[str]:
+    memory = _parse_memory(vault, entry)
+    return set(memory.body.split("\n")) - {""} if memory is not None else set()
+
+
 def _has_same_content(
-    inspection: VaultInspection, copy: InspectedMemory, first: InspectedMemory
+    vault: VaultInspection, copy: InspectedMemory, first: InspectedMemory
 ) -> bool:
     """Return whether two files have the same content, ignoring their times of modification."""
-    if copy.etag == first.etag:
-        return bool(copy.etag)
-    one, other = _parse_memory(inspection, copy), _parse_memory(inspection, first)
+    if copy.file.etag == first.file.etag:
+        return bool(copy.file.etag)
+    one, other = _parse_memory(vault, copy), _parse_memory(vault, first)
     if one is None or other is None or one.problem or other.problem:
         return False
     return one.body == other.body and _stable_metadata(one) == _stable_metadata(other)
@@ -295,28 +318,29 @@ def _stable_metadata(memory: Memory) -> dict[str, object]:
     return {key: value for key, value in memory.metadata.items() if key != "modified"}
 
 
-def _parse_memory(inspection: VaultInspection, note: InspectedMemory) -> Memory | None:
+def _parse_memory(vault: VaultInspection, memory: InspectedMemory) -> Memory | None:
     try:
-        data = inspection.read(note.path)
+        data = plain_files.read(vault.call.root / memory.path)
     except OSError:
         return None
-    return document.read_memory(data, FileState(note.path, len(data), 0, 0, 0), inspection.types)
+    return vault.call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
 
 
-def case_collisions(inspection: VaultInspection) -> Iterator[Finding]:
+@check(
+    "names-merge", "warning", "Names that are one where case or the form of Unicode does not count"
+)
+def case_collisions(vault: VaultInspection) -> Iterator[Finding]:
     """Find names that are equal on a file system that folds case or normalises Unicode."""
     same_names: dict[str, list[str]] = defaultdict(list)
-    for path in sorted((*inspection.tree.files, *inspection.tree.folders)):
-        same_names[normalize_title(path) if not path.isascii() else path.lower()].append(path)
+    for path in sorted((*vault.tree["file"], *vault.tree["folder"])):
+        same_names[path.lower() if path.isascii() else normalize_title(path)].append(path)
     for first, *others in same_names.values():
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
                 continue  # the folders that contain them are reported
             one, other = _distinguishable(first, path)
-            message = (
-                f"Where case and the form of Unicode do not count, {other} and {one} are one name"
-            )
-            yield Finding("names-merge", path, f"{message}: rename one of them")
+            message = f"Where case and the form of Unicode do not count, {other} and {one}"
+            yield Finding(path, f"{message} are one name: rename one of them")
 
 
 def _distinguishable(one: str, other: str) -> tuple[str, str]:
@@ -327,40 +351,31 @@ def _distinguishable(one: str, other: str) -> tuple[str, str]:
     return first, second
 
 
-def titles(inspection: VaultInspection) -> Iterator[Finding]:
+_GENERATED_ID = re.compile(r"(.+)-[a-z0-9]{6}")
+_NUMBER_SUFFIX = re.compile(r"-\d{1,6}$")
+_MAX_ID_SLUG = 40
+
+
+@check("title-apart", "note", "A title and a file name that were one and fell apart")
+def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 
     Only memories that memvault named are checked, which the form of the id shows: people name their
     own files as they like. Copies are skipped, because they have the id of another memory.
     """
-    count = Counter(note.record.mem_id for note in inspection.notes)
-    for note in inspection.notes:
-        given_id = note.record.metadata.get("id")
-        match = _GENERATED_ID.fullmatch(given_id) if isinstance(given_id, str) else None
+    for given_id, (memory, *others) in vault.by_id().items():
+        match = _GENERATED_ID.fullmatch(given_id)
         if (
             match is None
-            or count[note.record.mem_id] > 1
-            or given_id == paths.derived_id(note.path)
+            or others
+            or memory.record.metadata.get("id") != given_id
+            or given_id == derived_id(memory.path)
         ):
             continue
-        stem = PurePosixPath(note.path).stem
-        title = paths.slug(note.record.title)
-        names = {paths.slug(stem), paths.slug(_NUMBER_SUFFIX.sub("", stem))}
-        former_slugs = {paths.slug(name, _MAX_ID_SLUG) for name in (title, *names)}
+        stem = PurePosixPath(memory.path).stem
+        title = slug(memory.record.title)
+        names = {slug(stem), slug(_NUMBER_SUFFIX.sub("", stem))}
+        former_slugs = {slug(name, _MAX_ID_SLUG) for name in (title, *names)}
         if title not in names and match[1] in former_slugs:
-            message = f"Its title is {note.record.title!r}: rename the file, or set the title"
-            yield Finding("title-apart", note.path, message)
-
-
-def in_texts(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find files that contain a secret without declaring it allowed.
-
-    Such secrets were written by hand, or before secrets were detected. The finding does not
-    disclose the secret itself.
-    """
-    entries: tuple[InspectedMemory | InspectedFile, ...] = (*inspection.notes, *inspection.others)
-    for entry in entries:
-        if entry.secrets:
-            message = f"It holds a secret: {entry.secrets}; take it out, and revoke it if"
-            message += " others can read the vault; secrets: allowed in the header says it is fine"
-            yield Finding("secret-in-text", entry.path, message)
+            message = f"Its title is {memory.record.title!r}: rename the file, or set the title"
+            yield Finding(memory.path, message)

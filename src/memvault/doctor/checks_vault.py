@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
-from memvault.doctor.findings import Finding, Fix
+from memvault.call import Call
+from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
+from memvault.errors import EmbedderError, MemvaultError
+from memvault.files import atomic, lock
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.git import program
+from memvault.git import index_file, program
 from memvault.git.tree_merge import LINK
+from memvault.local_paths import hide_local_paths
+from memvault.memories.link_graph import ends
+from memvault.recall.filters import Filters
 from memvault.store import writer
+from memvault.vault import document, paths
 from memvault.vault.document import replace_surrogates
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
@@ -22,67 +31,63 @@ from memvault.vault.file_names import (
     referenced_names,
 )
 from memvault.vault.markdown import Link
+from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
+_MAX_ENTRIES_SHOWN = 20
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
 
 
-class _Names:
-    """A lookup from the names used in headers to memories."""
-
-    def __init__(self, inspection: VaultInspection) -> None:
-        self._owners: dict[str, str] = {}  # any one of the memories with a name
-        self._shared: set[str] = set()
-        for note in inspection.notes:
-            record = note.record
-            for name in name_keys(record.path, record.mem_id, record.title, record.aliases):
-                if self._owners.setdefault(name, note.path) != note.path:
-                    self._shared.add(name)
-
-    def another(self, note: InspectedMemory, name: str) -> str:
-        """Return the path of another memory that has a name; empty if there is none."""
-        key = name_key(name)
-        owner = self._owners.get(key, "")
-        return owner if owner != note.path or key in self._shared else ""
+def _references(vault: VaultInspection, *keys: str) -> Iterator[tuple[InspectedMemory, str, str]]:
+    """Yield each memory, key and name in a header that names another memory."""
+    for memory in vault.memories:
+        for key in keys:
+            for name in referenced_names(memory.record.metadata, key):
+                yield memory, key, name
 
 
-def superseding(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find headers whose ``supersedes`` or ``superseded_by`` names no other memory."""
-    names = _Names(inspection)
-    for note in inspection.notes:
-        for key in (SUPERSEDES, SUPERSEDED_BY):
-            for name in referenced_names(note.record.metadata, key):
-                if not names.another(note, name):
-                    message = f"Its {key} names {name!r}, which is no other memory"
-                    yield Finding("supersedes-broken", note.path, message)
+def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) -> str:
+    """Return the path of another memory that a header names; empty if there is none."""
+    key = name_key(name)
+    for record in vault.links.named(name):
+        names = name_keys(record.path, record.mem_id, record.title, record.aliases)
+        if record.path != memory.path and key in names:
+            return record.path
+    return ""
 
 
-def circles(inspection: VaultInspection) -> Iterator[Finding]:
+@check(
+    "supersedes-broken", "warning", "`supersedes` or `superseded_by` with a name that no memory has"
+)
+def broken_references(vault: VaultInspection) -> Iterator[Finding]:
+    for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
+        if not _other_memory(vault, memory, name):
+            yield Finding(memory.path, f"Its {key} names {name!r}, which is no other memory")
+
+
+@check("supersedes-circle", "warning", "Memories that replace each other in a circle")
+def circles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that replace each other in a cycle; report each cycle for one file."""
-    names = _Names(inspection)
     replaced: dict[str, list[str]] = {}
-    for note in inspection.notes:
-        for key in (SUPERSEDES, SUPERSEDED_BY):
-            for name in referenced_names(note.record.metadata, key):
-                other = names.another(note, name)
-                if other and other != note.path:
-                    newer, older = (note.path, other) if key == SUPERSEDES else (other, note.path)
-                    replaced.setdefault(newer, []).append(older)
+    for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
+        if other := _other_memory(vault, memory, name):
+            newer, older = (memory.path, other) if key == SUPERSEDES else (other, memory.path)
+            replaced.setdefault(newer, []).append(older)
     for circle in _find_cycles(replaced):
         first = circle.index(min(circle))
-        rotated = circle[first:] + circle[:first]
-        shown = ", ".join(map(replace_surrogates, rotated[1 : _MAX_LINKS_SHOWN + 1]))
-        more = (
-            f" and {len(rotated) - 1 - _MAX_LINKS_SHOWN} more"
-            if len(rotated) - 1 > _MAX_LINKS_SHOWN
-            else ""
-        )
-        message = f"It and {shown}{more} replace each other in a circle: take one supersedes out"
-        yield Finding("supersedes-circle", rotated[0], message)
+        path, *others = circle[first:] + circle[:first]
+        shown = ", ".join(map(replace_surrogates, others[:_MAX_LINKS_SHOWN]))
+        more = len(others) - _MAX_LINKS_SHOWN
+        shown += f" and {more} more" if more > 0 else ""
+        message = f"It and {shown} replace each other in a circle: take one supersedes out"
+        yield Finding(path, message)
 
 
 def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """Yield cycles of a graph; of cycles that share a node, some may be omitted."""
+    """Yield cycles of a graph in linear time; of cycles that share a node, some may be omitted.
+
+    ``graphlib`` finds one cycle at a time: 24 s for 5,000 pairs of memories.
+    """
     done: set[str] = set()
     reported: set[str] = set()
     for start in sorted(graph):
@@ -102,176 +107,315 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
                 del open_nodes[node]
 
 
-def kept_twice(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find memories that git sync kept as two files.
-
-    Also find the header entry that remains after such a conflict has been settled.
-    """
-    names = _Names(inspection)
-    for note in inspection.notes:
-        linked_names = referenced_names(note.record.metadata, LINK)
-        existing = [path for path in (names.another(note, name) for name in linked_names) if path]
+@check(
+    "kept-twice",
+    "warning",
+    "A memory that `memvault git sync` kept as two, since both sides changed it",
+)
+def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
+    """Find files that git sync kept twice: memories by their headers, others by their names."""
+    for memory in vault.memories:
+        names = referenced_names(memory.record.metadata, LINK)
+        existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
         if existing:
-            message = (
-                f"Both sides changed it, and git sync kept {replace_surrogates(existing[0])} too"
-            )
-            yield Finding("kept-twice", note.path, f"{message}: put them together, then forget one")
-        elif linked_names:
-            description = f"take {LINK} out of its header"
-            fix = Fix("header", description, note.path, note.etag, ((LINK, None),))
-            message = f"Its {LINK} names {linked_names[0]!r}, which is gone"
-            yield Finding("link-settled", note.path, message, fix)
-
-
-def kept_twice_by_agents(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find files of agents and spaces that git sync kept twice, recognised by their names."""
-    files = set(inspection.tree.files)
+            message = f"Both sides changed it, and git sync kept {replace_surrogates(existing)} too"
+            yield Finding(memory.path, f"{message}: put them together, then forget one")
+    files = set(vault.tree["file"])
     for path in files:
         pure = PurePosixPath(path)
         match = _SECOND_COPY.fullmatch(pure.stem)
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
         if first in files and pure.parts[0] in ("agents", "spaces"):
             message = f"Both sides changed {replace_surrogates(first)}, and git sync kept this too"
-            yield Finding("kept-twice", path, f"{message}: put them together, then delete one")
+            yield Finding(path, f"{message}: put them together, then delete one")
 
 
-def broken_links(inspection: VaultInspection) -> Iterator[Finding]:
+@check(
+    "link-settled",
+    "note",
+    "`conflict_with` a memory that is gone: the conflict was settled",
+    fix="takes the line out of the header",
+)
+def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
+    for memory in vault.memories:
+        names = referenced_names(memory.record.metadata, LINK)
+        if names and not any(_other_memory(vault, memory, name) for name in names):
+            fix = set_header(memory.file, f"take {LINK} out of its header", {LINK: None})
+            yield Finding(memory.path, f"Its {LINK} names {names[0]!r}, which is gone", fix)
+
+
+@check("link-broken", "note", "A `[[link]]`, or a markdown link to a note, that leads to no file")
+def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """Find links in texts whose target is missing.
 
     A link may refer to a memory by any of its names, including the aliases in its header, and to a
     file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
     so only those to notes are checked.
     """
-    if not any(note.links for note in inspection.notes):
+    linking = [memory for memory in vault.memories if memory.file.links]
+    if not linking:
         return
-    known = {name_key(name) for path in inspection.tree.files for name in _path_suffixes(path)}
-    for note in inspection.notes:
-        record = note.record
-        known.update(name_keys(record.path, record.mem_id, record.title, record.aliases))
-    for note in inspection.notes:
-        unresolved = [link for link in note.links if not _is_resolved(link, note.path, known)]
-        broken = list(dict.fromkeys(map(_link_text, unresolved)))
-        for shown in broken[:_MAX_LINKS_SHOWN]:
-            yield Finding("link-broken", note.path, f"{shown} leads to no file")
+    files = {name_key(name) for path in vault.tree["file"] for name in (path, *ends(path))}
+    for memory in linking:
+        broken = dict.fromkeys(
+            f"[[{link.target}]]" if link.is_wikilink else f"[{link.shown}]({link.target})"
+            for link in memory.file.links
+            if not _is_resolved(vault, link, memory.path, files)
+        )
+        for shown in list(broken)[:_MAX_LINKS_SHOWN]:
+            yield Finding(memory.path, f"{shown} leads to no file")
         if len(broken) > _MAX_LINKS_SHOWN:
             more = len(broken) - _MAX_LINKS_SHOWN
-            yield Finding("link-broken", note.path, f"{more} more of its links lead to no file")
+            yield Finding(memory.path, f"{more} more of its links lead to no file")
 
 
-def _link_text(link: Link) -> str:
-    return f"[[{link.target}]]" if link.is_wikilink else f"[{link.shown}]({link.target})"
-
-
-def _is_resolved(link: Link, path: str, known: set[str]) -> bool:
+def _is_resolved(vault: VaultInspection, link: Link, path: str, files: set[str]) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     relative = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
     if not link.is_wikilink and (relative.startswith("../") or bare[-3:].lower() != ".md"):
         return True  # leads out of the vault, or not to a note
-    return any(name_key(text) in known for text in (bare, relative))
+    return any(name_key(name) in files or vault.links.named(name) for name in (bare, relative))
 
 
-def _path_suffixes(path: str) -> Iterator[str]:
-    """Yield a path and what remains after removing each of its leading folders."""
-    parts = path.split("/")
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
+@check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")
+def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
+    """Find vaults inside this one, and a vault that contains it.
 
-
-_MAX_ENTRIES_SHOWN = 20
-
-
-def nested_vaults(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find vaults inside this one, and a vault that contains it."""
-    for path in inspection.tree.files:
+    A caller who may not see paths gets only the name of the folder that contains it.
+    """
+    for path in vault.tree["file"]:
         folder, name = posixpath.split(path)
         if folder and name == SETTINGS_FILE:
             message = f"{folder} is a vault inside this one: move it out, or name it under ignore"
-            yield Finding("vault-inside", path, message)
-    if inspection.machine.vault_above:
-        message = f"This vault lies inside another one, {inspection.machine.vault_above}"
-        yield Finding("vault-inside", "", f"{message}: move it out, or name it under ignore there")
+            yield Finding(path, message)
+    root, sees_paths = vault.call.root, vault.call.caller.may_see_paths
+    outer = next((one for one in root.parents if os.path.lexists(one / SETTINGS_FILE)), None)
+    if outer is not None:
+        message = f"This vault lies inside another one, {outer if sees_paths else outer.name}"
+        yield Finding("", f"{message}: move it out, or name it under ignore there")
 
 
-def repositories(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find git repositories inside the one that contains the vault."""
-    for path in inspection.machine.repositories:
+@check(
+    "repository-inside",
+    "warning",
+    "A git repository inside of the vault's own: `memvault git sync` leaves it out",
+)
+def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
+    for path in index_file.repositories_inside(vault.call.root, vault.tree["folder"]):
         message = "It is a git repository of its own, so the vault's does not hold what is in it"
-        yield Finding("repository-inside", path, f"{message}: {program.HINT}")
+        yield Finding(path, f"{message}: {program.HINT}")
 
 
-def special_files(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find symbolic links that lead out of the vault or nowhere, pipes and devices."""
-    for path in inspection.tree.links_out:
-        message = "The link leads out of the vault, so memvault does not follow it"
-        yield Finding("link-outside", path, message)
-    for path in inspection.tree.dangling:
-        yield Finding("link-dangling", path, "The link leads nowhere: what it names is gone")
-    for path in inspection.tree.special:
-        message = "It is a pipe, a socket or a device, so memvault does not read it"
-        yield Finding("file-special", path, message)
+@check("link-outside", "warning", "A link of the file system that leads out of the vault")
+def links_outside(vault: VaultInspection) -> Iterator[Finding]:
+    for path in vault.tree["link out"]:
+        yield Finding(path, "The link leads out of the vault, so memvault does not follow it")
 
 
-def private(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find problems of the folder ``.memvault``, and what killed processes left behind."""
-    machine = inspection.machine
-    for path in machine.temporary:
-        fix = Fix("sweep", "delete it")
-        yield Finding("temporary-left", path, "A killed process left it half-written", fix)
-    for path in machine.held:
-        message = "The process that held this lock is gone"
-        yield Finding("lock-left", path, message, Fix("unlock", "delete it"))
-    if machine.move_left:
+@check("link-dangling", "warning", "A link of the file system that leads nowhere")
+def dangling_links(vault: VaultInspection) -> Iterator[Finding]:
+    for path in vault.tree["dangling"]:
+        yield Finding(path, "The link leads nowhere: what it names is gone")
+
+
+@check("file-special", "warning", "A pipe, a socket or a device that is called like a memory")
+def special_files(vault: VaultInspection) -> Iterator[Finding]:
+    for path in vault.tree["special"]:
+        yield Finding(path, "It is a pipe, a socket or a device, so memvault does not read it")
+
+
+@check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
+def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
+    fix = Fix("delete it", lambda call: atomic.sweep_below(call.root))
+    for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
+        yield Finding(path, "A killed process left it half-written", fix)
+
+
+def _has_private_folder(vault: VaultInspection) -> bool:
+    private = vault.call.root / ".memvault"
+    return private.is_dir() and not private.is_symlink()
+
+
+def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
+    return [file.relative_to(vault.call.root).as_posix() for file in files]
+
+
+@check(
+    "lock-left",
+    "note",
+    "A file that stood for the lock of a process that is gone",
+    fix="deletes it",
+)
+def stale_locks(vault: VaultInspection) -> Iterator[Finding]:
+    if _has_private_folder(vault):
+        fix = Fix("delete it", lambda call: lock.sweep_below(private_folder(call.root)))
+        for path in _relative(vault, lock.stale_markers(vault.call.root / ".memvault")):
+            yield Finding(path, "The process that held this lock is gone", fix)
+
+
+@check(
+    "move-left",
+    "warning",
+    "A move to another type's folder that was cut off and cannot be finished now",
+)
+def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
+    """Find a move that refreshing the index did not complete."""
+    if os.path.lexists(vault.call.root / writer.FILE):
         message = "A move was cut off, and finishing it did not work: is another memvault running?"
-        yield Finding("move-left", writer.FILE, message)
-    for path, problem in machine.state_too_large:
-        yield Finding("file-too-large", path, f"The file is {problem}")
-    if machine.unignored:
-        fix = Fix("ignore", "write .memvault/.gitignore")
-        yield Finding("private-not-ignored", ".memvault", "Nothing keeps it out of git", fix)
-    if machine.in_git:
+        yield Finding(writer.FILE, message)
+
+
+@check(
+    "private-not-ignored",
+    "warning",
+    "`.memvault` without the file that keeps it out of git",
+    fix="writes it",
+)
+def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
+    if _has_private_folder(vault) and not (vault.call.root / ".memvault/.gitignore").is_file():
+        fix = Fix("write .memvault/.gitignore", lambda call: private_folder(call.root))
+        yield Finding(".memvault", "Nothing keeps it out of git", fix)
+
+
+@check("private-in-git", "error", "Files of `.memvault` that git keeps: `git rm --cached` them")
+def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
+    """Find a file of ``.memvault`` that git tracks."""
+    if path := index_file.private_file(vault.call.root):
         message = "git keeps it, and it is of this machine: git rm -r --cached .memvault"
-        yield Finding("private-in-git", machine.in_git, message)
-    if machine.git_locked:
+        yield Finding(path, message)
+
+
+@check("git-locked", "warning", "A lock of git's that is older than an hour")
+def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
+    if index_file.is_locked(vault.call.root):
         message = "git's lock is older than an hour: delete the file if no git is running"
-        yield Finding("git-locked", ".git/index.lock", message)
+        yield Finding(".git/index.lock", message)
 
 
-def history_problems(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find problems of the journal, the revisions and the trash."""
-    machine = inspection.machine
-    for name, count in machine.journal:
+@check("journal-unreadable", "note", "Lines of the journal that cannot be read")
+def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
+    for name, count in vault.call.store.changes.journal.damaged_lines():
         message = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
-        yield Finding("journal-unreadable", f".memvault/journal/{name}", message)
-    if machine.overdue:
-        fix = Fix("prune", "delete them for good", for_good=True)
-        message = f"{machine.overdue} revisions and trashed files are past the limits of [history]"
-        yield Finding("history-over-limit", ".memvault", message, fix)
-    for path, problem in machine.damaged:
-        message = f"The revision {problem}, so restore and undo do not use it"
-        yield Finding("revision-damaged", path, message)
+        yield Finding(f".memvault/journal/{name}", message)
 
 
-def index(inspection: VaultInspection) -> Iterator[Finding]:
-    """Find index entries that differ from their files, and problems of embedding models."""
-    machine = inspection.machine
-    fix = Fix("reindex", "make the index anew")
-    for path in machine.stale[:_MAX_ENTRIES_SHOWN]:
-        yield Finding("index-wrong", path, "The index has another text of it than the file", fix)
-    if len(machine.stale) > _MAX_ENTRIES_SHOWN:
-        more = len(machine.stale) - _MAX_ENTRIES_SHOWN
-        yield Finding("index-wrong", "", f"The index has {more} more files otherwise", fix)
-    if machine.engine:
-        yield Finding("index-wrong", "", f"The engine is not as it was left: {machine.engine}", fix)
-    if machine.model_problem:
-        yield Finding("model-missing", "", machine.model_problem)
-    if machine.waiting:
-        message = f"{machine.waiting} memories have no deep vectors yet"
-        yield Finding(
-            "vectors-missing",
-            "",
-            f"{message}; the next recall begins to make them, or memvault reindex",
+@check(
+    "history-over-limit",
+    "note",
+    "Revisions and trash past what `[history]` keeps",
+    fix="deletes them for good, only if named",
+)
+def expired_history(vault: VaultInspection) -> Iterator[Finding]:
+    if count := vault.call.store.history.overdue().files:
+        fix = Fix(
+            "delete them for good", lambda call: call.store.history.prune(), irreversible=True
         )
-    if machine.old_vectors:
-        fix = Fix("vectors", "delete them")
-        message = f"Vectors of {machine.old_vectors} models are kept that are no longer in use"
-        yield Finding("vectors-old", "", message, fix)
+        message = f"{count} revisions and trashed files are past the limits of [history]"
+        yield Finding(".memvault", message, fix)
+
+
+@check("revision-damaged", "warning", "A revision that cannot be read, or is not as it was kept")
+def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
+    for file, problem in vault.call.store.history.verify():
+        (path,) = _relative(vault, [file])
+        yield Finding(path, f"The revision {problem}, so restore and undo do not use it")
+
+
+@check("index-wrong", "error", "An index that says other than the files", fix="makes it anew")
+def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
+    """Find index entries that differ from their files, and an engine from what was sent to it."""
+    fix = Fix("make the index anew", lambda call: call.index.rebuild())
+    stale = _stale_memories(vault)
+    for path in stale[:_MAX_ENTRIES_SHOWN]:
+        yield Finding(path, "The index has another text of it than the file", fix)
+    if len(stale) > _MAX_ENTRIES_SHOWN:
+        more = len(stale) - _MAX_ENTRIES_SHOWN
+        yield Finding("", f"The index has {more} more files otherwise", fix)
+    if difference := vault.call.index.differs():
+        yield Finding("", f"The engine is not as it was left: {difference}", fix)
+
+
+def _stale_memories(vault: VaultInspection) -> list[str]:
+    """Return the memories whose index entry differs from their file, after a second check.
+
+    Files that were changed around the second refresh are left out: their difference does not show
+    that the index is wrong.
+    """
+    call, known = vault.call, vault.memory_paths
+    present = {path for path in vault.tree["file"] if paths.is_memory_path(path)}
+    hidden = tuple(f"{folder}/" for folder in (*vault.tree["unreadable"], *vault.tree["too deep"]))
+    suspects = {
+        memory.path
+        for memory in vault.memories
+        if memory.file.etag and memory.file.etag != memory.record.etag
+    }
+    suspects |= present - known
+    suspects |= {path for path in known - present if not path.startswith(hidden)}
+    if not suspects:
+        return []
+    before = {path: _etag(call, path) for path in suspects}
+    call.engine.invalidate()  # they may have been saved since the first refresh
+    indexed = {record.path: record.etag for record in call.engine.list_records(Filters())}
+    return sorted(
+        path
+        for path, etag in before.items()
+        if etag != indexed.get(path, "") and etag == _etag(call, path)
+    )
+
+
+def _etag(call: Call, path: str) -> str:
+    with contextlib.suppress(MemvaultError):
+        return document.etag(call.store.read_bytes(path)[0])
+    return ""
+
+
+@check("model-missing", "warning", "An embedding model that cannot be used on this machine")
+def missing_model(vault: VaultInspection) -> Iterator[Finding]:
+    if problem := _model_problem(vault.call):
+        yield Finding("", hide_local_paths(vault.call, problem))
+
+
+def _model_problem(call: Call) -> str:
+    """Return why an embedder cannot be used; empty if there is no problem.
+
+    The transformer embedder is not checked if the settings turn it off.
+    """
+    try:
+        _ = call.index.table.version
+    except EmbedderError as error:
+        return error.message
+    deep = call.index.deep
+    return "" if deep.mode == "off" else deep.choice.note or deep.failure_reason()
+
+
+def _vectors_waiting(vault: VaultInspection) -> int | None:
+    """Return how many memories lack vectors of the transformer; None if it is not used.
+
+    While a process makes them, none are waiting.
+    """
+    index = vault.call.index
+    if not vault.memories or index.deep.mode == "off" or _model_problem(vault.call):
+        return None
+    return 0 if index.deep.is_running() else index.pending_transformer()
+
+
+@check("vectors-missing", "note", "Memories that wait for the deep embedder")
+def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
+    if waiting := _vectors_waiting(vault):
+        message = f"{waiting} memories have no deep vectors yet"
+        yield Finding("", f"{message}; the next recall begins to make them, or memvault reindex")
+
+
+@check(
+    "vectors-old",
+    "note",
+    "Vectors of a model that is no longer in use",
+    fix="deletes them; they can be made anew",
+)
+def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
+    """Find vectors of other models, once those of the model in use are complete."""
+    deep = vault.call.index.deep
+    unused = len(deep.unused_models()) if _vectors_waiting(vault) == 0 else 0
+    if unused:
+        fix = Fix("delete them", lambda call: call.index.deep.delete_unused_models())
+        yield Finding("", f"Vectors of {unused} models are kept that are no longer in use", fix)

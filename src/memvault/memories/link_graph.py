@@ -112,8 +112,12 @@ class LinkGraph:
     def by_name(self, target: str) -> list[MemoryRecord]:
         """Return the memories that a link target, or a name in a header, fits equally well."""
         name = target.removeprefix("./").strip("/")
-        known = self._named.get(name_key(name), [])
+        known = self.named(name)
         return match_link(name, known) or known
+
+    def named(self, name: str) -> list[MemoryRecord]:
+        """Return all memories that have a name, or whose path ends with it."""
+        return self._named.get(name_key(name), [])
 
 
 def ends(path: str) -> Iterable[str]:
