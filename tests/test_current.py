@@ -164,6 +164,8 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
         "later": f"valid_from: {day(1)}",
         "begun": f"valid_from: {day(0)}",
         "vague": "valid_to: soon",
+        "week": "valid_to: 2020-W05",
+        "year": "valid_to: 2020",
         "month": "valid_to: 2020-02",
         "hour": "valid_to: 2020-02-01T10:00:00+02:00",
     }.items():
@@ -179,11 +181,13 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
     assert marks == {
         "ended": (day(-1), None),
         "later": (None, day(1)),
+        "week": ("2020-W05", None),
+        "year": ("2020", None),
         "month": ("2020-02", None),
         "hour": ("2020-02-01T10:00:00+02:00", None),
     }
     assert entries[0]["title"] in ("today", "begun", "vague")
-    assert len(entries) == 7
+    assert len(entries) == 9
 
 
 def test_what_has_ended_is_first_only_where_nothing_that_is_so_fits(

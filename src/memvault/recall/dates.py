@@ -7,11 +7,10 @@ languages are left to ``foreign_dates``, which uses a library that takes long to
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import MemoryRecord
@@ -20,7 +19,13 @@ from memvault.model import Memory
 from memvault.recall import foreign_dates
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.file_names import DateRange, dates_in_path, note_days, parse_date_range
+from memvault.vault.file_names import (
+    DateRange,
+    dates_in_path,
+    note_days,
+    parse_date_range,
+    parse_period,
+)
 
 _LINK = r"(?:\s+(?:of|in|de|du|des|del|di|von|vom|the|van))*[\s'’-]*$"
 _PARTS = (
@@ -53,9 +58,9 @@ def narrow(text: str, words: str, span: DateRange) -> DateRange:
         return span
     for part, first, last in _PARTS:
         if _pattern(part).search(before) or _pattern(part).search(inside):
-            if _is_month(span):
+            if span == DateRange.containing(span.first, "month"):
                 return _part_of_month(span, first, last)
-            if _is_year(span):
+            if span == DateRange.containing(span.first, "year"):
                 return _part_of_year(span, first, last)
     return span
 
@@ -63,15 +68,6 @@ def narrow(text: str, words: str, span: DateRange) -> DateRange:
 @cache
 def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{words})(?:s|en)?{_LINK}", re.IGNORECASE)
-
-
-def _is_month(span: DateRange) -> bool:
-    end = monthrange(span.first.year, span.first.month)[1]
-    return span == DateRange(span.first.replace(day=1), span.first.replace(day=end))
-
-
-def _is_year(span: DateRange) -> bool:
-    return span == DateRange(date(span.first.year, 1, 1), date(span.first.year, 12, 31))
 
 
 def _part_of_month(month: DateRange, first: int, last: int) -> DateRange:
@@ -89,8 +85,8 @@ def _part_of_year(year: DateRange, first: int, last: int) -> DateRange:
     if first < 0:
         return DateRange(year.last - timedelta(days=13), year.last)
     start = year.first.replace(month={1: 1, 10: 5, 16: 7, 21: 10}[first])
-    end = {7: 1, 10: 3, 15: 6, 20: 8, 0: 12}[last]
-    return DateRange(start, date(year.first.year, end, monthrange(year.first.year, end)[1]))
+    end = year.first.replace(month={7: 1, 10: 3, 15: 6, 20: 8, 0: 12}[last])
+    return DateRange(start, DateRange.containing(end, "month").last)
 
 
 def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
@@ -165,7 +161,7 @@ def _single_day(text: str) -> DateRange:
         day = date.fromisoformat(text[:10])
     except ValueError:
         day = date.min
-    return DateRange(day, day)
+    return DateRange.containing(day, "day")
 
 
 _GENERIC_STEMS = frozenset(
@@ -329,17 +325,20 @@ def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | Non
         year = numbers.get("year") or _last_year(month or 1, day or 1, today)
         if "week" in numbers:
             monday = date.fromisocalendar(year, numbers["week"], 1)
-            return DateRange(monday, monday + timedelta(days=6))
+            return DateRange.containing(monday, "week")
         if "quarter" in numbers:
-            first = 3 * numbers["quarter"] - 2
-            return DateRange(date(year, first, 1), _month_end(year, first + 2))
+            last_month = date(year, 3 * numbers["quarter"], 1)
+            return DateRange(
+                last_month.replace(month=last_month.month - 2),
+                DateRange.containing(last_month, "month").last,
+            )
         if month is None:
             if year > today.year:  # in the future: more likely a quantity
                 return None
-            return DateRange(date(year, 1, 1), date(year, 12, 31))
+            return DateRange.containing(date(year, 1, 1), "year")
         if day is None:
-            return DateRange(date(year, month, 1), _month_end(year, month))
-        return DateRange(date(year, month, day), date(year, month, day))
+            return DateRange.containing(date(year, month, 1), "month")
+        return DateRange.containing(date(year, month, day), "day")
     except ValueError:  # such as the 31st of June
         return None
 
@@ -359,10 +358,6 @@ def _last_year(month: int, day: int, today: date) -> int:
     raise ValueError(f"no year has a day {day} of month {month}")
 
 
-def _month_end(year: int, month: int) -> date:
-    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
-
-
 def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
     if parts["named"]:
         words = " ".join(parts["named"].lower().split())
@@ -370,34 +365,24 @@ def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
             sunday = today - timedelta(days=today.isoweekday() % 7 or 7)
             return DateRange(sunday - timedelta(days=1), sunday)
         back = {"today": 0, "yesterday": 1, "last night": 1}.get(words, 2)
-        day = today - timedelta(days=back)
-        return DateRange(day, day)
+        return DateRange.containing(today - timedelta(days=back), "day")
     if parts["weekday"]:
         back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7
-        return DateRange(today - timedelta(days=back), today - timedelta(days=back))
+        return DateRange.containing(today - timedelta(days=back), "day")
     if parts["ages"]:
         length = _LENGTHS[parts["ages"].lower()]
         slack = timedelta(days=length // 2)
         middle = today - timedelta(days=_number(parts["ago"]) * length)
         return DateRange(middle - slack, middle + slack)
-    unit, which = str(parts["unit"]).lower(), str(parts["which"]).lower()
+    unit: Any = str(parts["unit"]).lower()  # "day", "week", "month" or "year"
+    which = str(parts["which"]).lower()
     if parts["count"] or which == "past":
         return DateRange(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
-    return _calendar_span(unit, which == "this", today)
-
-
-def _calendar_span(unit: str, this: bool, today: date) -> DateRange:
-    """Return the current (``this``) or the previous calendar week, month or year."""
-    if unit == "day":
-        return DateRange(today - timedelta(days=not this), today)
-    if unit == "week":
-        first = today - timedelta(days=today.weekday() + (0 if this else 7))
-        return DateRange(first, first + timedelta(days=6))
-    if unit == "year":
-        year = today.year - (not this)
-        return DateRange(date(year, 1, 1), date(year, 12, 31))
-    end = _month_end(today.year, today.month) if this else today.replace(day=1) - timedelta(days=1)
-    return DateRange(end.replace(day=1), end)
+    current = DateRange.containing(today, unit)
+    if which == "this":
+        return current
+    previous = DateRange.containing(current.first - timedelta(days=1), unit)
+    return DateRange(previous.first, today) if unit == "day" else previous
 
 
 def _number(text: str | None) -> int:
@@ -452,10 +437,8 @@ def parse_moment(text: str, end: bool) -> datetime | None:
     For a day, a week or a longer span it is the first moment, or with ``end`` the last.
     """
     phrase = text.strip()
-    days = parse_date_range(phrase) or _parse_date_phrase(phrase, clock.now().date())
-    if days is None:
-        return clock.parse_age(phrase)
-    return datetime.combine(days.last if end else days.first, time.max if end else time.min, UTC)
+    days = parse_period(phrase) or _parse_date_phrase(phrase, clock.now().date())
+    return clock.parse_age(phrase) if days is None else days.edge(end)
 
 
 def _parse_date_phrase(text: str, today: date) -> DateRange | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from memvault.index.text.analysis import fold
-from memvault.vault.file_names import DateRange, parse_date_range
+from memvault.vault.file_names import DateRange
 
 
 def _words(**tables: str) -> dict[str, frozenset[str]]:
@@ -182,16 +182,8 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
     day: date = data.date_obj.date()
     if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
         return None  # such as "32 May", read as May of the year 32
-    if data.period == "week":
-        monday = day - timedelta(days=day.weekday())
-        return DateRange(monday, monday + timedelta(days=6))
-    if data.period in ("month", "year"):
-        return parse_date_range(f"{day:%Y-%m}") if data.period == "month" else _year(day.year)
-    return DateRange(day, day)
-
-
-def _year(year: int) -> DateRange:
-    return DateRange(date(year, 1, 1), date(year, 12, 31))
+    period: Any = data.period
+    return DateRange.containing(day, period if period in ("week", "month", "year") else "day")
 
 
 @cache

@@ -7,9 +7,8 @@ marked, and ranked after what replaces them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from heapq import nlargest
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from memvault.vault.file_names import (
     SUPERSEDES,
     name_key,
     name_keys,
+    parse_period,
     referenced_names,
 )
 
@@ -34,7 +34,6 @@ _MAX_NAMES = 2_000
 _MAX_CHAIN = 50
 _MAX_CLAIMS = 50
 """How many memories that claim to supersede the same one are checked, newest first."""
-_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
 
 class ValidatedMemory(NamedTuple):
@@ -219,22 +218,22 @@ def _after_current(
     for result in results:
         if not result.validity.is_current:
             outdated.append(result)
-            continue
-        score = result.scored.score
-        if outdated and not fits(result.scored.key):
-            yield from outdated
+        elif fits(result.scored.key):
             yield result
+            yield from (_capped(entry, result.scored.score) for entry in outdated)
+            break
         else:
-            yield result
-            for delayed in outdated:
-                cut = min(score - delayed.scored.score, 0.0)
-                yield (
-                    delayed._replace(scored=delayed.scored.plus("behind", cut)) if cut else delayed
-                )
-        outdated = []
-        break
-    yield from outdated
+            yield from (*outdated, result)
+            break
+    else:
+        yield from outdated
     yield from results
+
+
+def _capped(result: ValidatedMemory, max_score: float) -> ValidatedMemory:
+    """Return a result whose score is limited to ``max_score``."""
+    excess = result.scored.score - max_score
+    return result._replace(scored=result.scored.plus("behind", -excess)) if excess > 0 else result
 
 
 def _names(entry: MemoryRecord | Memory) -> list[str]:
@@ -265,15 +264,6 @@ def _header_text(metadata: Mapping[str, Any], key: str) -> str:
 
 
 def _moment(text: str, end: bool) -> datetime | None:
-    """Return the first or last moment of a day, month, year or time."""
-    part = _YEAR_OR_MONTH.fullmatch(text)
-    try:
-        if part is not None:
-            year, month = int(part[1]), int(part[2] or (12 if end else 1))
-            later = date(year + month // 12, month % 12 + 1, 1)
-            day = later - timedelta(days=1) if end else date(year, month, 1)
-        else:
-            day = date.fromisoformat(text)
-    except (ValueError, OverflowError):
-        return clock.parse(text)
-    return datetime.combine(day, time.max if end else time.min, UTC)
+    """Return the first or last moment of a day, week, month, year or time."""
+    period = parse_period(text)
+    return period.edge(end) if period is not None else clock.parse(text)

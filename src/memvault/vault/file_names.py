@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from calendar import monthrange
 from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -134,6 +135,28 @@ class DateRange(NamedTuple):
     first: date
     last: date
 
+    @classmethod
+    def containing(cls, day: date, unit: Literal["day", "week", "month", "year"]) -> DateRange:
+        """Return the day, calendar week, month or year that contains a day.
+
+        Raises:
+            OverflowError: the week begins before the year 1 or ends after 9999.
+        """
+        if unit == "day":
+            return cls(day, day)
+        if unit == "week":
+            first = day - timedelta(days=day.weekday())
+            return cls(first, first + timedelta(days=6))
+        if unit == "year":
+            return cls(date(day.year, 1, 1), date(day.year, 12, 31))
+        return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
+
+    def edge(self, end: bool) -> datetime:
+        """Return the first moment of these days in UTC, or with ``end`` the last."""
+        if end:
+            return datetime.combine(self.last, time.max, UTC)
+        return datetime.combine(self.first, time.min, UTC)
+
 
 def dates_in_path(path: str) -> DateRange | None:
     """Return the days that a file name consists of or begins with, or None."""
@@ -168,15 +191,21 @@ def parse_date_range(text: str) -> DateRange | None:
     """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if it is neither."""
     try:
         if match := _DAY.fullmatch(text):
-            day = date(int(match[1]), int(match[3]), int(match[4]))
-            return DateRange(day, day)
+            return DateRange.containing(date(int(match[1]), int(match[3]), int(match[4])), "day")
         if match := _WEEK.fullmatch(text):
-            first = date.fromisocalendar(int(match[1]), int(match[2]), 1)
-            return DateRange(first, first + timedelta(days=6))
+            monday = date.fromisocalendar(int(match[1]), int(match[2]), 1)
+            return DateRange.containing(monday, "week")
         if match := _MONTH.fullmatch(text):
-            year, month = int(match[1]), int(match[2])
-            after = date(year + month // 12, month % 12 + 1, 1)
-            return DateRange(date(year, month, 1), after - timedelta(days=1))
+            return DateRange.containing(date(int(match[1]), int(match[2]), 1), "month")
     except (ValueError, OverflowError):  # no such date
         return None
     return None
+
+
+def parse_period(text: str) -> DateRange | None:
+    """Parse a day, week, month or year such as 2026; None if it is none of them."""
+    if _YEAR.fullmatch(text):
+        text = f"{text}-01"
+        january = parse_date_range(text)
+        return DateRange.containing(january.first, "year") if january else None
+    return parse_date_range(text)
