@@ -19,7 +19,7 @@ from memvault.agents.plans.plans import (
     inbox,
     list_plans,
     next_due,
-    put,
+    set_plans,
 )
 from memvault.agents.plans.schedule import Schedule
 from memvault.settings.vault_settings import Settings
@@ -43,7 +43,7 @@ class Agent:
     def plan(self, name: str, kind: str, text: str) -> PlanStatus:
         """Set a plan."""
         wanted = PlanRequest(name, f"Do {name}", Schedule(kind, text))
-        return put(self.store, MAIN, [wanted], self.now, self.zone)[0]
+        return set_plans(self.store, MAIN, [wanted], self.now, self.zone)[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
         """Let time pass, take every event out; return plans' names and moments."""

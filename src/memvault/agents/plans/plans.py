@@ -254,20 +254,32 @@ def list_plans(
     ), notes
 
 
-def put(
+def set_plans(
     store: MemoryStore, address: Address, wanted: Iterable[PlanRequest], now: datetime, zone: tzinfo
 ) -> list[PlanStatus]:
     """Set plans, replacing those of the same name, and return their status.
 
     All are checked before the first is written. An agent may set its existing plans at every start:
-    that neither skips a due run nor repeats an earlier one. The caller holds the agent's lock.
+    that neither skips a due run nor repeats an earlier one.
 
     Raises:
         UsageError: a plan is invalid; nothing is written.
     """
+    entries = entries_of(store, address)
+    with entries.lock():
+        return _set_locked(store, address, entries, wanted, now, zone)
+
+
+def _set_locked(
+    store: MemoryStore,
+    address: Address,
+    entries: AgentFileStore,
+    wanted: Iterable[PlanRequest],
+    now: datetime,
+    zone: tzinfo,
+) -> list[PlanStatus]:
     folder = private(store.root, address)
     records = load(folder)
-    entries = entries_of(store, address)
     by_name: dict[str, AgentFile] = {}
     existing = entries.read().entries
     for entry in existing.values():
@@ -292,31 +304,27 @@ def put(
     return statuses
 
 
-def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
-    """Delete plans by id or exact name, and return those that were missing.
-
-    The caller holds the agent's lock.
-    """
+def delete_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
+    """Delete plans by id or exact name, and return those that were missing."""
     entries = entries_of(store, address)
-    existing = entries.read().entries
-    ids_by_name = {name_of(entry): name for name, entry in existing.items()}
-    ids_by_name |= {name: name for name in existing}
-    ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
-    missing = set(entries.delete(ids.values()))
-    folder = private(store.root, address)
-    records = load(folder)
-    remaining = {
-        plan_id: record for plan_id, record in records.items() if plan_id not in ids.values()
-    }
-    if remaining != records:
-        save(folder, remaining)
+    with entries.lock():
+        existing = entries.read().entries
+        ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+        ids_by_name |= {name: name for name in existing}
+        ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
+        missing = set(entries.delete(ids.values()))
+        folder = private(store.root, address)
+        records = load(folder)
+        remaining = {name: record for name, record in records.items() if name not in ids.values()}
+        if remaining != records:
+            save(folder, remaining)
     return [given for given, plan_id in ids.items() if plan_id in missing]
 
 
 def _header_for(
     wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header values of a plan; raises as ``put`` does."""
+    """Return the header values of a plan; raises as ``set_plans`` does."""
     if not wanted.instruction.strip():
         raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
     schedule = wanted.schedule
