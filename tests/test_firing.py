@@ -13,10 +13,10 @@ import pytest
 from conftest import Git, write
 from memvault.agents.address import Address, agent_lock
 from memvault.agents.plans.plans import (
+    PlannedInbox,
     PlanRequest,
     PlanStatus,
     fire,
-    inbox,
     list_plans,
     next_due,
     set_plans,
@@ -37,7 +37,7 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = inbox(self.store, MAIN, zone, lambda: self.now)
+        self.inbox = PlannedInbox(self.store, MAIN, zone, lambda: self.now)
         self.handed: list[tuple[str, str]] = []
 
     def plan(self, name: str, kind: str, text: str) -> PlanStatus:

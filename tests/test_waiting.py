@@ -61,18 +61,16 @@ class Waiting:
     def __init__(self, call: Call, *wanted: EventPattern) -> None:
         self.looks = 0
         self.happened: list[WaitResult] = []
-        own = call.inbox
-
-        def look() -> list[str]:
-            self.looks += 1
-            return own._due()
-
-        inbox = Inbox(call.root, call.address, look, own.next_due)
         turn = threading.Condition()
+
+        def look() -> bool:
+            self.looks += 1
+            return False
 
         def run() -> None:
             with turn:
-                self.happened.append(wait(inbox, wanted, lambda *_: True, turn))
+                happened = wait(call.inbox, wanted, lambda *_: True, turn, stopped=look)
+                self.happened.append(happened)
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
