@@ -13,13 +13,13 @@ import pytest
 from conftest import Git, write
 from memvault.agents.address import Address, agent_lock
 from memvault.agents.plans.plans import (
+    PlannedInbox,
     PlanRequest,
     PlanStatus,
     fire,
-    inbox,
     list_plans,
     next_due,
-    put,
+    set_plans,
 )
 from memvault.agents.plans.schedule import Schedule
 from memvault.settings.vault_settings import Settings
@@ -37,13 +37,13 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = inbox(self.store, MAIN, zone, lambda: self.now)
+        self.inbox = PlannedInbox(self.store, MAIN, zone, lambda: self.now)
         self.handed: list[tuple[str, str]] = []
 
     def plan(self, name: str, kind: str, text: str) -> PlanStatus:
         """Set a plan."""
         wanted = PlanRequest(name, f"Do {name}", Schedule(kind, text))
-        return put(self.store, MAIN, [wanted], self.now, self.zone)[0]
+        return set_plans(self.store, MAIN, [wanted], self.now, self.zone)[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
         """Let time pass, take every event out; return plans' names and moments."""

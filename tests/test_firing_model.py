@@ -133,7 +133,7 @@ from memvault.agents.address import Address
 def work(root, rounds=1000):
     root = Path(root)
     counter, done = root / "counter", 0
-    inbox = plans.inbox(
+    inbox = plans.PlannedInbox(
         MemoryStore(root, Settings()), Address("main"), UTC,
         lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
     )

@@ -237,17 +237,6 @@ def test_what_a_killed_writer_left_goes_away(folder: Path) -> None:
     assert new.exists()
 
 
-def test_due_plans_are_fired_before_the_inbox_is_looked_at(folder: Path) -> None:
-    """Whoever looks into an inbox finds what became due in it."""
-
-    def due() -> list[str]:
-        inbox.deliver("plan", {"instruction": "now"}, event_id="plan-7")
-        return []
-
-    inbox = Inbox(folder, Address("main"), due)
-    assert inbox.peek()[0].data == {"instruction": "now"}
-
-
 def test_files_under_other_names_are_in_the_order_of_time(vault: Vault, folder: Path) -> None:
     """What a person or another program put there comes in the order of its headers' times."""
     for name, hour in (("a", 3), ("z", 1), ("m", 2)):

@@ -141,7 +141,7 @@ def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
     """What should have been a moment ago is done now; without a zone the vault's is meant."""
     store, zone = MemoryStore(folder, Settings()), ZoneInfo("Europe/Berlin")
     wanted = plans.PlanRequest("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
-    (stand,) = plans.put(store, MAIN, [wanted], NOW, zone)
+    (stand,) = plans.set_plans(store, MAIN, [wanted], NOW, zone)
     assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
     assert get(folder)["Late"].status == "completed"
@@ -186,7 +186,7 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
         plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *")),
         plans.PlanRequest("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
     ]
-    report, once = plans.put(store, MAIN, wanted, NOW, UTC)
+    report, once = plans.set_plans(store, MAIN, wanted, NOW, UTC)
     assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
     change(folder / report.plan.entry.path, 'cron: "0 9', 'cron: "45 8')
     change(folder / once.plan.entry.path, "08:30:00.000Z", "08:40:00.000Z")
@@ -205,7 +205,7 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
         plans.PlanRequest("Tea", "x", Schedule("runAfter", "10 minutes")),
         plans.PlanRequest("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
     ]
-    stands = plans.put(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
+    stands = plans.set_plans(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
     later = NOW + timedelta(minutes=20)
     assert len(fire(folder, later)[0]) == 2
     for stand in stands:
@@ -218,7 +218,7 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
 def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
     """What came due while a plan was paused is not run when it is active again."""
     wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (stand,) = plans.put(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
+    (stand,) = plans.set_plans(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
     file = folder / stand.plan.entry.path
     change(file, "status: active", "status: paused")
     assert fire(folder, NOW + timedelta(days=3)) == ([], [])
@@ -258,10 +258,10 @@ def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     """An update changes schedule and instruction; other lines of the header stay."""
     store = MemoryStore(folder, Settings())
     wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (before,) = plans.put(store, MAIN, [wanted], NOW, UTC)
+    (before,) = plans.set_plans(store, MAIN, [wanted], NOW, UTC)
     change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
     again = plans.PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
-    ((after, *_),) = plans.put(store, MAIN, [again], NOW, UTC)
+    ((after, *_),) = plans.set_plans(store, MAIN, [again], NOW, UTC)
     assert (after.id, after.instruction) == (before.plan.id, "y")
     assert after.schedule.kind == "runAfter"
     assert after.entry.header["owner"] == "me"

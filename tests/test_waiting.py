@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,17 +18,12 @@ import pytest
 from conftest import Run, refused, until, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
-
-# moved
 from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.waiting import (
     EventPattern,
     FolderWatcher,
-    PollingWatcher,
     WaitResult,
-    Waker,
     wait,
-    waker,
 )
 from memvault.call import Call
 from memvault.tools.core import invoke
@@ -65,18 +61,16 @@ class Waiting:
     def __init__(self, call: Call, *wanted: EventPattern) -> None:
         self.looks = 0
         self.happened: list[WaitResult] = []
-        own = call.inbox
-
-        def look() -> list[str]:
-            self.looks += 1
-            return own._due()
-
-        inbox = Inbox(call.root, call.address, look, own.next_due)
         turn = threading.Condition()
+
+        def look() -> bool:
+            self.looks += 1
+            return False
 
         def run() -> None:
             with turn:
-                self.happened.append(wait(inbox, wanted, lambda *_: True, turn))
+                happened = wait(call.inbox, wanted, lambda *_: True, turn, stopped=look)
+                self.happened.append(happened)
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
@@ -106,129 +100,115 @@ class Turn(threading.Condition):
         return woken
 
 
+Watched = tuple[Path, FolderWatcher, Turn]
 LONG = 60.0
 """Seconds of a sleep that only a change ends before its time."""
 
 
-class WakerContract:
-    """What every waker does; each kind is a subclass."""
+@pytest.fixture(params=["watched", "polled", "unwatchable"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way to notice a change, where a sleep without one lasts long."""
 
-    make: Callable[[Path, threading.Condition], Waker]
+    def no_more_watches() -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    @pytest.fixture(autouse=True)
-    def _sleep_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("memvault.agents.messages.waiting._AT_LEAST", LONG)
-
-    def test_it_wakes_at_a_delivery(self, tmp_path: Path) -> None:
-        """A new event ends the sleep, and meanwhile others may have the lock."""
-        inbox = Inbox(tmp_path, Address("main"))
-        inbox.folder.mkdir(parents=True)
-        turn = Turn()
-        sleeper = type(self).make(inbox.folder, turn)
-        delivered = threading.Event()
-
-        def act() -> None:
-            with turn:  # free, because the sleeper sleeps
-                inbox.deliver("talk", {})
-                delivered.set()
-
-        thread = threading.Thread(target=act)
-        with turn:
-            thread.start()
-            sleeper.sleep(LONG)
-            assert delivered.is_set()
-        thread.join()
-        sleeper.close()
-        sleeper.close()
-        assert turn.in_vain < LONG / 2
-
-    def test_it_wakes_after_its_time(self, tmp_path: Path) -> None:
-        """Without a change the sleep is as long as asked."""
-        turn = Turn()
-        sleeper = type(self).make(tmp_path, turn)
-        with turn:
-            sleeper.sleep(0.4)
-        sleeper.close()
-        assert turn.in_vain == pytest.approx(0.4)
-
-    def test_it_is_told_of_what_came_before_it_slept(self, tmp_path: Path) -> None:
-        """A file that came between looking and sleeping wakes at once."""
-        turn = Turn()
-        sleeper = type(self).make(tmp_path, turn)
-        write(tmp_path, "a.md", "x")
-        time.sleep(0.2)  # it may have heard of it by now
-        with turn:
-            sleeper.sleep(LONG)
-        sleeper.close()
-        assert turn.in_vain < LONG / 2
+    monkeypatch.setattr("memvault.agents.messages.waiting._AT_LEAST", LONG)
+    if request.param == "polled":
+        monkeypatch.setenv("MEMVAULT_POLL", "1")
+    elif request.param == "unwatchable":
+        monkeypatch.setattr("watchdog.observers.Observer", no_more_watches)
+    return str(request.param)
 
 
-class TestWatching(WakerContract):
-    """The waker that the system tells."""
+@pytest.fixture
+def watched(kind: str, tmp_path: Path) -> Iterator[Watched]:
+    """A folder, its watcher, and the condition that it waits on."""
+    folder, turn = tmp_path / "inbox", Turn()
+    folder.mkdir()
+    sleeper = FolderWatcher(folder, turn)
+    yield folder, sleeper, turn
+    sleeper.close()
+    sleeper.close()
 
-    make = FolderWatcher
 
-    def test_a_folder_that_git_takes_away_is_watched_again(self, tmp_path: Path) -> None:
-        """A deleted inbox wakes who waits there, who then hears of what comes into a new one."""
-        folder = tmp_path / "inbox"
+def test_a_delivery_wakes(tmp_path: Path, kind: str) -> None:
+    """A new event ends the sleep, and meanwhile others may have the lock."""
+    inbox = Inbox(tmp_path, Address("main"))
+    inbox.folder.mkdir(parents=True)
+    turn = Turn()
+    sleeper = FolderWatcher(inbox.folder, turn)
+    delivered = threading.Event()
+
+    def act() -> None:
+        with turn:  # free, because the sleeper sleeps
+            inbox.deliver("talk", {})
+            delivered.set()
+
+    thread = threading.Thread(target=act)
+    with turn:
+        thread.start()
+        sleeper.sleep(LONG)
+        assert delivered.is_set()
+    thread.join()
+    sleeper.close()
+    assert turn.in_vain < LONG / 2
+    assert kind != "watched" or turn.in_vain == 0.0
+
+
+def test_a_sleep_is_as_long_as_asked(watched: Watched) -> None:
+    """Without a change a sleep ends when its time is over."""
+    _, sleeper, turn = watched
+    with turn:
+        sleeper.sleep(0.4)
+    assert turn.in_vain == pytest.approx(0.4)
+
+
+def test_a_file_that_came_before_the_sleep_wakes(watched: Watched) -> None:
+    """A file that came between looking and sleeping wakes at once."""
+    folder, sleeper, turn = watched
+    write(folder, "a.md", "x")
+    time.sleep(0.2)  # the system may have reported it by now
+    with turn:
+        sleeper.sleep(LONG)
+    assert turn.in_vain == 0.0
+
+
+def test_a_deleted_folder_is_watched_again(watched: Watched) -> None:
+    """An inbox that git deletes wakes who waits there, and a new one is watched in its place."""
+    folder, sleeper, turn = watched
+    with turn:
+        folder.rmdir()
+        sleeper.sleep(LONG)
+        write(folder, "a.md", "x")
+        sleeper.sleep(LONG)
+    assert turn.in_vain == 0.0
+
+
+@pytest.mark.parametrize("between", ["", "in its place"])
+def test_a_folder_made_anew_is_watched_again(watched: Watched, between: str) -> None:
+    """An inbox that is replaced, by a file for a while or not, still wakes who waits there."""
+    folder, sleeper, turn = watched
+    folder.rename(folder.with_name("old"))
+    if between:
+        folder.write_text(between)
+    else:
         folder.mkdir()
-        turn = Turn()
-        sleeper = FolderWatcher(folder, turn)
+    with turn:
+        sleeper.sleep(0.1)
+    if between:
+        folder.unlink()
+
+    def act() -> None:
         with turn:
-            folder.rmdir()
-            sleeper.sleep(LONG)
-            assert folder.is_dir()
             write(folder, "a.md", "x")
-            sleeper.sleep(LONG)
-        assert turn.in_vain == 0.0
-        sleeper.close()
 
-    def test_a_folder_made_anew_is_watched_again(self, tmp_path: Path) -> None:
-        """Whoever deletes and makes an inbox again still wakes who waits there."""
-        folder = tmp_path / "inbox"
-        folder.mkdir()
-        turn = Turn()
-        sleeper = FolderWatcher(folder, turn)
-        folder.rename(tmp_path / "old")
-        folder.mkdir()
-        with turn:
-            sleeper.sleep(0.1)
-            write(folder, "a.md", "x")
-            sleeper.sleep(LONG)
-        sleeper.close()
-        assert turn.in_vain < LONG / 2
-
-    def test_it_polls_where_watching_ends(self, tmp_path: Path) -> None:
-        """Where a folder cannot be watched again, nothing fails, and a change still wakes."""
-        folder = tmp_path / "inbox"
-        folder.mkdir()
-        turn = Turn()
-        sleeper = FolderWatcher(folder, turn)
-        folder.rename(tmp_path / "old")
-        folder.write_text("in its place")
-        with turn:
-            sleeper.sleep(0.1)
-            folder.unlink()
-            write(folder, "a.md", "x")
-            sleeper.sleep(LONG)
-        sleeper.close()
-        assert turn.in_vain < LONG / 2
-
-
-class TestPolling(WakerContract):
-    """The waker that looks."""
-
-    make = PollingWatcher
-
-
-def test_polling_takes_over_where_watching_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder that cannot be watched, or MEMVAULT_POLL=1, is polled."""
-    blocked = write(tmp_path, "file", "x") / "inbox"
-    assert isinstance(waker(blocked, threading.Condition()), PollingWatcher)
-    monkeypatch.setenv("MEMVAULT_POLL", "1")
-    assert isinstance(waker(tmp_path, threading.Condition()), PollingWatcher)
+    thread = threading.Thread(target=act)
+    with turn:
+        thread.start()
+        sleeper.sleep(LONG)
+        sleeper.sleep(0 if (folder / "a.md").exists() else LONG)
+    thread.join()
+    assert turn.in_vain < LONG / 2
 
 
 def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:

@@ -192,7 +192,7 @@ class Call:
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
-        return plans.inbox(self.store, self.address, clock.zone(self.settings.timezone))
+        return plans.PlannedInbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def sleep(self, seconds: float) -> None:
         """Wait for at most the given seconds; other threads can use the vault meanwhile.

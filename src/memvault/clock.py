@@ -41,11 +41,12 @@ def iso_from_ns(nanoseconds: int) -> str:
         return "1970-01-01T00:00:00.000Z"
 
 
-def parse(text: str) -> datetime | None:
-    """Parse an ISO 8601 date or time, by default in UTC; None if it is neither."""
+def parse(text: str, zone: tzinfo = UTC) -> datetime | None:
+    """Parse an ISO 8601 date or time, which is in ``zone`` without an offset; None if neither."""
     try:
         moment = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        moment = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

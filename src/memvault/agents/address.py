@@ -12,7 +12,7 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.files.lock import FileLock
 from memvault.vault.file_names import normalize
-from memvault.vault.paths import private_folder, require_plain_folders
+from memvault.vault.paths import private_folder
 
 USER = "user"
 """The participant that is a human."""
@@ -118,10 +118,7 @@ def private(root: Path, owner: Address) -> Path:
         Refused: a part of the path is a link.
         StorageError: the vault cannot be written.
     """
-    private_folder(root)
-    folder = owner.private(root)
-    require_plain_folders(root, folder.relative_to(root).as_posix())
-    return folder
+    return private_folder(root, owner.folder(Path()).as_posix())
 
 
 def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.agents.address import Address
+from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
+from memvault.files.lock import FileLock
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
@@ -90,12 +91,20 @@ class AgentFileUpdate(NamedTuple):
 
 
 class AgentFileStore:
-    """The files in one folder of an agent; ``key`` is the header key that holds their names."""
+    """The files in one folder of an agent; ``key`` is the header key that holds their names.
+
+    To change them depending on what ``read`` returned, hold ``lock``, which no method acquires.
+    """
 
     def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
         self._store = store
+        self._owner = owner
         self._folder = (owner.folder(Path()) / folder).as_posix()
         self._key = key
+
+    def lock(self) -> FileLock:
+        """Return the agent's lock; it is not reentrant."""
+        return agent_lock(self._store.root, self._owner)
 
     def read(self) -> AgentFiles:
         """Return every entry.
@@ -280,24 +289,25 @@ def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], l
     return list(current.entries.values()), current.notes
 
 
-def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
+def set_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
     """Store values under keys, replacing existing ones, and return the number of keys.
-
-    The caller holds the agent's lock.
 
     Raises:
         UsageError: a key is invalid; nothing is written.
     """
     by_key = {one_line(key, "A key"): value for key, value in values}
     entries = _value_entries(store, address)
-    known = entries.read().entries
-    entries.put(AgentFileUpdate(key, known.get(key), {}, value) for key, value in by_key.items())
+    with entries.lock():
+        old = entries.read().entries
+        entries.put(AgentFileUpdate(key, old.get(key), {}, value) for key, value in by_key.items())
     return len(by_key)
 
 
 def delete_values(store: MemoryStore, address: Address, keys: Iterable[str]) -> list[str]:
-    """Delete keys, and return those that were missing. The caller holds the agent's lock."""
-    return _value_entries(store, address).delete(keys)
+    """Delete keys, and return those that were missing."""
+    entries = _value_entries(store, address)
+    with entries.lock():
+        return entries.delete(keys)
 
 
 def _value_entries(store: MemoryStore, address: Address) -> AgentFileStore:
@@ -309,11 +319,11 @@ _STATUS_WORD = re.compile(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):
-    """A goal; one whose file has no status is active."""
+    """A goal; without a status it is active, or keeps the status that its file has."""
 
     id: str
     description: str
-    status: str = ""
+    status: str | None = None
     modified: str = ""
 
 
@@ -327,34 +337,36 @@ def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[st
     return goals, current.notes
 
 
-def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
+def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
     """Write goals, keeping fields that are left empty, and return their number.
 
-    The caller holds the agent's lock, and takes statuses from ``status_word``.
-
     Raises:
-        UsageError: an id is invalid, or a new goal has no description; nothing is written.
+        UsageError: an id or a status is invalid, or a new goal has no description; nothing is
+            written.
     """
     entries = _goal_entries(store, address)
-    current = entries.read()
     puts: dict[str, AgentFileUpdate] = {}
-    for goal in goals:
-        name = one_line(goal.id, "A goal's id")
-        before = puts.get(name) or current.entries.get(name)
-        text = goal.description.strip()
-        if not (before or text):
-            hint = "; ".join(current.notes) or "say what is to be reached"
-            raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
-        status = goal.status or (before and before.header.get("status")) or ACTIVE
-        text = text or (before.text if before else "")
-        puts[name] = AgentFileUpdate(name, current.entries.get(name), {"status": status}, text)
-    entries.put(puts.values())
+    with entries.lock():
+        current = entries.read()
+        for goal in goals:
+            name = one_line(goal.id, "A goal's id")
+            before = puts.get(name) or current.entries.get(name)
+            text = goal.description.strip() or (before.text if before else "")
+            if not (before or text):
+                hint = "; ".join(current.notes) or "say what is to be reached"
+                raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
+            old_status = before.header.get("status") if before else None
+            status = old_status or ACTIVE if goal.status is None else status_word(goal.status)
+            puts[name] = AgentFileUpdate(name, current.entries.get(name), {"status": status}, text)
+        entries.put(puts.values())
     return len(puts)
 
 
 def delete_goals(store: MemoryStore, address: Address, ids: Iterable[str]) -> list[str]:
-    """Delete goals, and return the ids that were missing. The caller holds the agent's lock."""
-    return _goal_entries(store, address).delete(ids)
+    """Delete goals, and return the ids that were missing."""
+    entries = _goal_entries(store, address)
+    with entries.lock():
+        return entries.delete(ids)
 
 
 def status_word(text: str) -> str:
@@ -375,20 +387,23 @@ def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
     return AgentFileStore(store, address, "goals", "id")
 
 
-def ask(store: MemoryStore, address: Address, skill_id: str, action: str) -> tuple[str, str]:
+def request_skill(
+    store: MemoryStore, address: Address, skill_id: str, action: str
+) -> tuple[str, str]:
     """Request a skill, and return the request's id and the path of its file.
 
     The id is the same on every machine, so that asking again for the same action does not create a
-    second file. The caller holds the agent's lock. Raises as ``AgentFileStore.put`` does.
+    second file. Raises as ``AgentFileStore.put`` does.
     """
     action = normal(action)
     suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
     request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
-    entries = AgentFileStore(store, address, "skill-requests", "id")
-    existing = entries.read().entries.get(request_id)
-    if existing is not None:
-        return request_id, existing.path
     header = {"skill_id": skill_id, "status": "open"}
     text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
-    (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])
+    entries = AgentFileStore(store, address, "skill-requests", "id")
+    with entries.lock():
+        existing = entries.read().entries.get(request_id)
+        if existing is not None:
+            return request_id, existing.path
+        (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])
     return request_id, path

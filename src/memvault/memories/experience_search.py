@@ -23,7 +23,7 @@ from memvault.files.plain_files import STATE
 from memvault.memories import edit
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.paths import private_folder
+from memvault.vault.paths import existing_private, private_folder
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
@@ -50,7 +50,9 @@ Counts = dict[str, dict[str, Any]]
 
 def counts(root: Path) -> dict[str, int]:
     """Return how often each memory was recalled, by memId; damaged entries count as never."""
-    return {mem_id: entry["count"] for mem_id, entry in _read_counts(root / ".memvault").items()}
+    folder = existing_private(root)
+    entries = _read_counts(folder) if folder else {}
+    return {mem_id: entry["count"] for mem_id, entry in entries.items()}
 
 
 def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
@@ -115,8 +117,6 @@ def _read_counts(folder: Path) -> Counts:
     The recent recalls are read first, because they may be moved to the other file meanwhile.
     """
     entries: Counts = {}
-    if folder.is_symlink():
-        return entries
     lines: list[bytes] = []
     with contextlib.suppress(OSError):
         lines = plain_files.read(folder / _RECENT_FILE, STATE).splitlines()

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.errors import StorageError
 from memvault.files import atomic, plain_files
-from memvault.vault.paths import belongs_to_other_agent
+from memvault.vault.paths import belongs_to_other_agent, existing_private
 
 _SEGMENT_BYTES = 1024 * 1024
 """Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
@@ -31,8 +31,9 @@ class Journal:
     true for every file that it names.
     """
 
-    def __init__(self, folder: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
-        self._folder = folder
+    def __init__(self, root: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
+        self._root = root
+        self._folder = root / ".memvault" / "journal"
         self._sees = sees
 
     def current_segment(self) -> Path:
@@ -103,10 +104,9 @@ class Journal:
 
     def _segments(self) -> Iterator[Path]:
         """Yield the paths of the journal's segments, newest first; none if the folder is a link."""
-        names: list[str] = []
+        folder, names = existing_private(self._root, "journal"), []
         with contextlib.suppress(OSError):
-            if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
-                names = os.listdir(self._folder)
+            names = os.listdir(folder) if folder else []
         numbers = (int(match[1]) for name in names if (match := _SEGMENT_NAME.fullmatch(name)))
         for number in sorted(numbers, reverse=True):
             yield self._folder / f"{number}.jsonl"

@@ -46,7 +46,7 @@ class MemoryStore:
     @cached_property
     def history(self) -> Revisions:
         """The revisions and the trash of the vault."""
-        return Revisions(self.root / ".memvault", self.settings.history)
+        return Revisions(self.root, self.settings.history)
 
     @cached_property
     def changes(self) -> VaultWriter:

@@ -21,7 +21,7 @@ from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refuse
 from memvault.files import atomic, plain_files
 from memvault.settings.vault_settings import KEPT, HistorySettings
 from memvault.vault.document import etag
-from memvault.vault.paths import is_memory_path
+from memvault.vault.paths import existing_private, is_memory_path, private_folder
 
 _STAMPED_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 _REVISION_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
@@ -57,12 +57,10 @@ class ExpiredHistory(NamedTuple):
 class Revisions:
     """The revisions and the trash of one vault, in its ``.memvault`` folder."""
 
-    def __init__(self, folder: Path, limits: HistorySettings = KEPT) -> None:
-        # Reading through a link would present the files of others as the vault's own.
-        folders = (folder, folder / "history", folder / "trash")
-        self._linked = any(path.is_symlink() for path in folders)
-        self._revisions = folder / "history"
-        self._trash = folder / "trash"
+    def __init__(self, root: Path, limits: HistorySettings = KEPT) -> None:
+        self._root = root
+        self._revisions = root / ".memvault" / "history"
+        self._trash = root / ".memvault" / "trash"
         self.limits = limits
 
     def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
@@ -71,7 +69,7 @@ class Revisions:
         With ``file``, the file itself is kept by a hard link rather than a copy. Old revisions
         beyond the limit are deleted by ``trim`` once the change is made.
         """
-        folder = self._folder(mem_id)
+        folder = private_folder(self._root, f"history/{_folder_name(mem_id)}")
         self.trim(mem_id)
         revision = f"{_new_stamp(self.revisions(mem_id))}-{etag(data)}"
         if file is None:
@@ -94,10 +92,8 @@ class Revisions:
 
     def revisions(self, mem_id: str) -> list[str]:
         """Return the names of a memory's revisions, oldest first."""
-        with contextlib.suppress(OSError):
-            if not self._linked:
-                return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
-        return []
+        names = self._names(f"history/{_folder_name(mem_id)}")
+        return [name[:-3] for name in names if name.endswith(".md") and "0" <= name[0] <= "9"]
 
     def read(self, mem_id: str, revision: str) -> bytes:
         """Return a revision's bytes; a prefix of its name is enough.
@@ -130,8 +126,8 @@ class Revisions:
 
     def verify(self) -> Iterator[tuple[Path, str]]:
         """Yield the files among the revisions that cannot be used, each with its problem."""
-        for folder in () if self._linked else _list_names(self._revisions):
-            for name in _list_names(self._revisions / folder):
+        for folder in self._names("history"):
+            for name in self._names(f"history/{folder}"):
                 path = self._revisions / folder / name
                 if not name.startswith("."):
                     problem = _find_problem(path)
@@ -161,7 +157,7 @@ class Revisions:
 
         Each comes with its memId and the time of the change before, empty if unknown.
         """
-        folders = set() if self._linked else set(_list_names(self._revisions))
+        folders = set(self._names("history"))
         for mem_id in mem_ids if folders else ():
             if _folder_name(mem_id) in folders:
                 revisions = self.revisions(mem_id)
@@ -178,7 +174,7 @@ class Revisions:
         Raises:
             FileNotFoundError: the file is missing.
         """
-        when = _new_stamp(_list_names(self._trash))
+        when = _new_stamp(self._names("trash"))
         folder = f"{when}-{clock.random_id()}"
         target = self._trash / folder / path
         atomic.move_exclusive(root / path, target)
@@ -187,14 +183,14 @@ class Revisions:
     def discarded(self) -> list[TrashedFile]:
         """Return the files in the trash, newest first."""
         items = []
-        for folder in sorted(_list_names(self._trash), reverse=True):
+        for folder in reversed(self._names("trash")):
             items += self.discarded_in(folder)
         return items
 
     def discarded_in(self, folder: str) -> list[TrashedFile]:
         """Return the files in one folder of the trash: those discarded at one moment."""
-        base = self._trash / folder
-        if self._linked or not _STAMPED_NAME.fullmatch(folder) or base.is_symlink():
+        base = existing_private(self._root, f"trash/{folder}")
+        if base is None or not _STAMPED_NAME.fullmatch(folder):
             return []
         when = folder.rsplit("-", 1)[0]
         from memvault.files.walk import walk
@@ -247,13 +243,10 @@ class Revisions:
 
     def overdue(self) -> ExpiredHistory:
         """Return what ``prune`` would delete."""
-        if self._linked:
-            return ExpiredHistory([], [])
         oldest = _format_stamp(clock.now() - timedelta(days=self.limits.days))
         saved = []
-        for folder in _list_names(self._revisions):
-            names = sorted(_list_names(self._revisions / folder), reverse=True)
-            for position, name in enumerate(names):
+        for folder in self._names("history"):
+            for position, name in enumerate(reversed(self._names(f"history/{folder}"))):
                 path = self._revisions / folder / name
                 is_old = name < oldest and position >= _ALWAYS_KEPT
                 with contextlib.suppress(OSError):
@@ -270,10 +263,14 @@ class Revisions:
         return ExpiredHistory(revisions, [item for item in self.discarded() if item.when < until])
 
     def _folder(self, mem_id: str) -> Path:
-        folder = self._revisions / _folder_name(mem_id)
-        if folder.is_symlink():
-            raise Refused(f"{folder} is a link", "remove the link")
-        return folder
+        return self._revisions / _folder_name(mem_id)
+
+    def _names(self, folder: str) -> list[str]:
+        """Return the sorted names in a folder of ``.memvault``; none if it is behind a link."""
+        path = existing_private(self._root, folder)
+        with contextlib.suppress(OSError):
+            return sorted(os.listdir(path)) if path else []
+        return []
 
 
 def _folder_name(mem_id: str) -> str:
@@ -318,9 +315,3 @@ def _trusted_stamp(name: str) -> datetime:
     """Return the time in a stamped name; one more than a day in the future counts as long ago."""
     moment = _parse_stamp(name)
     return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO
-
-
-def _list_names(folder: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(folder)
-    return []

@@ -206,7 +206,7 @@ class VaultWriter:
     @cached_property
     def journal(self) -> Journal:
         """The journal, limited to the changes that the call may see."""
-        return Journal(self.root / ".memvault" / "journal", self._change_set.can_see)
+        return Journal(self.root, self._change_set.can_see)
 
     def check_secrets(self, before: bytes, after: bytes) -> list[Secret]:
         """Return the secrets that a file is about to get, for ``warn_secrets`` after the write.

@@ -117,10 +117,8 @@ def use_skill(
 def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
     """File a request for a skill that does not exist; return the error that reports it."""
     from memvault.agents import agent_files
-    from memvault.agents.address import agent_lock
 
-    with agent_lock(call.root, call.address):
-        request_id, path = agent_files.ask(call.store, call.address, skill_id, action)
+    request_id, path = agent_files.request_skill(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
         f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from memvault.agents.address import Address
     from memvault.agents.plans.plans import PlanStatus
-    from memvault.files.lock import FileLock
     from memvault.store.memory_store import MemoryStore
 
 group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
@@ -92,12 +91,6 @@ def _pair(word: str) -> dict[str, str]:
     return {"key": key, "value": value}
 
 
-def _lock(call: Call) -> FileLock:
-    from memvault.agents.address import agent_lock
-
-    return agent_lock(call.root, call.address)
-
-
 def _delete(
     call: Call,
     what: str,
@@ -105,8 +98,7 @@ def _delete(
     names: list[str],
 ) -> dict[str, Any]:
     """Delete the entries with these names, and add notes for those that do not exist."""
-    with _lock(call):
-        missing = delete(call.store, call.address, names)
+    missing = delete(call.store, call.address, names)
     call.notes += [f"there is no {what} {name!r}" for name in missing]
     return {"deleted": len(set(names)) - len(missing)}
 
@@ -132,8 +124,7 @@ def set_memories(
     from memvault.agents import agent_files
 
     pairs = [(entry["key"], entry["value"]) for entry in memories]
-    with _lock(call):
-        return {"count": agent_files.put_values(call.store, call.address, pairs)}
+    return {"count": agent_files.set_values(call.store, call.address, pairs)}
 
 
 @group.tool("get_memories", "memories get", read_only=True)
@@ -180,18 +171,13 @@ def set_goals(
     The agent pursues the goals with the status active; any other word, such as
     completed, makes a goal inactive.
     """
-    from memvault.agents.agent_files import Goal, put_goals, status_word
+    from memvault.agents import agent_files
 
     goals_to_set = [
-        Goal(
-            entry["id"],
-            entry.get("description", ""),
-            status_word(entry["status"]) if "status" in entry else "",
-        )
+        agent_files.Goal(entry["id"], entry.get("description", ""), entry.get("status"))
         for entry in goals
     ]
-    with _lock(call):
-        return {"count": put_goals(call.store, call.address, goals_to_set)}
+    return {"count": agent_files.set_goals(call.store, call.address, goals_to_set)}
 
 
 @group.tool("get_goals", "goals get", read_only=True)
@@ -241,7 +227,8 @@ def set_plans(
     expressions use the time zone set in memvault.toml, else UTC.
     """
     from memvault import clock
-    from memvault.agents.plans.plans import PlanRequest, put
+    from memvault.agents.plans.plans import PlanRequest
+    from memvault.agents.plans.plans import set_plans as write_plans
     from memvault.agents.plans.schedule import only_schedule
 
     requests = [
@@ -257,10 +244,8 @@ def set_plans(
         )
         for plan in plans
     ]
-    with _lock(call):
-        statuses = put(
-            call.store, call.address, requests, clock.now(), clock.zone(call.settings.timezone)
-        )
+    zone = clock.zone(call.settings.timezone)
+    statuses = write_plans(call.store, call.address, requests, clock.now(), zone)
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
@@ -317,6 +302,6 @@ def delete_plans(
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
     """Delete plans by their ids; they stay in the history."""
-    from memvault.agents.plans.plans import remove_plans
+    from memvault.agents.plans import plans
 
-    return _delete(call, "plan", remove_plans, plan_ids)
+    return _delete(call, "plan", plans.delete_plans, plan_ids)

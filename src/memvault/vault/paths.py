@@ -199,25 +199,36 @@ def require_plain_folders(root: Path, folder: str) -> None:
             raise Refused(f"{path} is a file where a folder should be", "rename that file")
 
 
-def private_folder(root: Path) -> Path:
-    """Return ``.memvault``, created if missing, with a .gitignore that keeps it out of git.
+def private_folder(root: Path, name: str = "") -> Path:
+    """Return ``.memvault``, created if missing and kept out of git, or the path of a folder in it.
 
     Raises:
         StorageError: it cannot be created.
-        Refused: it is a link, a file, or has links in it.
+        Refused: a part of the path is a link or a file, or ``.memvault`` has links in it.
     """
     folder = root / ".memvault"
     with atomic.map_os_errors(folder):
-        require_plain_folders(root, folder.name)
-        for name in ("lock", "history", "trash", "journal"):
-            if (folder / name).is_symlink():
-                raise Refused(f"{folder / name} is a link", "remove the link")
+        require_plain_folders(root, f"{folder.name}/{name}")
+        for path in (folder / part for part in ("lock", "history", "trash", "journal")):
+            if path.is_symlink():
+                raise Refused(f"{path} is a link", "remove the link")
         if not (folder / ".gitignore").is_file():
             folder.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 atomic.create(folder / ".gitignore", b"*\n")
                 _exclude_from_git(root)
-    return folder
+    return folder / name
+
+
+def existing_private(root: Path, name: str = "") -> Path | None:
+    """Return the path of a folder in ``.memvault`` for reading; None if a part of it is a link.
+
+    Reading through a link would present the files of others as the vault's own.
+    """
+    with contextlib.suppress(Refused):
+        require_plain_folders(root, f".memvault/{name}")
+        return root / ".memvault" / name
+    return None
 
 
 def _exclude_from_git(root: Path) -> None:

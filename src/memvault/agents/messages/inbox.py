@@ -312,28 +312,17 @@ class PoppedEvents(NamedTuple):
 class Inbox:
     """The inbox of one agent.
 
-    ``due`` is called under the agent's lock before events are read; it delivers what is due and
-    returns notes about plans. ``next_due`` returns the seconds until the next plan is due. With
-    ``only_reads``, events are read without the lock, which is a file, and none can be popped.
+    With ``only_reads``, events are read without the lock, which is a file, and none can be popped.
     ``warnings`` names files that were in the folder at the last read and are not events.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        owner: Address,
-        due: Callable[[], list[str]] = list,
-        next_due: Callable[[], float] = lambda: math.inf,
-        only_reads: bool = False,
-    ) -> None:
+    def __init__(self, root: Path, owner: Address, only_reads: bool = False) -> None:
         self.folder = owner.folder(root) / "inbox"
         self._only_reads = only_reads
-        self.next_due = next_due
         self.warnings: list[str] = []
         self._taken_names: frozenset[str] = frozenset()
         self._root = root
         self._owner = owner
-        self._due = due
         self._leases = Leases(root, owner, self.folder)
 
     def deliver(
@@ -367,19 +356,17 @@ class Inbox:
         return name
 
     def waiting(self) -> list[Event]:
-        """Return the events in the inbox, without the lock and without delivering due plans."""
+        """Return the events in the inbox, without the lock."""
         message_files.inside(self._root, self.folder)
         self._taken_names = reserved_names(self._root)
-        read = [self._event(name) for name in message_files.listed(self.folder)]
-        return [event for event in read if event is not None]
+        return self._events()
 
     def peek(self) -> list[Event]:
         """Return all events without popping them, oldest first."""
         if self._only_reads:
             return self.waiting()
-        with self._lock():
-            read = [self._event(name) for name in message_files.listed(self.folder)]
-        return [event for event in read if event is not None]
+        with self.locked():
+            return self._events()
 
     def pop(
         self,
@@ -395,7 +382,7 @@ class Inbox:
         """
         popped: list[Event] = []
         remaining = 0
-        with self._lock(), contextlib.ExitStack() as undoing:
+        with self.locked(), contextlib.ExitStack() as undoing:
             lease: Lease | None = None
             for name in message_files.listed(self.folder):
                 if len(popped) == count:
@@ -423,8 +410,7 @@ class Inbox:
         try:
             return self.pop(count, kind)
         except Unwritable as error:
-            names = message_files.listed(self.folder)
-            waiting = [event for event in map(self._event, names) if event is not None]
+            waiting = self._events()
             matching = sum(kind in (None, event.kind) for event in waiting)
             if matching:
                 waits = f"{matching} wait" if matching > 1 else "1 waits"
@@ -433,17 +419,24 @@ class Inbox:
             self.warnings.append(f"no plan was run: {error.message}")
             return PoppedEvents([], len(waiting))
 
+    def next_due(self) -> float:
+        """Return the seconds until an event may come that nobody delivers."""
+        return math.inf
+
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Hold the agent's lock, after putting back abandoned leases and delivering due plans."""
+    def locked(self) -> Iterator[None]:
+        """Hold the agent's lock, with abandoned leases put back."""
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
             self._taken_names = reserved_names(self._root)
             self.warnings = self._leases.requeue_abandoned()
             atomic.remove_stale_temp_files(self.folder)
-            self.warnings += self._due()  # on failure nothing may be popped: ``plans.fire``
             yield
+
+    def _events(self) -> list[Event]:
+        read = (self._event(name) for name in message_files.listed(self.folder))
+        return [event for event in read if event is not None]
 
     def _event(self, name: str) -> Event | None:
         """Read a file of the inbox; a file that is not an event is noted in ``warnings``.

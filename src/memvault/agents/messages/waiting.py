@@ -25,58 +25,31 @@ _AT_LEAST = 5.0
 killed processes are not in a watched folder."""
 
 
-class PollingWatcher:
-    """A watcher that lists the folder five times a second."""
+class FolderWatcher:
+    """A watcher whose ``sleep`` ends when files in a folder may have changed.
+
+    The operating system reports changes. Where that fails, or with ``MEMVAULT_POLL=1``, the folder
+    is listed five times a second. A change since the watcher was created ends its first sleep.
+    """
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
         self._folder = folder
         self._turn = turn
+        self._observer: Any = None
+        self._watch()
         self._seen = _listing(folder)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until the listing changes, the condition is notified, or the time is over."""
+        """Sleep until the folder changes, the condition is notified, or the time is over."""
         seconds = min(seconds, _AT_LEAST)
-        while seconds > 0:
-            woken = self._turn.wait(min(seconds, _POLL_SECONDS))
-            seconds -= _POLL_SECONDS
-            state = _listing(self._folder)
-            if woken or state != self._seen:
-                self._seen = state
-                return
-
-    def close(self) -> None:
-        """Do nothing, as nothing is open."""
-
-
-class FolderWatcher:
-    """A watcher notified by the operating system, which falls back to polling if that fails."""
-
-    def __init__(self, folder: Path, turn: threading.Condition) -> None:
-        self._folder = folder
-        self._turn = turn
-        self._changed = False
-        self._folder_gone = False
-        self._observer: Any = None
-        self._inode = 0
-        self._fallback: PollingWatcher | None = None
-        self._start()
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep until the system reports a new or changed file, or the time is over."""
-        if self._fallback is not None:
-            self._fallback.sleep(seconds)
-            return
-        if not self._changed and self._inode == _inode(self._folder):
-            self._turn.wait(min(seconds, _AT_LEAST))
-        self._changed = False
-        # If the folder was recreated, as by git, perhaps with the same inode, the old watch is
-        # dead.
-        if self._folder_gone or self._inode != _inode(self._folder):
-            self.close()
-            try:
-                self._start()
-            except Exception:  # any error of watchdog; changes since then end the first sleep
-                self._fallback = PollingWatcher(self._folder, self._turn)
+        woken = False
+        while seconds > 0 and not woken and _listing(self._folder) == self._seen:
+            step = seconds if self._observer else min(seconds, _POLL_SECONDS)
+            woken = self._turn.wait(step)
+            seconds -= step
+        if self._inode != _inode(self._folder):  # made anew, as by git: the old watch is dead
+            self._watch()
+        self._seen = _listing(self._folder)
 
     def close(self) -> None:
         """Stop the observer, without waiting for its threads, as one may need the condition."""
@@ -84,7 +57,17 @@ class FolderWatcher:
             threading.Thread(target=self._observer.stop, daemon=True).start()
             self._observer = None
 
-    def _start(self) -> None:
+    def _watch(self) -> None:
+        """Let the system report changes from now on, if it can."""
+        self.close()
+        if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
+            # Any error of watchdog: no more watches, an unsupported file system.
+            with contextlib.suppress(Exception):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._observer = self._start_observer()
+        self._inode = _inode(self._folder)
+
+    def _start_observer(self) -> Any:
         import logging
 
         from watchdog import events
@@ -104,49 +87,39 @@ class FolderWatcher:
             events.DirDeletedEvent,
             events.DirMovedEvent,
         ]
-        self._folder_gone = False
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._inode = _inode(self._folder)
         logging.getLogger("watchdog").addHandler(logging.NullHandler())  # silence its log
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True
         observer.start()
-        self._observer = observer
+        return observer
 
     def _notice(self, event: FileSystemEvent) -> None:
-        name = Path(os.fsdecode(event.dest_path or event.src_path)).name
-        gone = Path(os.fsdecode(event.src_path)) == self._folder
-        if gone or (name.endswith(".md") and not name.startswith(".")):
+        is_gone = Path(os.fsdecode(event.src_path)) == self._folder
+        if is_gone or _is_event_file(Path(os.fsdecode(event.dest_path or event.src_path)).name):
             with self._turn:
-                self._changed = True
-                self._folder_gone = self._folder_gone or gone
+                if is_gone:
+                    self._inode = 0  # the next folder of that name may have the same
                 self._turn.notify_all()
 
 
-Waker = PollingWatcher | FolderWatcher
-"""A watcher whose ``sleep`` ends when files in a folder may have changed.
-
-A change since it was created ends its first sleep.
-"""
-
-
-def waker(folder: Path, turn: threading.Condition) -> Waker:
-    """Return a watcher for a folder: notified by the system, or polling if that fails."""
-    if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
-        # Any error of watchdog: no more watches, an unsupported file system.
-        with contextlib.suppress(Exception):
-            return FolderWatcher(folder, turn)
-    return PollingWatcher(folder, turn)
+def _is_event_file(name: str) -> bool:
+    return name.endswith(".md") and not name.startswith(".")
 
 
 def _listing(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """Return the names, times and sizes of the events in a folder, and which folder it is."""
     try:
         with os.scandir(folder) as entries:
-            stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            stats = [
+                (entry.name, entry.stat(follow_symlinks=False))
+                for entry in entries
+                if _is_event_file(entry.name)
+            ]
     except OSError:
         return frozenset()
-    return frozenset((name, status.st_mtime_ns, status.st_size) for name, status in stats)
+    files = {(name, status.st_mtime_ns, status.st_size) for name, status in stats}
+    return frozenset({*files, ("", _inode(folder), 0)})
 
 
 def _inode(folder: Path) -> int:
@@ -252,7 +225,7 @@ def wait(
     soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
     until = float(soonest.parameter) if soonest else math.inf
     deadline = math.inf if timeout is None else timeout
-    sleeper: Waker | None = None
+    sleeper: FolderWatcher | None = None
     stuck = False
     try:
         while True:
@@ -272,7 +245,7 @@ def wait(
                     "wait again, or longer",
                 )
             if sleeper is None:
-                sleeper = waker(inbox.folder, turn)
+                sleeper = FolderWatcher(inbox.folder, turn)
                 continue  # read again for events from before it watched
             due = inbox.next_due()  # a plan that has come due since the read runs at the next one
             pause = due if due > 0 else _STUCK_SECONDS if stuck else _MIN_SLEEP

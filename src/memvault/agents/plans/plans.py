@@ -21,7 +21,7 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -254,69 +254,66 @@ def list_plans(
     ), notes
 
 
-def put(
+def set_plans(
     store: MemoryStore, address: Address, wanted: Iterable[PlanRequest], now: datetime, zone: tzinfo
 ) -> list[PlanStatus]:
     """Set plans, replacing those of the same name, and return their status.
 
     All are checked before the first is written. An agent may set its existing plans at every start:
-    that neither skips a due run nor repeats an earlier one. The caller holds the agent's lock.
+    that neither skips a due run nor repeats an earlier one.
 
     Raises:
         UsageError: a plan is invalid; nothing is written.
     """
-    folder = private(store.root, address)
-    records = load(folder)
     entries = entries_of(store, address)
-    by_name: dict[str, AgentFile] = {}
-    existing = entries.read().entries
-    for entry in existing.values():
-        by_name.setdefault(name_of(entry), entry)
-    puts: dict[str, AgentFileUpdate] = {}
-    for plan in wanted:
-        name = one_line(plan.name, "A plan's name")
-        old = by_name.get(name)
-        before = None
-        if old is not None:
-            with contextlib.suppress(UsageError):
-                before = plan_status(read(old), records.get(old.name), now, zone)
-        header = {"name": name, **_header_for(plan, name, before, now, zone)}
-        fresh = paths.id_from_name(name)
-        plan_id = old.name if old else fresh if fresh not in existing else paths.new_id(name)
-        puts[name] = AgentFileUpdate(plan_id, old, header, plan.instruction.strip(), stem=name)
-    entries.put(puts.values())
-    current = {plan.id: plan for plan in all_plans(store, address)[0]}
-    ids = [entry.name for entry in puts.values() if entry.name in current]
-    statuses = [plan_status(current[name], records.get(name), now, zone) for name in ids]
-    save(folder, records | {status.plan.id: status.record for status in statuses})
-    return statuses
-
-
-def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
-    """Delete plans by id or exact name, and return those that were missing.
-
-    The caller holds the agent's lock.
-    """
-    entries = entries_of(store, address)
-    existing = entries.read().entries
-    ids_by_name = {name_of(entry): name for name, entry in existing.items()}
-    ids_by_name |= {name: name for name in existing}
-    ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
-    missing = set(entries.delete(ids.values()))
     folder = private(store.root, address)
-    records = load(folder)
-    remaining = {
-        plan_id: record for plan_id, record in records.items() if plan_id not in ids.values()
-    }
-    if remaining != records:
-        save(folder, remaining)
+    with entries.lock():
+        records = load(folder)
+        by_name: dict[str, AgentFile] = {}
+        existing = entries.read().entries
+        for entry in existing.values():
+            by_name.setdefault(name_of(entry), entry)
+        puts: dict[str, AgentFileUpdate] = {}
+        for plan in wanted:
+            name = one_line(plan.name, "A plan's name")
+            old = by_name.get(name)
+            before = None
+            if old is not None:
+                with contextlib.suppress(UsageError):
+                    before = plan_status(read(old), records.get(old.name), now, zone)
+            header = {"name": name, **_header_for(plan, name, before, now, zone)}
+            fresh = paths.id_from_name(name)
+            plan_id = old.name if old else fresh if fresh not in existing else paths.new_id(name)
+            puts[name] = AgentFileUpdate(plan_id, old, header, plan.instruction.strip(), stem=name)
+        entries.put(puts.values())
+        current = {plan.id: plan for plan in all_plans(store, address)[0]}
+        ids = [entry.name for entry in puts.values() if entry.name in current]
+        statuses = [plan_status(current[name], records.get(name), now, zone) for name in ids]
+        save(folder, records | {status.plan.id: status.record for status in statuses})
+        return statuses
+
+
+def delete_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
+    """Delete plans by id or exact name, and return those that were missing."""
+    entries = entries_of(store, address)
+    with entries.lock():
+        existing = entries.read().entries
+        ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+        ids_by_name |= {name: name for name in existing}
+        ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
+        missing = set(entries.delete(ids.values()))
+        folder = private(store.root, address)
+        records = load(folder)
+        remaining = {name: record for name, record in records.items() if name not in ids.values()}
+        if remaining != records:
+            save(folder, remaining)
     return [given for given, plan_id in ids.items() if plan_id in missing]
 
 
 def _header_for(
     wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header values of a plan; raises as ``put`` does."""
+    """Return the header values of a plan; raises as ``set_plans`` does."""
     if not wanted.instruction.strip():
         raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
     schedule = wanted.schedule
@@ -358,23 +355,37 @@ Deliver = Callable[[str, datetime, dict[str, Any]], object]
 _MAX_ID = 60
 
 
-def inbox(
-    store: MemoryStore, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
-) -> Inbox:
-    """Return an agent's inbox, to which its due plans are delivered before each read."""
+class PlannedInbox(Inbox):
+    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
 
-    def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
-        box.deliver(PLAN, data, name, clock.iso(at))
+    def __init__(
+        self,
+        store: MemoryStore,
+        address: Address,
+        zone: tzinfo,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        super().__init__(store.root, address)
+        self._store = store
+        self._zone = zone
+        self._now = now
 
-    def due_now() -> list[str]:
-        return fire(store, address, now(), zone, deliver)
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
 
-    def seconds() -> float:
-        at = next_due(store, address, zone, now())
-        return (at - now()).total_seconds() if at else math.inf
+        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+            self.deliver(PLAN, data, name, clock.iso(at))
 
-    box = Inbox(store.root, address, due_now, seconds)
-    return box
+        with super().locked():
+            self.warnings += fire(self._store, self._owner, self._now(), self._zone, deliver)
+            yield
+
+    def next_due(self) -> float:
+        """Return the seconds until the next plan is due."""
+        now = self._now()
+        at = next_due(self._store, self._owner, self._zone, now)
+        return (at - now).total_seconds() if at else math.inf
 
 
 def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:

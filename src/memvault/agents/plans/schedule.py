@@ -62,7 +62,12 @@ class Schedule(NamedTuple):
             return next_after(self.text, now, zone)
         if self.kind == "runAfter":
             return now + delay(self.text)
-        return moment(self.text, zone)
+        at = clock.parse(self.text, zone)
+        if at is None:
+            raise UsageError(
+                f"scheduledAt cannot be {self.text[:40]!r}", "write 2026-03-01T08:00:00Z"
+            )
+        return at
 
 
 def only_schedule(plan: str, **given: str | None) -> Schedule:
@@ -194,19 +199,3 @@ def delay(text: str) -> timedelta:
             "write 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, at most ten years",
         )
     return timedelta(seconds=seconds)
-
-
-def moment(text: str, zone: tzinfo) -> datetime:
-    """Parse an ISO 8601 date or time; without an offset it is in the vault's time zone.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    try:
-        at = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
-        at = at.replace(tzinfo=zone) if at.tzinfo is None else at
-        return at.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"scheduledAt cannot be {text[:40]!r}", "write 2026-03-01T08:00:00Z"
-        ) from error
