@@ -135,31 +135,13 @@ class RecallEngine:
 
         def check(_: bool) -> list[Validity]:
             view = self._current_view(False, PARTIAL_NOW)
-            checker = ValidityChecker(view, now)
-            if isinstance(entries[0], MemoryRecord) and view.part(entries[0].key).name:
-                return [
-                    checker.at(entry.key) for entry in entries if isinstance(entry, MemoryRecord)
-                ]
-            return checker.standings(entries)
+            return ValidityChecker(view, now).standings(entries)
 
         try:
             return self._retry_stale(check)
         except TimedOut as error:
             self._validity_note = f"what was replaced or has ended is not marked: {error.message}"
             return [CURRENT for _ in entries]
-
-    def origin(self, record: MemoryRecord) -> tuple[str, str]:
-        """Return a listed memory's vault, and when another machine sent that vault.
-
-        The vault's name is empty unless several vaults are searched.
-        """
-        part = self._retry_stale(lambda _: self._current_view(False).part(record.key))
-        return part.name, part.sent
-
-    @property
-    def sent(self) -> str:
-        """When another machine sent the vault's content; empty if the files are on this machine."""
-        return self._current_view(False).sent
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed, most frequent first."""
@@ -345,7 +327,8 @@ class RecallEngine:
             if probability < request.threshold or (request.strict and probability < FAIR):
                 continue
             memory = reader.read(validated.scored.key)
-            if memory is None:
+            record = compared.view.record(validated.scored.key)
+            if memory is None or record is None:
                 continue
             result = self._result(
                 memory,
@@ -361,12 +344,13 @@ class RecallEngine:
                     result.snippet, compared.query, reader.analyser(validated.scored.key)
                 )
                 result = result._replace(line=best)
-            earlier = compared.view.is_earlier(validated.scored.key)
             standing = validated.standing._replace(newer=compared.newer(validated.scored.key))
-            part = compared.view.part(validated.scored.key)
             results.append(
                 result._replace(
-                    standing=standing, is_earlier=earlier, vault=part.name, sent=part.sent
+                    standing=standing,
+                    is_earlier=record.is_past,
+                    vault=record.vault,
+                    sent=record.published_at,
                 )
             )
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]

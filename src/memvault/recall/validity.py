@@ -56,37 +56,33 @@ class ValidityChecker:
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
-        self._records_by_name: dict[str, list[MemoryRecord]] = {}
-        self._replacements: dict[str, MemoryRecord | None] = {}
-        self._checkers: dict[str, ValidityChecker] = {}
+        self._records_by_name: dict[tuple[str, str], list[MemoryRecord]] = {}
+        self._replacements: dict[int, MemoryRecord | None] = {}
 
     def at(self, key: int) -> Validity:
-        """Return the validity of a result within its own vault; a missing memory is current."""
+        """Return the validity of a result; a missing memory is current."""
         record = self._view.record(key)
-        if record is None:
-            return CURRENT
-        part = self._view.part(key)
-        if not part.name:  # not cached: the reference cycle would keep the view's files open
-            return self.standing(record)
-        if part.name not in self._checkers:
-            self._checkers[part.name] = ValidityChecker(part, self._moment)
-        return self._checkers[part.name].standing(record)
+        return CURRENT if record is None else self.standing(record)
 
     def standing(self, entry: MemoryRecord | Memory) -> Validity:
         """Return the validity of a memory."""
         return self.standings([entry])[0]
 
     def standings(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
-        """Return the validity of each memory, with a single query to the index for all of them."""
-        names = None
-        if len(entries) <= _MAX_NAME_LOOKUPS:
-            names = list({name for entry in entries for name in _names(entry)})
-        claims: dict[str, list[MemoryRecord]] = {}
-        for record in self._view.superseding(names):
-            for name in referenced_names(record.metadata, SUPERSEDES):
-                claims.setdefault(name_key(name), []).append(record)
+        """Return the validity of each memory, with a single query for each vault of them."""
+        claims_by_vault: dict[str, dict[str, list[MemoryRecord]]] = {}
+        for vault in {_vault(entry) for entry in entries}:
+            names = None
+            if len(entries) <= _MAX_NAME_LOOKUPS:
+                own = (entry for entry in entries if _vault(entry) == vault)
+                names = list({name for entry in own for name in _names(entry)})
+            claims = claims_by_vault[vault] = {}
+            for record in self._view.superseding(names, vault):
+                for name in referenced_names(record.metadata, SUPERSEDES):
+                    claims.setdefault(name_key(name), []).append(record)
         validities = []
         for entry in entries:
+            claims = claims_by_vault[_vault(entry)]
             if _VALIDITY_KEYS.isdisjoint(entry.metadata) and claims.keys().isdisjoint(
                 _names(entry)
             ):
@@ -122,12 +118,12 @@ class ValidityChecker:
         return last
 
     def _direct_replacement(self, entry: MemoryRecord) -> MemoryRecord | None:
-        if entry.path not in self._replacements:
+        if entry.key not in self._replacements:
             names = _names(entry)
-            claiming = tuple(self._view.superseding(names))
+            claiming = tuple(self._view.superseding(names, entry.vault))
             claims = dict.fromkeys(names, claiming)
-            self._replacements[entry.path] = self._newest_replacement(entry, claims)
-        return self._replacements[entry.path]
+            self._replacements[entry.key] = self._newest_replacement(entry, claims)
+        return self._replacements[entry.key]
 
     def _newest_replacement(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
@@ -139,7 +135,7 @@ class ValidityChecker:
         newest = nlargest(_MAX_CLAIMS, claimants.values(), key=_age)
         replacements = [record for record in newest if self._replaces(record, entry)]
         for name in referenced_names(entry.metadata, SUPERSEDED_BY):
-            replacements += match_link(name, self._find_named(name))[:1]
+            replacements += match_link(name, self._find_named(name, _vault(entry)))[:1]
         begun = [
             record
             for record in replacements
@@ -159,9 +155,8 @@ class ValidityChecker:
         for name in referenced_names(record.metadata, SUPERSEDES):
             if name_key(name) not in entry_names:
                 continue
-            referenced = match_link(
-                name, [one for one in self._find_named(name) if one.path != record.path]
-            )
+            named = self._find_named(name, record.vault)
+            referenced = match_link(name, [one for one in named if one.path != record.path])
             paths = {one.path for one in referenced} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
@@ -170,11 +165,16 @@ class ValidityChecker:
                 return True
         return False
 
-    def _find_named(self, name: str) -> list[MemoryRecord]:
-        if name not in self._records_by_name:
-            records = [*self._view.find_by_name(name), *self._view.find_by_name(f"{name}.md")]
-            self._records_by_name[name] = list({record.path: record for record in records}.values())
-        return self._records_by_name[name]
+    def _find_named(self, name: str, vault: str) -> list[MemoryRecord]:
+        if (name, vault) not in self._records_by_name:
+            records = [
+                record
+                for variant in (name, f"{name}.md")
+                for record in self._view.find_by_name(variant, vault)
+            ]
+            by_path = {record.path: record for record in records}
+            self._records_by_name[name, vault] = list(by_path.values())
+        return self._records_by_name[name, vault]
 
     def annotate(self, scored: Iterable[ScoredMemory]) -> Iterator[ValidatedMemory]:
         """Add the validity to each result, in unchanged order."""
@@ -303,6 +303,11 @@ def _capped(entry: ScoredMemory, max_score: float) -> ScoredMemory:
 
 def _names(entry: MemoryRecord | Memory) -> list[str]:
     return name_keys(entry.path, entry.mem_id, entry.title, entry.aliases)
+
+
+def _vault(entry: MemoryRecord | Memory) -> str:
+    """Return the vault in which a memory is checked; a name without a view means all."""
+    return entry.vault if isinstance(entry, MemoryRecord) else ""
 
 
 def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
