@@ -13,11 +13,10 @@ from memvault.errors import MemvaultError
 from memvault.index.milvus import keyword_rows, text_rows
 from memvault.index.milvus.client import EngineAddress, EngineRefused, EngineUnavailable, map_error
 from memvault.index.milvus.publication import Publication
-from memvault.index.protocol import MemoryRecord
 
 pytestmark = only_with("pymilvus", extra="milvus")
 RECORD = {
-    **dict.fromkeys(MemoryRecord._fields, ""),
+    **dict.fromkeys(text_rows.RECORD_FIELDS, ""),
     "key": 1,
     "size": 3,
     "path": "fact/tea.md",
@@ -43,6 +42,7 @@ RECORD = {
         json.dumps({"record": {**RECORD, "tags": [3]}, "lengths": {}, "times": [0, 0]}),
         json.dumps({"record": {**RECORD, "metadata": "x"}, "lengths": {}, "times": [0, 0]}),
         json.dumps({"record": {**RECORD, "more": 1}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "vault": "x"}, "lengths": {}, "times": [0, 0]}),
         "[" * 10_000,
     ],
 )

@@ -1,4 +1,4 @@
-"""The local engine keeps what the protocol of an index promises."""
+"""The local index keeps what the protocol of an index promises, alone and with other vaults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conftest import write
 from index_contract import IndexContract, local
+from memvault.index.federated import FederatedIndex, VaultMember
 from memvault.index.protocol import Index
 
 
@@ -18,3 +20,16 @@ class TestLocalIndex(IndexContract):
         """Open the local index of a vault."""
         with local(root) as index:
             yield index
+
+
+class TestFederatedIndex(IndexContract):
+    """The contract, asked of a vault together with an empty one."""
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[Index]:
+        """Open the local indexes of a vault and of an empty one."""
+        empty = root.parent / "empty"
+        write(empty, "memvault.toml", "version = 1\n")
+        with local(empty) as other, local(root) as index:
+            members = [VaultMember("empty", lambda: other), VaultMember("own", lambda: index)]
+            yield FederatedIndex(members)

@@ -13,7 +13,10 @@ from conftest import Run, index_of, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.index.local.manifest import Manifest
+from memvault.index.protocol import MemoryRecord
 from memvault.local_paths import hide_local_paths
+from memvault.model import Memory
+from memvault.recall.filters import Filters
 from memvault.workspace import Workspace
 
 HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"
@@ -106,6 +109,26 @@ def test_names_mean_something_within_one_vault(work: Vault, places: dict[str, Pa
     marks = {entry["memId"]: entry.get("supersededBy", "") for entry in shown}
     assert marks["own-1a2b3c"] == "new-1a2b3c"
     assert marks["oncall-7k2m9q"] == ""
+
+
+def test_each_memory_is_checked_in_its_own_vault(work: Vault, places: dict[str, Path]) -> None:
+    """Of memories checked together, each is replaced only by one of its own vault."""
+    write(places["home"], "fact/oncall.md", HEAD.format("own-1a2b3c", "On call", "On call: Bo."))
+    new = HEAD.format("new-1a2b3c", "On call now", "x").replace(
+        "---\n\n", "supersedes: On call\n---\n\n"
+    )
+    write(places["home"], "fact/new.md", new)
+    workspace = Workspace(places["work"])
+    call = Call(workspace)
+    engine = call.federated_engine(places)
+    entries: list[Memory | MemoryRecord] = [
+        call.store.read("fact/retries.md"),
+        *engine.list_records(Filters()),
+    ]
+    checked = zip(entries, engine.validities(entries), strict=True)
+    replaced = [entry.path for entry, validity in checked if not validity.is_current]
+    workspace.close()
+    assert replaced == ["fact/oncall.md"]
 
 
 def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Path]) -> None:

@@ -61,6 +61,9 @@ class MemoryRecord(NamedTuple):
     """Everything the index knows about a memory, except its text.
 
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
+    The view sets the other fields: ``vault`` is the name of its vault if several are searched,
+    ``published_at`` is when another machine published it, empty if its file is on this machine, and
+    ``is_past`` is whether the view shows an earlier text, which has changed since.
     """
 
     key: int
@@ -76,6 +79,9 @@ class MemoryRecord(NamedTuple):
     metadata: dict[str, Any]
     problem: str
     language: str
+    vault: str = ""
+    published_at: str = ""
+    is_past: bool = False
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ class MemoryRecord(NamedTuple):
     @classmethod
     def from_memory(cls, key: int, size: int, memory: Memory, language: str) -> MemoryRecord:
         """Create the record of a memory that was just read."""
-        separate = ("key", "size", "language")
+        separate = ("key", "size", "language", *cls._field_defaults)
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(key=key, size=size, language=language, **shared)
 
@@ -222,21 +228,10 @@ class VectorAnswer(NamedTuple):
 
 
 class View(Protocol):
-    """The memories of a vault as of one refresh.
+    """The memories of one or several vaults as of one refresh.
 
-    Any method may raise ``StaleView``.
+    Names are unique only within a vault. Any method may raise ``StaleView``.
     """
-
-    @property
-    def name(self) -> str:
-        """The vault's name, if several vaults are searched."""
-
-    @property
-    def sent(self) -> str:
-        """When another machine sent the content; empty if the files are on this machine."""
-
-    def part(self, key: int) -> View:
-        """Return the view of the vault that contains a memory, within which names are unique."""
 
     @property
     def missing(self) -> int:
@@ -279,16 +274,17 @@ class View(Protocol):
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
 
-    def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return the memories whose path, title, alias, memId or its beginning may match a name."""
+    def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
+        """Return the memories whose path, title, alias, memId or its beginning may match a name.
 
-    def is_earlier(self, key: int) -> bool:
-        """Return whether the view shows an earlier text of a memory, which has changed since."""
+        If several vaults are searched, ``vault`` limits the answer to one of them.
+        """
 
-    def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
+    def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
         """Return the memories whose headers supersede one of the names, or anything if None.
 
-        Names are in the form that ``vault.file_names.name_keys`` returns.
+        Names are in the form that ``vault.file_names.name_keys`` returns. If several vaults are
+        searched, ``vault`` limits the answer to one of them.
         """
 
     def text(self, key: int) -> Memory | None:

@@ -88,19 +88,6 @@ class RecallEngine:
             self._validity_note = f"what was replaced or has ended is not marked: {error.message}"
             return [CURRENT for _ in entries]
 
-    def origin(self, record: MemoryRecord) -> tuple[str, str]:
-        """Return a listed memory's vault, and when another machine sent that vault.
-
-        The vault's name is empty unless several vaults are searched.
-        """
-        part = self._retry_stale(lambda _: self._current_view(False).part(record.key))
-        return part.name, part.sent
-
-    @property
-    def sent(self) -> str:
-        """When another machine sent the vault's content; empty if the files are on this machine."""
-        return self._current_view(False).sent
-
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed, most frequent first."""
         return self._retry_stale(lambda _: self._current_view(False).languages())

@@ -7,7 +7,7 @@ from itertools import islice
 
 from memvault import clock
 from memvault.index.protocol import StaleView, View
-from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, analyser, query_analyser
+from memvault.index.text.analysis import analyser, query_analyser
 from memvault.model import Memory, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
@@ -55,7 +55,8 @@ class Search:
         self._weights = weights_with(
             self._candidates.has_vectors, self._candidates.transformer_weight
         )
-        self._rows: dict[int, FeatureRow | None] = {}
+        self._rows: dict[int, FeatureRow] = {}
+        self._missing: set[int] = set()
         self._validities: dict[int, Validity] = {}
         self._files: dict[int, Memory | None] = {}
         self.notes = self._candidates.notes
@@ -94,7 +95,7 @@ class Search:
         if self._query.phrases:
             pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
         self._compare([*pool, *candidates.dated])
-        rows = [row for row in self._rows.values() if row is not None]
+        rows = list(self._rows.values())
         ranked = ranking.rank(rows, self._weights, self._settings, self._now, self._days)
         newer: Mapping[int, int] = {}
         if self._request.diverse and not self._days:
@@ -114,13 +115,14 @@ class Search:
         """Rescore the best memories with a cross-encoder, by title and shown passage."""
         count = ranking.judged_count(self._request.limit)
         best = dict(self._read_first((entry.key for entry in scored), count))
+        self._compare(best)
         texts = []
         for key, memory in best.items():
             passage = snippets.best_passage(
                 memory.body,
                 self._view.passages(key, self._candidates.location(key)),
                 self._query,
-                self._analyser(key),
+                analyser(self._rows[key].record.language),
                 self._candidates.passage(key),
             )
             texts.append(f"{memory.title}\n{passage.text}")
@@ -134,18 +136,15 @@ class Search:
         request = self._request
         self._compare(entry.key for entry in scored[:count])
         self._check_validity()
-        known = [entry for entry in scored if self._rows.get(entry.key)]
-        next_score = next((entry.score for entry in scored if entry.key not in self._rows), 0.0)
+        known = [entry for entry in scored if entry.key in self._rows]
+        compared = self._rows.keys() | self._missing
+        next_score = next((entry.score for entry in scored if entry.key not in compared), 0.0)
         scores = {entry.key: entry.score for entry in known}
         best = scored[0].score if scored else 0.0
 
         def probability(key: int) -> float:
-            row = self._rows[key]
-            if row is None:
-                return 0.0
-            behind = best - scores.get(key, 0.0)
-            words = len(self._query.words)
-            return ranking.probability(row, self._weights, behind, words, self._days)
+            behind, words = best - scores.get(key, 0.0), len(self._query.words)
+            return ranking.probability(self._rows[key], self._weights, behind, words, self._days)
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:
@@ -168,21 +167,23 @@ class Search:
                 continue
             memory = self._read(entry.scored.key)
             if memory is not None:
-                results.append(self._result(memory, entry, chance, newer))
+                row = self._rows[entry.scored.key]
+                results.append(self._result(memory, row, entry, chance, newer))
         return results
 
     def _compare(self, keys: Iterable[int]) -> None:
-        """Compute the rows of memories that have none yet; a missing memory gets None."""
-        missing = [key for key in dict.fromkeys(keys) if key not in self._rows]
-        if missing:
-            rows = features.compute(self._view, self._query, self._candidates, missing)
-            self._rows |= dict.fromkeys(missing) | {row.key: row for row in rows}
-            self.is_stale |= len(rows) < len(missing)
+        """Compute the rows of memories that have none yet; note the missing ones."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        if new:
+            rows = features.compute(self._view, self._query, self._candidates, new)
+            self._rows |= {row.key: row for row in rows}
+            self._missing.update(set(new) - self._rows.keys())
+            self.is_stale |= bool(self._missing)
 
     def _check_validity(self) -> None:
         """Check the memories compared so far, and compare and check those that replace them."""
         while unchecked := [
-            row.record for key, row in self._rows.items() if row and key not in self._validities
+            row.record for key, row in self._rows.items() if key not in self._validities
         ]:
             for record, found in zip(
                 unchecked, validity.check(self._view, unchecked, self._now), strict=True
@@ -215,18 +216,18 @@ class Search:
             self._files[key] = memory
         return self._files[key]
 
-    def _analyser(self, key: int) -> Analyser:
-        """Return the analyser of the language in which a memory is indexed."""
-        record = self._view.record(key)
-        return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
-
     def _result(
-        self, memory: Memory, entry: ValidatedMemory, chance: float, newer: Mapping[int, int]
+        self,
+        memory: Memory,
+        row: FeatureRow,
+        entry: ValidatedMemory,
+        chance: float,
+        newer: Mapping[int, int],
     ) -> RecallResult:
         """Cut a snippet from a memory and collect what explains its score."""
-        key = entry.scored.key
-        query, candidates, row = self._query, self._candidates, self._rows[key]
-        memory_analyser = self._analyser(key)
+        key = row.key
+        query, candidates, record = self._query, self._candidates, row.record
+        memory_analyser = analyser(record.language)
         passages = self._view.passages(key, candidates.location(key))
         nearest = candidates.passage(key)
         snippet = snippets.make_snippet(memory.body, passages, query, memory_analyser, nearest)
@@ -236,8 +237,7 @@ class Search:
 
             line = best_sentence(snippet.text, query, memory_analyser)
         newest = self._rows.get(newer.get(key, 0))
-        coverage = row.sentences.coverage if row is not None else 0.0
-        part = self._view.part(key)
+        coverage = row.sentences.coverage
         return RecallResult(
             memory,
             entry.scored.score,
@@ -253,9 +253,9 @@ class Search:
                 "coverage": round(coverage, 4),
                 "chance": round(chance, 4),
             },
-            entry.validity._replace(newer=newest.record.mem_id if newest else ""),
-            self._view.is_earlier(key),
+            entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
+            record.is_past,
             line,
-            part.name,
-            part.sent,
+            record.vault,
+            record.published_at,
         )

@@ -45,30 +45,24 @@ class ValidatedMemory(NamedTuple):
 
 
 def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime) -> list[Validity]:
-    """Return the validity of memories at a moment, each within its own vault, in the same order."""
-    by_vault: dict[str, tuple[View, list[int]]] = {}
-    for place, entry in enumerate(entries):
-        part = view.part(entry.key) if isinstance(entry, MemoryRecord) else view
-        by_vault.setdefault(part.name, (part, []))[1].append(place)
-    result = [CURRENT] * len(entries)
-    for part, places in by_vault.values():
-        checked = _check_vault(part, [entries[place] for place in places], moment)
-        for place, validity in zip(places, checked, strict=True):
-            result[place] = validity
-    return result
+    """Return the validity of memories at a moment, in the same order.
 
-
-def _check_vault(
-    view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
-) -> list[Validity]:
-    names = {name for entry in entries for name in _names(entry)}
-    claims: dict[str, list[MemoryRecord]] = {}
-    for record in view.superseding(list(names) if len(names) <= _MAX_NAMES else None):
-        for name in referenced_names(record.metadata, SUPERSEDES):
-            claims.setdefault(name_key(name), []).append(record)
+    Each is checked within its own vault, with one query for each vault.
+    """
+    names_by_vault: dict[str, set[str]] = {}
+    for entry in entries:
+        names_by_vault.setdefault(_vault(entry), set()).update(_names(entry))
+    claims_by_vault: dict[str, dict[str, list[MemoryRecord]]] = {}
+    for vault, names in names_by_vault.items():
+        claims = claims_by_vault[vault] = {}
+        wanted = list(names) if len(names) <= _MAX_NAMES else None
+        for record in view.superseding(wanted, vault):
+            for name in referenced_names(record.metadata, SUPERSEDES):
+                claims.setdefault(name_key(name), []).append(record)
     replacements = _Replacements(view, moment)
     validities = []
     for entry in entries:
+        claims = claims_by_vault[_vault(entry)]
         validity = CURRENT
         if not _VALIDITY_KEYS.isdisjoint(entry.metadata) or not claims.keys().isdisjoint(
             _names(entry)
@@ -88,8 +82,8 @@ class _Replacements:
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
-        self._records_by_name: dict[str, list[MemoryRecord]] = {}
-        self._direct: dict[str, MemoryRecord | None] = {}
+        self._records_by_name: dict[tuple[str, str], list[MemoryRecord]] = {}
+        self._direct: dict[int, MemoryRecord | None] = {}
 
     def last(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
@@ -107,11 +101,11 @@ class _Replacements:
         return last
 
     def _newest_of(self, entry: MemoryRecord) -> MemoryRecord | None:
-        if entry.path not in self._direct:
+        if entry.key not in self._direct:
             names = _names(entry)
-            claims = dict.fromkeys(names, tuple(self._view.superseding(names)))
-            self._direct[entry.path] = self._newest(entry, claims)
-        return self._direct[entry.path]
+            claims = dict.fromkeys(names, self._view.superseding(names, entry.vault))
+            self._direct[entry.key] = self._newest(entry, claims)
+        return self._direct[entry.key]
 
     def _newest(
         self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
@@ -123,7 +117,7 @@ class _Replacements:
         newest = nlargest(_MAX_CLAIMS, claimants.values(), key=_age)
         replacements = [record for record in newest if self._replaces(record, entry)]
         for name in referenced_names(entry.metadata, SUPERSEDED_BY):
-            replacements += match_link(name, self._find_named(name))[:1]
+            replacements += match_link(name, self._find_named(name, _vault(entry)))[:1]
         begun = [
             record
             for record in replacements
@@ -143,9 +137,8 @@ class _Replacements:
         for name in referenced_names(record.metadata, SUPERSEDES):
             if name_key(name) not in entry_names:
                 continue
-            referenced = match_link(
-                name, [one for one in self._find_named(name) if one.path != record.path]
-            )
+            named = self._find_named(name, record.vault)
+            referenced = match_link(name, [one for one in named if one.path != record.path])
             paths = {one.path for one in referenced} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
@@ -154,11 +147,16 @@ class _Replacements:
                 return True
         return False
 
-    def _find_named(self, name: str) -> list[MemoryRecord]:
-        if name not in self._records_by_name:
-            records = [*self._view.find_by_name(name), *self._view.find_by_name(f"{name}.md")]
-            self._records_by_name[name] = list({record.path: record for record in records}.values())
-        return self._records_by_name[name]
+    def _find_named(self, name: str, vault: str) -> list[MemoryRecord]:
+        if (name, vault) not in self._records_by_name:
+            records = [
+                record
+                for variant in (name, f"{name}.md")
+                for record in self._view.find_by_name(variant, vault)
+            ]
+            by_path = {record.path: record for record in records}
+            self._records_by_name[name, vault] = list(by_path.values())
+        return self._records_by_name[name, vault]
 
 
 def reorder(
@@ -170,16 +168,18 @@ def reorder(
 ) -> list[ValidatedMemory]:
     """Move memories that are not current after their replacement and the first current one.
 
-    ``scored`` are the results, best first; ``validities`` has an entry for each, and for each
-    memory that replaces one. A replacement takes the place of the result that it replaces, even if
-    it was not found itself, provided that it is ``allowed``. If the first current result does not
-    fit the query (``fits``), outdated ones that are better stay before it.
+    ``scored`` are the results, best first; ``validities`` has an entry for each, and for the
+    memories that replace them unless they are missing. A replacement takes the place of the result
+    that it replaces, even if it was not found itself, provided that it is ``allowed``. If the first
+    current result does not fit the query (``fits``), outdated ones that are better stay before it.
     """
     results = {entry.key: ValidatedMemory(entry, validities[entry.key]) for entry in scored}
     places = {key: place for place, key in enumerate(results)}
     for entry in scored:
         replacement = validities[entry.key].replaced_by
-        if replacement is None or not (allowed is None or allowed(replacement)):
+        if replacement is None or replacement.key not in validities:
+            continue
+        if allowed is not None and not allowed(replacement):
             continue
         key = replacement.key
         found = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
@@ -238,6 +238,11 @@ def _capped(result: ValidatedMemory, max_score: float) -> ValidatedMemory:
 
 def _names(entry: MemoryRecord | Memory) -> list[str]:
     return name_keys(entry.path, entry.mem_id, entry.title, entry.aliases)
+
+
+def _vault(entry: MemoryRecord | Memory) -> str:
+    """Return the vault in which a memory is checked; empty if only one is searched."""
+    return entry.vault if isinstance(entry, MemoryRecord) else ""
 
 
 def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:

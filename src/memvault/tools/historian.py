@@ -309,12 +309,13 @@ def _list_all(
         warn_unknown_filters(call, search_filters, selection.engine)
     rendered = []
     for record, standing in zip(shown, selection.engine.validities(shown), strict=True):
-        memory, vault, sent = selection.read(record)
+        memory = selection.read(record)
         if memory is None:
             continue
-        marks, beginning = standing.marks() | as_of_field(sent), snippets.beginning(memory.body)
-        entry = {**_entry(memory, {"score": 1.0}, beginning, full, vault), **marks}
-        rendered.append(RenderedMemory(memory, entry, beginning, marks, vault=vault))
+        marks = standing.marks() | as_of_field(record.published_at)
+        beginning = snippets.beginning(memory.body)
+        entry = {**_entry(memory, {"score": 1.0}, beginning, full, record.vault), **marks}
+        rendered.append(RenderedMemory(memory, entry, beginning, marks, vault=record.vault))
     return result_budget.result(paging, rendered, offset)
 
 

@@ -76,7 +76,7 @@ def memory_show(
     result = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **_sent_field(call),
+        **as_of_field(call.index.published_at),
         "etag": memory.etag,
     }
     if section is not None or around is not None:
@@ -107,11 +107,6 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
     }
 
 
-def _sent_field(call: Call) -> dict[str, str]:
-    """Return the time of the last push of a vault whose files are on another machine."""
-    return as_of_field(call.engine.sent) if call.settings.shared.sent else {}
-
-
 def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     example = {"example": True} if is_example(memory.metadata) else {}
     return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
@@ -136,7 +131,7 @@ def memory_list(
     shown, paging = paginate(records, limit, offset)
     standings = call.engine.validities(shown)
     memories = [
-        {**_item(record), **standing.marks(), **_sent_field(call)}
+        {**_item(record), **standing.marks(), **as_of_field(record.published_at)}
         for record, standing in zip(shown, standings, strict=True)
     ]
     return {"memories": memories, "count": len(memories), **paging}

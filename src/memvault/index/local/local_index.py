@@ -49,6 +49,8 @@ class LocalIndex:
 
     away = ""
     """Why the engine cannot be reached, if this machine's own index answers instead."""
+    published_at = ""
+    """When another machine published the memories."""
 
     def __init__(
         self,

@@ -505,9 +505,8 @@ class Manifest:
             except json.JSONDecodeError as error:  # not what ``columns_of`` wrote
                 raise IndexCorrupted(str(error)) from error
             path = _decoded(row[1])
-            yield MemoryRecord._make(
-                (row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13])
-            )
+            values = (row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13])
+            yield MemoryRecord(*values)
 
 
 def _other_names(record: MemoryRecord) -> set[str]:

@@ -54,6 +54,7 @@ def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
         key = first - place
         texts[key] = memory
         add_memory(overlay, key, memory, len(memory.body), languages[now])
+        overlay.records[key] = overlay.records[key]._replace(is_past=True)
         if place >= _MAX_EMBEDDED:
             del overlay.passages[key]
     overlay = overlay._replace(texts=texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial, wraps
 from types import MappingProxyType
@@ -101,7 +101,8 @@ def stale_if_corrupted(
 class Snapshot(NamedTuple):
     """A ``View`` of an index for searching, valid until the next refresh.
 
-    ``unembedded`` is the number of memories that lack a vector.
+    ``unembedded`` is the number of memories that lack a vector. ``published_at`` is when another
+    machine published the memories.
     """
 
     store: MemoryStore
@@ -115,20 +116,7 @@ class Snapshot(NamedTuple):
     overlay: Overlay
     unembedded: int
     complete: Callable[[], Snapshot] | None
-
-    @property
-    def name(self) -> str:
-        """Empty, because only one vault is searched."""
-        return ""
-
-    @property
-    def sent(self) -> str:
-        """Empty, because the files are on this machine."""
-        return ""
-
-    def part(self, key: int) -> Snapshot:  # noqa: ARG002 - all memories are in it
-        """Return this snapshot, which contains all memories."""
-        return self
+    published_at: str = ""
 
     @property
     def missing(self) -> int:
@@ -145,13 +133,15 @@ class Snapshot(NamedTuple):
         """Return a memory's record; None if there is no such memory."""
         if uid < 0:
             return self.overlay.records.get(uid)
-        if self.manifest is None or not self._is_alive(uid):
-            return None
-        return self.manifest.record(uid)
+        found = self.manifest.record(uid) if self.manifest is not None else None
+        return next(self._visible([found] if found is not None else []), None)
 
-    def _is_alive(self, uid: int) -> bool:
-        alive = self.overlay.alive
-        return uid < 0 or alive is None or uid in alive
+    def _visible(self, indexed: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
+        """Yield those of the indexed records that the overlay does not replace."""
+        alive, published_at = self.overlay.alive, self.published_at
+        for record in indexed:
+            if alive is None or record.key in alive:
+                yield record._replace(published_at=published_at) if published_at else record
 
     def _alive(self, among: Set[int] | None) -> Set[int] | None:
         """Return the memories that a search may return; None for all indexed ones."""
@@ -165,21 +155,19 @@ class Snapshot(NamedTuple):
         """Return an iterator over every memory's record."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += (entry for entry in self.manifest.records() if self._is_alive(entry.key))
+            found += self._visible(self.manifest.records())
         return iter(found)
 
     @stale_if_corrupted
-    def find_by_name(self, name: str) -> list[MemoryRecord]:
+    def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:  # noqa: ARG002
         """Return the memories whose path, memId or its prefix, title or alias matches a name."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += (
-                entry for entry in self.manifest.find_by_name(name) if self._is_alive(entry.key)
-            )
+            found += self._visible(self.manifest.find_by_name(name))
         return found
 
     @stale_if_corrupted
-    def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
+    def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:  # noqa: ARG002
         """Return the memories whose header supersedes one of the given names, or, for None, any."""
         found = []
         for record in self.overlay.records.values():
@@ -187,8 +175,7 @@ class Snapshot(NamedTuple):
             if any(names is None or name in names for name in superseded):
                 found.append(record)
         if self.manifest is not None:
-            indexed = self.manifest.superseding(names)
-            found += (entry for entry in indexed if self._is_alive(entry.key))
+            found += self._visible(self.manifest.superseding(names))
         return found
 
     @stale_if_corrupted
@@ -212,10 +199,6 @@ class Snapshot(NamedTuple):
         if memory.etag != record.etag:
             raise StaleView
         return memory
-
-    def is_earlier(self, key: int) -> bool:
-        """Return whether a memory's text is an old version that has changed since."""
-        return key in self.overlay.texts
 
     @stale_if_corrupted
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:

@@ -117,21 +117,11 @@ class RemoteStore(MemoryStore):
         """Fetch the texts of a view's memories."""
         self._index().fetch_for_view(keys)
 
-    @property
-    def sent(self) -> str:
-        """The time of the last upload."""
-        return self._index().sent
-
 
 class SentView(Snapshot):
     """A snapshot of a remote vault; texts are fetched when they are compared or shown."""
 
     __slots__ = ()
-
-    @property
-    def sent(self) -> str:
-        """The time of the last upload."""
-        return self._files.sent
 
     @property
     def _files(self) -> RemoteStore:
@@ -193,7 +183,7 @@ class RemoteIndex(LocalIndex):
         vault: str,
     ) -> None:
         self.engine = engine
-        self.sent = ""
+        self.published_at = ""
         self._vault = vault
         self._copies = StoredTexts(engine, vault)
         self._cache: dict[int, StoredText] = {}
@@ -218,7 +208,7 @@ class RemoteIndex(LocalIndex):
                 self._follow(card)
                 atomic.write(self._files.folder / _STATE_FILE, state.encode(), durable=False)
             self._cache.clear()
-        self.sent = card.sent
+        self.published_at = card.sent
         return self._create_view(card, vectors)
 
     def state(self) -> str:
@@ -283,7 +273,7 @@ class RemoteIndex(LocalIndex):
 
     def notes(self) -> list[str]:
         """Return notes for the user, including that a clock is wrong."""
-        return [*super().notes(), *filter(None, [clock_skew_note(self.sent)])]
+        return [*super().notes(), *filter(None, [clock_skew_note(self.published_at)])]
 
     def close(self) -> None:
         """Close open files and the connection."""
@@ -395,4 +385,5 @@ class RemoteIndex(LocalIndex):
             overlay,
             0,
             None if vectors else partial(self._create_view, card, True),
+            card.sent,
         )

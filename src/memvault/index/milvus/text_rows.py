@@ -43,6 +43,8 @@ _FREQUENCY_UID = -1
 _MAX_FREQUENCY_BYTES = 4_000_000
 """The maximum size in bytes of the subword frequencies, whatever the engine holds."""
 _STATE_FILE = "copies.json"
+RECORD_FIELDS = [name for name in MemoryRecord._fields if name not in MemoryRecord._field_defaults]
+"""The fields of a record that are stored; a view sets the others."""
 
 
 class StoredText(NamedTuple):
@@ -171,7 +173,7 @@ class StoredTexts:
             return
         text, is_text = _encode_bytes(data)
         content = {
-            "record": record._asdict(),
+            "record": {name: getattr(record, name) for name in RECORD_FIELDS},
             "lengths": manifest.lengths_of(uid),
             "times": [state.mtime, state.ctime],
             "is_text": is_text,
@@ -225,9 +227,10 @@ def kept_of(uid: int, text: str) -> Kept | None:
     """Parse a manifest row; None if a piece is missing or a value is invalid."""
     try:
         content: dict[str, Any] = json.loads(text)
-        record = MemoryRecord(
-            **{**content["record"], "key": uid, "tags": tuple(content["record"]["tags"])}
-        )
+        values: dict[str, Any] = content["record"]
+        if values.keys() != set(RECORD_FIELDS):
+            return None
+        record = MemoryRecord(**{**values, "key": uid, "tags": tuple(values["tags"])})
         mtime, ctime = map(int, content["times"])
         state = FileState(record.path, record.size, mtime, ctime, 0)
         lengths = {str(name): int(count) for name, count in content["lengths"].items()}
@@ -243,10 +246,9 @@ def kept_of(uid: int, text: str) -> Kept | None:
 
 def _is_valid(record: MemoryRecord) -> bool:
     """Return whether a record is valid for this version; others may write to the engine."""
-    values: dict[str, Any] = record._asdict()
     types = {"key": int, "size": int, "tags": tuple, "metadata": dict}
     return (
-        all(isinstance(value, types.get(name, str)) for name, value in values.items())
+        all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
         and paths.is_memory_path(record.path)
         and paths.is_mem_id(record.mem_id)

@@ -162,17 +162,14 @@ class VaultSelection:
         """
         return cls(call, call.vaults(names))
 
-    def read(self, record: MemoryRecord) -> tuple[Memory | None, str, str]:
-        """Read the current file of a listed memory; return it, its vault, and when that was sent.
-
-        The memory is None if its file no longer exists or cannot be read.
-        """
-        vault, sent = self.engine.origin(record)
-        call = self._call.workspace.open_other(self._vaults[vault]) if vault else self._call
+    def read(self, record: MemoryRecord) -> Memory | None:
+        """Read the current file of a listed memory; None if it cannot be read any more."""
+        root = self._vaults.get(record.vault)
+        call = self._call.workspace.open_other(root) if root is not None else self._call
         try:
-            return call.store.read(record.path), vault, sent
+            return call.store.read(record.path)
         except MemvaultError:  # removed since the listing
-            return None, vault, sent
+            return None
 
     def count(self, found: Iterable[RecallResult]) -> None:
         """Count the retrieval of these results, each in its own vault."""
