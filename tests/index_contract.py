@@ -139,6 +139,15 @@ class IndexContract:
             only = view.nearest(VectorQuery("a hot drink", "english", {keys["ports"]}, 3))
             assert [hit.key for hit in only.hits] == [keys["ports"]]
 
+    def test_vectors_are_added_when_they_are_needed(self, notes: Path) -> None:
+        """A view without vectors finds nothing by meaning; with vectors it finds what is near."""
+        query = VectorQuery("a hot drink in the afternoon", "english", None, 1)
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            assert not view.nearest(query).has_vectors
+            view = index.with_vectors(view, COMPLETE)
+            assert [self.name(view, hit.key) for hit in view.nearest(query).hits] == ["tea"]
+
     def test_sentences_are_compared(self, notes: Path) -> None:
         """A memory that holds all words together covers them; one that holds none does not."""
         with self.opened(notes) as index:

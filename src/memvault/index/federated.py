@@ -24,7 +24,6 @@ from memvault.index.protocol import (
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
-    StaleView,
     VectorAnswer,
     VectorQuery,
     View,
@@ -159,15 +158,6 @@ class FederatedView:
         own_key, place = divmod(key, len(self.vaults))
         return self.vaults[place].view.passages(own_key, places)
 
-    def with_vectors(self) -> FederatedView:
-        """Return the same view with vector search enabled."""
-        try:
-            return FederatedView(
-                [vault._replace(view=vault.view.with_vectors()) for vault in self.vaults]
-            )
-        except MemvaultError as error:  # the next refresh leaves this vault out
-            raise StaleView(error) from error
-
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
         own_key, place = divmod(key, len(self.vaults))
@@ -228,6 +218,14 @@ class FederatedIndex:
         return self._combine(
             (name, index, partial(index.refresh, vectors, patience))
             for name, index in self._indexes
+        )
+
+    def with_vectors(self, view: View, patience: WaitPolicy) -> FederatedView:
+        """Return the same view with vectors; errors as for ``refresh``."""
+        assert isinstance(view, FederatedView)
+        return self._combine(
+            (name, index, partial(index.with_vectors, own, patience))
+            for name, index, own in view.vaults
         )
 
     def at(self, view: View, moment: datetime) -> FederatedView:

@@ -265,9 +265,6 @@ class View(Protocol):
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
-    def with_vectors(self) -> View:
-        """Return the same view with vector search enabled."""
-
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
 
@@ -301,9 +298,17 @@ class Index(Protocol):
     def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
         """Scan the folder, bring the index up to date, and return a view of it.
 
+        Without ``vectors`` none are computed, and ``View.nearest`` finds nothing.
+
         Raises:
             TimedOut: another process is indexing, for longer than ``patience`` allows.
             VaultUnreadable: the vault's folder cannot be listed.
+        """
+
+    def with_vectors(self, view: View, patience: WaitPolicy) -> View:
+        """Return a view that was refreshed without vectors as one with vectors.
+
+        The folder is scanned again only if vectors have to be computed. Errors as for ``refresh``.
         """
 
     def at(self, view: View, moment: datetime) -> View:

@@ -49,6 +49,7 @@ class RecallEngine:
         self._index = index
         self._patience = patience
         self._view: View | None = None
+        self._has_vectors = False
         self._has_rescanned = False
         self._validity_note = ""
 
@@ -135,8 +136,10 @@ class RecallEngine:
         if self._view is None or (self._view.missing and not policy.allow_partial):
             self._store.complete_interrupted_move()
             self._view = self._index.refresh(vectors, policy)
-        elif vectors:
-            self._view = self._view.with_vectors()
+            self._has_vectors = vectors
+        elif vectors and not self._has_vectors:
+            self._view = self._index.with_vectors(self._view, policy)
+            self._has_vectors = True
         return self._view
 
     def _view_for(self, request: RecallRequest) -> View:

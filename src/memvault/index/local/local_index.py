@@ -97,7 +97,7 @@ class LocalIndex:
                 and changes.is_unchanged
                 and (not vectors or self._is_complete())
             ):
-                return self._snapshot(EMPTY, vectors, patience)
+                return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
             remaining = max(0.0, began + limit - time.monotonic())
@@ -109,19 +109,28 @@ class LocalIndex:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         self._writer.update(vectors, None if waited else changes)
             except StorageError:
-                return self._snapshot(self._read_everything(), vectors, patience)
+                return self._snapshot(self._read_everything(), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
-                return self._snapshot(EMPTY, vectors, patience)
+                return self._snapshot(EMPTY, vectors)
             if changes is not None and (is_small or (patience.allow_partial and not remaining)):
-                return self._snapshot(
-                    self._read(changes.known, changes.small, changes.large), vectors, patience
-                )
+                overlay = self._read(changes.known, changes.small, changes.large)
+                return self._snapshot(overlay, vectors)
             if not remaining:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
                 )
             if changes is not None:
                 pause *= 2
+
+    def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:
+        """Return the same snapshot with vectors; errors as for ``refresh``."""
+        assert isinstance(view, Snapshot)
+        try:
+            if view.overlay.alive is not None or self._is_complete():
+                return self._snapshot(view.overlay, True)
+        except IndexCorrupted as error:
+            self._files.discard(error)
+        return self.refresh(True, patience)
 
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""
@@ -318,7 +327,7 @@ class LocalIndex:
 
         return IndexWriter(self._store, self._files, self._quick, self._progress)
 
-    def _snapshot(self, overlay: Overlay, vectors: bool, patience: WaitPolicy) -> Snapshot:
+    def _snapshot(self, overlay: Overlay, vectors: bool) -> Snapshot:
         opened = self._files.opened
         manifest = opened.manifest if opened is not None else None
         keyword = opened.keyword if opened is not None else self._parts.words(None, ())
@@ -335,13 +344,6 @@ class LocalIndex:
                 found = self._quick.unwritten()
             if self.deep.mode == "now" and overlay.alive is None:
                 self._embed_now()
-
-        def complete() -> Snapshot:
-            if overlay.alive is None and not self._is_complete():
-                return self.refresh(True, patience)
-            return self._snapshot(overlay, True, patience)
-
-        later = None if vectors else complete
         commit = opened.commit if opened is not None else None
         return Snapshot(
             self._store,
@@ -354,7 +356,6 @@ class LocalIndex:
             self.deep,
             overlay,
             unembedded,
-            later,
         )
 
     def _embed_now(self) -> None:

@@ -58,7 +58,7 @@ def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
         if place >= _MAX_EMBEDDED:
             del overlay.passages[key]
     overlay = overlay._replace(texts=texts)
-    return seen._replace(overlay=overlay, complete=None)
+    return seen._replace(overlay=overlay)
 
 
 def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:

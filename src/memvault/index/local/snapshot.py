@@ -115,18 +115,12 @@ class Snapshot(NamedTuple):
     deep: TransformerVectors
     overlay: Overlay
     unembedded: int
-    complete: Callable[[], Snapshot] | None
     published_at: str = ""
 
     @property
     def missing(self) -> int:
         """How many memories are left out because another process is still indexing them."""
         return self.overlay.missing
-
-    @stale_if_corrupted
-    def with_vectors(self) -> Snapshot:
-        """Return the same snapshot with vectors that can be searched."""
-        return self.complete() if self.complete else self
 
     @stale_if_corrupted
     def record(self, uid: int) -> MemoryRecord | None:

@@ -29,7 +29,7 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.publication import Publication
 from memvault.index.milvus.text_rows import StoredTexts
 from memvault.index.milvus.vector_rows import MilvusVectorStore
-from memvault.index.protocol import COMPLETE, WaitPolicy
+from memvault.index.protocol import COMPLETE, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 
 Progress = Callable[[str, int, int], None]
@@ -96,6 +96,12 @@ class PublishedIndex(LocalIndex):
                 raise
             self.away = f"{error.message}; this machine's own index answered"
             return self._fallback.refresh(vectors, patience)
+
+    def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:
+        """Return the same snapshot with vectors; errors as for ``refresh``."""
+        if self.away and self._fallback is not None:
+            return self._fallback.with_vectors(view, patience)
+        return super().with_vectors(view, patience)
 
     def push(self) -> Publication | None:
         """Upload all differences, including vectors; return the vault's publication."""

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from memvault import clock
@@ -211,6 +210,10 @@ class RemoteIndex(LocalIndex):
         self.published_at = card.sent
         return self._create_view(card, vectors)
 
+    def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
+        """Return a snapshot with vectors; errors as for ``refresh``."""
+        return self.refresh(True, patience)
+
     def state(self) -> str:
         """Return the state of the published index; raises the same errors as ``refresh``."""
         return _state_of(self._card())
@@ -384,6 +387,5 @@ class RemoteIndex(LocalIndex):
             self.deep,
             overlay,
             0,
-            None if vectors else partial(self._create_view, card, True),
             card.sent,
         )
