@@ -15,8 +15,9 @@ from memvault.doctor.inspection import InspectedFile, InspectedMemory, VaultInsp
 from memvault.errors import UsageError
 from memvault.files import walk
 from memvault.model import FileState, Memory
+from memvault.sanitize import replace_surrogates
 from memvault.vault import document, paths
-from memvault.vault.document import MODIFIED, replace_surrogates
+from memvault.vault.document import MODIFIED
 from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 

@@ -12,8 +12,8 @@ from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.git import program
 from memvault.git.tree_merge import LINK
+from memvault.sanitize import replace_surrogates
 from memvault.store import writer
-from memvault.vault.document import replace_surrogates
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,
