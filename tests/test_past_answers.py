@@ -46,14 +46,10 @@ def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
             vault.call("memory_compound", query="A", modifications=text)
         kept = vault.call("memory_show", memId="A")["revisions"]
         data = (folder / made["filePath"]).read_bytes()
-
-        def edited(_: bytes) -> None:
-            raise Conflict("somebody else was first")
-
         changes = vault._workspace.store.changes
         subject = FileRef(made["memId"], "A")
         with pytest.raises(Conflict):
-            changes.replace(made["filePath"], data, b"Four.", subject, edited)
+            changes.replace(made["filePath"], data + b"edited since", b"Four.", subject)
         assert vault.call("memory_show", memId="A")["revisions"] == kept
         assert vault.call("memory_compound", query="A", modifications="Four.")["success"]
         now = vault.call("memory_show", memId="A")["revisions"]

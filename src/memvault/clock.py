@@ -7,7 +7,8 @@ import re
 import threading
 from datetime import UTC, datetime, timedelta, tzinfo
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""The characters of random ids: 32, without those that look alike."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
@@ -64,7 +65,7 @@ def parse_age(text: str) -> datetime | None:
 
 def random_id(length: int = 6) -> str:
     """Return random lowercase letters and digits, without those that look alike."""
-    return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
+    return "".join(ID_ALPHABET[byte & 31] for byte in os.urandom(length))
 
 
 def zone(name: str) -> tzinfo:

@@ -61,3 +61,13 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
 def escaped(value: str) -> str:
     """Return a text with unsafe characters as JSON escapes, which keep their meaning in JSON."""
     return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], value)
+
+
+def shorten(value: str, length: int) -> str:
+    """Return a text cut to a number of characters, with an ellipsis if something was cut."""
+    return value if len(value) <= length else f"{value[:length]}…"
+
+
+def replace_surrogates(value: str) -> str:
+    """Replace lone surrogates, as in a file name that is not UTF-8, by question marks."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()

@@ -11,15 +11,15 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.files.lock import FileLock
+from memvault.sanitize import shorten
 from memvault.vault.file_names import normalize
-from memvault.vault.paths import private_folder
+from memvault.vault.paths import is_reserved, private_folder
 
 USER = "user"
 """The participant that is a human."""
 PRIMARY = "primary"
 """The name of an agent's main brain."""
 _MAX_NAME = 60
-_WINDOWS = ("con", "prn", "aux", "nul", "com", "lpt")
 
 
 class Address(NamedTuple):
@@ -100,13 +100,11 @@ def _check_name(name: str, what: str) -> str:
     size = len(normalized.encode("utf-8", "surrogatepass"))
     fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in normalized):
-        shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
         raise UsageError(
-            f"{shown!r} cannot be the name of {what}",
+            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {what}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
-    stem = normalized.lower().split(".")[0].rstrip("0123456789")
-    if normalized.endswith(".") or stem in _WINDOWS:
+    if normalized.endswith(".") or is_reserved(normalized):
         raise UsageError(f"{name!r} is a name that some systems reserve", "use another")
     return normalized
 

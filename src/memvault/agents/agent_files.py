@@ -21,6 +21,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.sanitize import replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
@@ -46,9 +47,8 @@ def one_line(text: str, what: str) -> str:
     """
     line = normal(text)
     if not line or "\n" in line or len(line) > _MAX_NAME:
-        shown = line if len(line) <= 40 else f"{line[:37]}..."
         raise UsageError(
-            f"{what} cannot be {shown!r}",
+            f"{what} cannot be {shorten(line, 40)!r}",
             f"use one line of at most {_MAX_NAME:,} characters that is not blank",
         )
     return line
@@ -125,13 +125,13 @@ class AgentFileStore:
 
         for file in read_header_files(self._store.root, self._folder, skip, ours=True):
             entry = self._entry(file)
-            shown = document.replace_surrogates(file.path)
+            shown = replace_surrogates(file.path)
             if file.document.in_conflict:
                 notes.append(f"{shown} holds the marks of a conflict in git")
             first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
-                kept = document.replace_surrogates(first.path)
+                kept = replace_surrogates(first.path)
                 skip(shown, f"it has the same {self._key} as {kept}")
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
@@ -251,7 +251,7 @@ class AgentFileStore:
             body = body.removeprefix("\n")  # the blank line after every header
         named = header.get(self._key)
         if named in (None, ""):
-            named = document.replace_surrogates(Path(file.path).stem)
+            named = replace_surrogates(Path(file.path).stem)
         return AgentFile(
             normalize("NFC", str(named)).strip(),
             file.path,
@@ -378,7 +378,8 @@ def status_word(text: str) -> str:
     word = text.strip().lower()
     if not _STATUS_WORD.fullmatch(word):
         raise UsageError(
-            f"{text[:40]!r} cannot be a status", "use one short word: active, completed, dropped"
+            f"{shorten(text, 40)!r} cannot be a status",
+            "use one short word: active, completed, dropped",
         )
     return word
 

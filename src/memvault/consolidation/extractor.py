@@ -16,6 +16,7 @@ from memvault.memories.experience_search import one_line
 from memvault.memories.procedures import checked_id, clean_name
 from memvault.model import CATEGORY
 from memvault.process import run
+from memvault.sanitize import shorten
 from memvault.vault.document import plain_text
 
 _TIMEOUT = 600.0
@@ -77,7 +78,7 @@ def extract(
             "let it print only facts and procedures, one JSON object a line",
         )
     if ended.code:
-        last_words = f": {_cut(ended.last_error_line)}" if ended.last_error_line else ""
+        last_words = ended.last_error_line and f": {shorten(ended.last_error_line, _MAX_SHOWN)}"
         raise Refused(
             f"The extractor {parts[0]} ended with code {ended.code}{last_words}",
             "run it by hand with an episode as JSON on standard input",
@@ -105,7 +106,7 @@ def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
         try:
             new = _proposal(line, known)
         except (ValueError, UsageError) as error:
-            found.refused.append(RejectedLine(place, _cut(line.strip()), str(error)))
+            found.refused.append(RejectedLine(place, shorten(line.strip(), _MAX_SHOWN), str(error)))
         else:
             if isinstance(new, NewFact):
                 found.facts.append(new)
@@ -151,7 +152,7 @@ def _sources(value: Any, known: Mapping[str, Episode]) -> tuple[str, ...]:
         raise ValueError("episodes must name the episodes that it came from")
     for entry in value:
         if not isinstance(entry, str) or entry not in known:
-            raise ValueError(f"{_cut(str(entry))!r} is not one of the episodes")
+            raise ValueError(f"{shorten(str(entry), _MAX_SHOWN)!r} is not one of the episodes")
     return tuple(sorted(set(value)))
 
 
@@ -175,7 +176,3 @@ def _share(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError("confidence must be a number from 0 to 1")
     return float(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -16,7 +16,8 @@ from memvault.doctor.status import too_large
 from memvault.errors import UsageError
 from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory
-from memvault.vault.document import MODIFIED, replace_surrogates
+from memvault.sanitize import replace_surrogates
+from memvault.vault.document import MODIFIED
 from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 

@@ -20,9 +20,9 @@ from memvault.git.tree_merge import LINK
 from memvault.local_paths import hide_local_paths
 from memvault.memories.link_graph import ends
 from memvault.recall.filters import Filters
+from memvault.sanitize import replace_surrogates
 from memvault.store import writer
 from memvault.vault import document, paths
-from memvault.vault.document import replace_surrogates
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,

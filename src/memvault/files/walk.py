@@ -9,6 +9,8 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from memvault.sanitize import shorten
+
 _MAX_SHOWN_PATH = 100
 TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
 
@@ -64,7 +66,7 @@ def remove(folder: Path) -> None:
 
 def named(folder: str) -> str:
     """Return a folder's path for a message, cut off if it is long."""
-    return folder if len(folder) <= _MAX_SHOWN_PATH else f"{folder[:_MAX_SHOWN_PATH]}…"
+    return shorten(folder, _MAX_SHOWN_PATH)
 
 
 def trouble(root: Path, folder: str) -> str:

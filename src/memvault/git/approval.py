@@ -21,8 +21,8 @@ from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
 from memvault.git.repository import RepositoryLocation
 from memvault.git.tree_merge import folded
+from memvault.sanitize import replace_surrogates
 from memvault.settings import grants
-from memvault.vault.document import replace_surrogates
 
 _KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')

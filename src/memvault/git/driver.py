@@ -14,8 +14,8 @@ from pathlib import Path
 from memvault.files import atomic, plain_files
 from memvault.git.merge import MemoryMerger, version
 from memvault.git.program import Git
+from memvault.sanitize import replace_surrogates
 from memvault.secrets.detector import masked
-from memvault.vault.document import replace_surrogates
 
 _CONFLICT = 1
 

@@ -18,7 +18,7 @@ from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
 from memvault.files import plain_files
 from memvault.files.user_folders import is_owned
 from memvault.git.repository import RepositoryLocation, check_plain
-from memvault.vault.document import replace_surrogates
+from memvault.sanitize import replace_surrogates
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
 HINT = "sync it by itself, or move its .git away"

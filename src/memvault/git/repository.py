@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memvault.errors import Refused
 from memvault.files import plain_files
-from memvault.vault.document import replace_surrogates
+from memvault.sanitize import replace_surrogates
 
 _UNDER_WAY = {
     "rebase-merge": "rebase",

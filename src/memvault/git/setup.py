@@ -25,7 +25,7 @@ from memvault.git.program import (
 )
 from memvault.git.repository import NoRepository, RepositoryLocation, find
 from memvault.git.tree_merge import LINK
-from memvault.vault.document import replace_surrogates
+from memvault.sanitize import replace_surrogates
 from memvault.vault.file_names import referenced_names
 
 if TYPE_CHECKING:

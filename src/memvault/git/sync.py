@@ -36,10 +36,11 @@ from memvault.git.program import (
 from memvault.git.repository import find
 from memvault.git.tree_merge import SCRATCH, ChangedPath, Commit, Objects, Replay, is_private
 from memvault.model import FileState
+from memvault.sanitize import replace_surrogates
 from memvault.store import writer
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
-from memvault.vault.document import decode, replace_surrogates
+from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
 from memvault.vault.paths import require_plain_folders
 

@@ -24,9 +24,9 @@ from memvault.errors import MemvaultError, Refused
 from memvault.git.merge import MemoryMerger, version
 from memvault.git.program import Git
 from memvault.model import FileState, Memory
+from memvault.sanitize import replace_surrogates
 from memvault.secrets.detector import masked
 from memvault.vault import document, paths
-from memvault.vault.document import replace_surrogates
 from memvault.vault.file_names import normalize, referenced_names
 from memvault.vault.markdown import first_heading
 

@@ -26,6 +26,22 @@ _DATE_TOKEN = re.compile(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
 """Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
+_DATE_FORMATS = {
+    "YYYY": "%Y",
+    "YY": "%y",
+    "MMMM": "%B",
+    "MMM": "%b",
+    "MM": "%m",
+    "WW": "%V",
+    "DD": "%d",
+    "dddd": "%A",
+    "ddd": "%a",
+    "HH": "%H",
+    "hh": "%I",
+    "mm": "%M",
+    "ss": "%S",
+    "A": "%p",
+}
 _ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -68,13 +84,11 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
     now = datetime.now().astimezone()
-    body = _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), memory.body).strip(
-        "\r\n"
-    )
-    tags = [
-        _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), tag)
-        for tag in memory.tags
-    ]
+
+    def fill(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), text)
+
+    body, tags = fill(memory.body).strip("\r\n"), [fill(tag) for tag in memory.tags]
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(body, kind if isinstance(kind, str) and "{{" not in kind else "", tags)
 
@@ -87,38 +101,17 @@ def _placeholder_value(match: re.Match[str], title: str, now: datetime) -> str:
     )
 
 
-def _format_token(token: str, now: datetime) -> str:
-    if token.startswith("["):
-        return token[1:-1]
-    hour, day = now.hour % 12 or 12, now.day
-    suffix = "th" if 10 < day < 14 else _ORDINAL_SUFFIXES.get(day % 10, "th")
-    week = now.isocalendar().week
-    values = {
-        "Do": f"{day}{suffix}",
-        "hh": f"{hour:02}",
-        "h": str(hour),
-        "A": "AM" if now.hour < 12 else "PM",
-        "a": "am" if now.hour < 12 else "pm",
-        "WW": f"{week:02}",
-        "W": str(week),
-        "YYYY": f"{now.year:04}",
-        "YY": f"{now.year % 100:02}",
-        "MMMM": f"{now:%B}",
-        "MMM": f"{now:%b}",
-        "MM": f"{now.month:02}",
-        "M": str(now.month),
-        "dddd": f"{now:%A}",
-        "ddd": f"{now:%a}",
-        "DD": f"{now.day:02}",
-        "D": str(now.day),
-        "HH": f"{now.hour:02}",
-        "H": str(now.hour),
-        "mm": f"{now.minute:02}",
-        "m": str(now.minute),
-        "ss": f"{now.second:02}",
-        "s": str(now.second),
-    }
-    return values[token]
+def _format_token(code: str, now: datetime) -> str:
+    if code.startswith("["):
+        return code[1:-1]
+    if code == "Do":
+        suffix = "th" if 10 < now.day < 14 else _ORDINAL_SUFFIXES.get(now.day % 10, "th")
+        return f"{now.day}{suffix}"
+    if code == "a":
+        return now.strftime("%p").lower()
+    if code in _DATE_FORMATS:
+        return now.strftime(_DATE_FORMATS[code])
+    return str(int(now.strftime(_DATE_FORMATS[code * 2])))  # without leading zero
 
 
 _MAX_TITLE = 60

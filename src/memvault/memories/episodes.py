@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.errors import UsageError
 from memvault.memories import create, experience_search
 from memvault.model import IMPORTANCE, Memory
+from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.document import plain_text, replace_surrogates
+from memvault.vault.document import plain_text
 from memvault.vault.markdown import headings
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
 from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
+from memvault.sanitize import shorten
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text
 from memvault.vault.file_names import normalize
@@ -45,9 +46,8 @@ def checked_id(skill_id: str) -> str:
     """
     plain = found_id(skill_id)
     if not plain:
-        shown = skill_id if len(skill_id) <= 60 else f"{skill_id[:57]}..."
         raise UsageError(
-            f"{shown!r} cannot be the id of a skill",
+            f"{shorten(skill_id, 60)!r} cannot be the id of a skill",
             "use letters, digits, - and _, with dots between the parts, as in combat.melee.swords",
         )
     return plain

@@ -13,6 +13,7 @@ from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, nor
 from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.files.plain_files import SETTING
+from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
@@ -52,7 +53,7 @@ def read_all(root: Path) -> ToolFiles:
     try:
         for file in read_header_files(root, FOLDER, skip, SETTING):
             header = file.document.header
-            shown = document.replace_surrogates(file.path)
+            shown = replace_surrogates(file.path)
             if header is None:  # documentation
                 continue
             try:

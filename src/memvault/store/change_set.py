@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from memvault import clock
-from memvault.errors import StorageError
+from memvault.errors import NotFound, StorageError
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import belongs_to_other_agent, existing_private
 
@@ -160,6 +160,15 @@ _NOTHING_CHANGED = "nothing was changed"
 
 FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
 """The hint of an error about a file that is missing."""
+
+
+@contextlib.contextmanager
+def missing_as_not_found(path: str) -> Iterator[None]:
+    """Convert ``FileNotFoundError`` to ``NotFound`` for a file of the vault."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT) from error
 
 
 class FileChange(NamedTuple):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
@@ -15,15 +15,13 @@ from memvault.files.lock import FileLock
 from memvault.model import FileState, Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store import writer
-from memvault.store.change_set import FILE_MISSING_HINT, ChangeSet, FileRef
+from memvault.store.change_set import FILE_MISSING_HINT, ChangeSet, FileRef, missing_as_not_found
 from memvault.store.revisions import Revisions, TrashedFile
+from memvault.store.writer import VaultWriter
 from memvault.vault import document, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
-
-if TYPE_CHECKING:
-    from memvault.store.writer import VaultWriter
 
 
 class WriteResult(NamedTuple):
@@ -51,8 +49,6 @@ class MemoryStore:
     @cached_property
     def changes(self) -> VaultWriter:
         """The writer for any file of the vault, which records each change in the journal."""
-        from memvault.store.writer import VaultWriter
-
         return VaultWriter(self.root, self.history, self.change_set, self.settings.secrets)
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
@@ -78,13 +74,8 @@ class MemoryStore:
         if state is None:
             what = "plain file" if os.path.lexists(self.root / path) else "file"
             raise NotFound(f"There is no {what} {path} in the vault", FILE_MISSING_HINT)
-        with atomic.map_os_errors(path):
-            try:
-                return plain_files.read(self.root / path), state
-            except FileNotFoundError as error:
-                raise NotFound(
-                    f"There is no file {path} in the vault", FILE_MISSING_HINT
-                ) from error
+        with missing_as_not_found(path), atomic.map_os_errors(path):
+            return plain_files.read(self.root / path), state
 
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
@@ -214,7 +205,7 @@ class MemoryStore:
     ) -> WriteResult:
         """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
         with self._lock():
-            self._finish_move()
+            self.changes.complete_move()
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
                 _check_etag(memory, data, seen)
@@ -223,51 +214,14 @@ class MemoryStore:
             self._check_path(path)
             subject = FileRef(memory.mem_id, memory.title)
             if not names:
-                check = partial(_check_etag, memory, seen=memory.etag)
-                revision = self.changes.replace(path, data, after, subject, check)
+                revision = self.changes.replace(path, data, after, subject)
             else:
-                secrets = self.changes.check_secrets(data, after)
-                revision = self.history.save(memory.mem_id, data)
-                try:
-                    path = self._move(memory, names, after)
-                except BaseException:
-                    self.history.delete(memory.mem_id, revision)
-                    raise
-                self.changes.record_move(memory.path, path, revision, document.etag(after), subject)
-                self.changes.warn_secrets(path, secrets)
+                path, revision = self.changes.move(memory.path, names, data, after, subject)
         return WriteResult(self._written_memory(path, after), revision)
 
     def _written_memory(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has been deleted since."""
         return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
-
-    def _move(self, memory: Memory, names: Iterable[str], after: bytes) -> str:
-        """Write a memory's new bytes at the first free path, and delete the old file.
-
-        Raises:
-            Conflict: no path is free.
-        """
-        etag = document.etag(after)
-        try:
-            for target in names:
-                writer.write_intent(
-                    self.root, writer.MoveIntent(memory.path, memory.etag, target, etag)
-                )
-                with contextlib.suppress(FileExistsError):
-                    atomic.create(self.root / target, after)
-                    break
-            else:
-                raise Conflict(f"{target} is there already", "choose another name")
-            try:
-                _check_etag(memory, self.read_bytes(memory.path)[0], memory.etag)
-                with atomic.map_os_errors(memory.path):
-                    (self.root / memory.path).unlink(missing_ok=True)
-            except MemvaultError:
-                (self.root / target).unlink()
-                raise
-        finally:
-            self._finish_move()
-        return target
 
     def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Delete the old file of a move that was killed before doing so; its bytes are a revision.
@@ -277,16 +231,7 @@ class MemoryStore:
         """
         if os.path.lexists(self.root / writer.FILE):
             with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
-                self._finish_move()
-
-    def _finish_move(self) -> None:
-        old = writer.interrupted_move(self.root)
-        if old is not None:
-            memory = self.read(old)
-            if any(name.endswith(memory.etag) for name in self.history.revisions(memory.mem_id)):
-                with atomic.map_os_errors(old):
-                    (self.root / old).unlink(missing_ok=True)
-        writer.clear_intent(self.root)
+                self.changes.complete_move()
 
     def _edit_bytes(
         self,
@@ -342,12 +287,8 @@ class MemoryStore:
             if document.etag(data) != seen:
                 raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
             memory = self.parse(data, state)
-            try:
+            with missing_as_not_found(path):
                 return self.changes.discard(path, FileRef(memory.mem_id, memory.title))
-            except FileNotFoundError as error:
-                raise NotFound(
-                    f"There is no file {path} in the vault", FILE_MISSING_HINT
-                ) from error
 
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or to a numbered name if that is taken."""

@@ -11,25 +11,26 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.files import atomic, plain_files
+from memvault.model import FileState, Memory
 from memvault.secrets import detector
 from memvault.secrets.detector import Secret
 from memvault.settings.vault_settings import SecretSettings
 from memvault.store.change_set import (
-    FILE_MISSING_HINT,
     ChangeSet,
     FileChange,
     FileRef,
     Journal,
     JournalEntry,
     Kind,
+    missing_as_not_found,
 )
 from memvault.store.revisions import Revisions, TrashedFile
 from memvault.vault import document
@@ -150,41 +151,12 @@ FILE = ".memvault/moving.json"
 
 
 class MoveIntent(NamedTuple):
-    """The intent to move one file: its path and etag before and after."""
+    """A move of one file as recorded in ``FILE``: its old and new path and etag."""
 
     source: str
     before: str
     target: str
     after: str
-
-
-def write_intent(root: Path, move: MoveIntent) -> None:
-    """Record an intended move in a file; the caller holds the vault lock."""
-    atomic.write(root / FILE, json.dumps(move._asdict()).encode())
-
-
-def clear_intent(root: Path) -> None:
-    """Delete the record of a move; if it stays, it counts only while its etags match the files."""
-    with contextlib.suppress(OSError):
-        (root / FILE).unlink(missing_ok=True)
-
-
-def interrupted_move(root: Path) -> str | None:
-    """Return the old path of a move that wrote the new file, if both files match the record."""
-    try:
-        move = MoveIntent(**plain_files.read_json(root / FILE))
-        paths = (move.source, move.target)
-        if not all(is_memory_path(path) for path in paths) or move.source == move.target:
-            return None
-        for path, etag in ((move.source, move.before), (move.target, move.after)):
-            if PurePosixPath(path).is_absolute():
-                return None
-            require_plain_folders(root, PurePosixPath(path).parent.as_posix())
-            if document.etag(plain_files.read(root / path)) != etag:
-                return None
-    except (OSError, ValueError, TypeError, MemvaultError):
-        return None
-    return move.source
 
 
 _DAY = 24 * 3_600.0
@@ -245,19 +217,11 @@ class VaultWriter:
         self.warn_secrets(path, secrets)
         return path
 
-    def replace(
-        self,
-        path: str,
-        before: bytes,
-        after: bytes,
-        subject: FileRef,
-        check: Callable[[bytes], None] | None = None,
-    ) -> str:
+    def replace(self, path: str, before: bytes, after: bytes, subject: FileRef) -> str:
         """Replace a file's bytes, and return the name of the revision that keeps the old ones.
 
         Editors take no lock. The file is therefore read again after everything else is done, and is
-        kept as a hard link: what an editor writes into it even later is in the revision. ``check``
-        raises if the bytes read then are not the expected ones.
+        kept as a hard link: what an editor writes into it even later is in the revision.
 
         Raises:
             Conflict: the file's bytes differ from ``before``.
@@ -271,21 +235,14 @@ class VaultWriter:
 
         def save_and_check() -> None:
             saved.append(self._history.save(subject.mem_id, before, file))
-            now = plain_files.read(file)
-            if check is not None:
-                check(now)
-            elif now != before:
-                raise Conflict(f"{path} was changed meanwhile", "try again")
+            _check_unchanged(path, plain_files.read(file), before)
 
         try:
-            atomic.replace(file, after, save_and_check)
-        except BaseException as error:
+            with missing_as_not_found(path):
+                atomic.replace(file, after, save_and_check)
+        except BaseException:
             for revision in saved:
                 self._history.delete(subject.mem_id, revision)
-            if isinstance(error, FileNotFoundError):
-                raise NotFound(
-                    f"There is no file {path} in the vault", FILE_MISSING_HINT
-                ) from error
             raise
         self._record("changed", path, subject, saved[0], etag(after))
         self.warn_secrets(path, secrets)
@@ -326,12 +283,84 @@ class VaultWriter:
         self._record("restored", path, subject, item.folder, etag(data))
         return path
 
-    def record_move(
-        self, source: str, target: str, revision: str, after: str, subject: FileRef
-    ) -> None:
-        """Record in the journal that a file was written at another path and the old one deleted."""
-        self._record("created", target, subject, "", after)
+    def move(
+        self, source: str, targets: Iterable[str], before: bytes, after: bytes, subject: FileRef
+    ) -> tuple[str, str]:
+        """Write new bytes at the first free path and delete the old file, under the vault lock.
+
+        Returns the new path, and the revision that keeps the old bytes. If the process is killed in
+        between, ``complete_move`` deletes the old file.
+
+        Raises:
+            Conflict: no path is free, or the old file has changed.
+            Refused: the new bytes hold secrets, as for ``check_secrets``.
+            StorageError: a file cannot be written; the old file is unchanged.
+        """
+        secrets = self.check_secrets(before, after)
+        revision = self._history.save(subject.mem_id, before)
+        try:
+            target = self._move(source, targets, before, after)
+        except BaseException:
+            self._history.delete(subject.mem_id, revision)
+            raise
+        finally:
+            self.complete_move()
+        self._record("created", target, subject, "", etag(after))
         self._record("removed", source, subject, revision, "")
+        self.warn_secrets(target, secrets)
+        return target, revision
+
+    def _move(self, source: str, targets: Iterable[str], before: bytes, after: bytes) -> str:
+        old = self.root / source
+        for target in targets:
+            intent = MoveIntent(source, etag(before), target, etag(after))
+            atomic.write(self.root / FILE, json.dumps(intent._asdict()).encode())
+            with contextlib.suppress(FileExistsError):
+                atomic.create(self.root / target, after)
+                break
+        else:
+            raise Conflict(f"{target} is there already", "choose another name")
+        try:
+            with missing_as_not_found(source), atomic.map_os_errors(source):
+                _check_unchanged(source, plain_files.read(old), before)
+                old.unlink(missing_ok=True)
+        except MemvaultError:
+            (self.root / target).unlink()
+            raise
+        return target
+
+    def complete_move(self) -> None:
+        """Delete the old file of a move that wrote the new one, under the vault lock.
+
+        Raises:
+            StorageError: the old file cannot be deleted.
+        """
+        old = self._interrupted_move()
+        if old is not None:
+            with atomic.map_os_errors(old):
+                (self.root / old).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.root / FILE).unlink(missing_ok=True)
+
+    def _interrupted_move(self) -> str | None:
+        """Return the old path of a move if both files are as recorded, and the old bytes kept."""
+        with contextlib.suppress(OSError, ValueError, TypeError, MemvaultError):
+            move = MoveIntent(**plain_files.read_json(self.root / FILE))
+            if move.source != move.target and self._holds(move.target, move.after):
+                old = self._holds(move.source, move.before)
+                revisions = self._history.revisions(old.mem_id) if old else []
+                if any(name.endswith(move.before) for name in revisions):
+                    return move.source
+        return None
+
+    def _holds(self, path: str, tag: str) -> Memory | None:
+        """Return the memory at a path of the vault if its bytes have an etag."""
+        if PurePosixPath(path).is_absolute() or not is_memory_path(path):
+            return None
+        require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
+        data = plain_files.read(self.root / path)
+        state = FileState(path, len(data), 0, 0, 0)
+        return document.read_memory(data, state, frozenset()) if etag(data) == tag else None
 
     def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
         change_set = self._change_set
@@ -368,3 +397,11 @@ class VaultWriter:
                 atomic.write(marker, b"", durable=False)
                 self._history.prune()
                 self.journal.prune(self._history.limits.days, _MAX_JOURNAL_BYTES)
+
+
+def _check_unchanged(path: str, now: bytes, before: bytes) -> None:
+    if now != before:
+        raise Conflict(
+            f"{path} was changed meanwhile: its etag is {etag(now)}, not {etag(before)}",
+            "look at it as it is now, then try again",
+        )

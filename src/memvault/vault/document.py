@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
+from memvault.sanitize import replace_surrogates
 from memvault.vault import paths
 from memvault.vault.front_matter import (
     FrontMatter,
@@ -23,7 +24,6 @@ from memvault.vault.front_matter import (
     patch_header,
     patch_mapping,
     split_front_matter,
-    whole,
 )
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
@@ -196,11 +196,6 @@ def title_of(metadata: Mapping[str, Any], body: str, path: str) -> str:
     return heading or " ".join(replace_surrogates(stem).split()) or "memory"
 
 
-def replace_surrogates(name: str) -> str:
-    """Return a file name with bytes that are not UTF-8 replaced by question marks."""
-    return name.encode("utf-8", "replace").decode()
-
-
 def _memory_type(
     metadata: Mapping[str, Any], path: PurePosixPath, known_types: frozenset[str]
 ) -> str:
@@ -332,7 +327,7 @@ def _edit(
         parts = parts._replace(body=body)
     edited = "".join(parts)
     fresh = text.encode(edited)
-    if decode(fresh).text != whole(edited):
+    if decode(fresh).text != replace_surrogates(edited):
         raise Refused(
             "The file would be read as something else after this edit",
             "convert the file to UTF-8 without control characters first",

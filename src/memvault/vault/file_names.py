@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from memvault.model import Memory
+from memvault.sanitize import replace_surrogates
 
 _MOST_MARKS = 30
 """Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
@@ -110,7 +111,7 @@ def name_key(name: str) -> str:
     """Return a name as the index stores it: ignoring case, without ``.md``."""
     key = name.lower()
     if not name.isascii():
-        key = normalize_title(name).encode("utf-8", "replace").decode()  # as SQLite can store it
+        key = replace_surrogates(normalize_title(name))  # as SQLite can store it
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 

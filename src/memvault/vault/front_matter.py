@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
+from memvault.sanitize import replace_surrogates
 
 MAX_HEADER = 256 * 1024
 """Maximum number of characters in a header, and in all its values with aliases expanded."""
@@ -156,22 +157,22 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
         if min(values_left, characters_left, depth) < 0:
             raise ValueError("the front matter holds too many values")
         if isinstance(value, dict):
-            return {whole(str(key)): converted(entry, depth - 1) for key, entry in value.items()}
+            return {
+                replace_surrogates(str(key)): converted(entry, depth - 1)
+                for key, entry in value.items()
+            }
         if isinstance(value, list | tuple):
             return [converted(entry, depth - 1) for entry in value]
         if isinstance(value, str):
-            return whole(value)
+            return replace_surrogates(value)
         fits = (isinstance(value, int) and _is_int64(value)) or (
             isinstance(value, float) and math.isfinite(value)
         )
         return value if value is None or fits else str(value)
 
-    return {whole(str(key)): converted(entry, _MAX_DEPTH) for key, entry in values.items()}
-
-
-def whole(text: str) -> str:
-    """Replace lone surrogates, which YAML can spell and UTF-8 cannot, by question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return {
+        replace_surrogates(str(key)): converted(entry, _MAX_DEPTH) for key, entry in values.items()
+    }
 
 
 def _is_int64(number: int) -> bool:
@@ -454,5 +455,5 @@ def _quote(text: str) -> str:
         number = ord(match[0])
         return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
-    raw = whole(text).replace("\\", "\\\\").replace('"', '\\"')
+    raw = replace_surrogates(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_UNPRINTABLE.sub(escaped, raw)}"'

@@ -27,11 +27,15 @@ _WINDOWS = frozenset(
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 """Characters not used in file names: some systems forbid them, or links to the file would break."""
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LEADING_MARKS = re.compile(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
 _MAX_ID = 120
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether Windows reserves a file's name, whatever its suffix."""
+    return name.lower().partition(".")[0] in _WINDOWS
 
 
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
@@ -52,13 +56,13 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
         out = longer
     if not out:
         return "memory"
-    return f"{out}-memory" if out in _WINDOWS else out
+    return f"{out}-memory" if is_reserved(out) else out
 
 
 def file_name(title: str) -> str:
     """Return a title as a file's stem if Obsidian and every system allow it, else its slug."""
     fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
-    is_odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
+    is_odd = title.startswith(".") or title != title.strip() or is_reserved(title)
     is_usable = fits and not is_odd and not _NOT_IN_NAMES.intersection(title)
     return title if is_usable and title else slug(title)
 
@@ -107,7 +111,7 @@ def id_from_name(name: str) -> str:
 
 def _hash_suffix(text: str) -> str:
     digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
-    return "".join(_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
+    return "".join(clock.ID_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
 
 
 def is_mem_id(text: str) -> bool:
@@ -131,7 +135,7 @@ def normal_type(name: str) -> str:
             f"{name!r} cannot be a memory type",
             "use letters, digits and hyphens, such as design-decision",
         )
-    if kebab in RESERVED or kebab in _WINDOWS:
+    if kebab in RESERVED or is_reserved(kebab):
         raise UsageError(f"The folder {kebab!r} is not for memories", "choose another type")
     return kebab
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from memvault.errors import VaultUnreadable
 from memvault.files import atomic, plain_files
 from memvault.model import FileState
+from memvault.sanitize import replace_surrogates
 from memvault.vault import paths
-from memvault.vault.document import Document, replace_surrogates
+from memvault.vault.document import Document
 
 _MAX_INT64 = (1 << 63) - 1
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from memvault.agents.address import Address, address, agent_lock
 from memvault.errors import Conflict, NotFound, Refused, UsageError
 from memvault.files.lock import FileLock
+from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
@@ -321,7 +322,7 @@ class World:
             try:
                 name = address(PurePosixPath(path).stem).agent
             except UsageError as error:
-                self._skip(document.replace_surrogates(path), error.message)
+                self._skip(replace_surrogates(path), error.message)
             else:
                 yield figure(name, parsed.header or {})
 

@@ -34,8 +34,9 @@ from memvault.agents.plans import schedule
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
+from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
+from memvault.vault import paths
 
 ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
 
@@ -68,9 +69,7 @@ def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[st
         try:
             plans.append(read(entry))
         except UsageError as error:
-            notes.append(
-                f"{document.replace_surrogates(entry.path)} is passed over: {error.message}"
-            )
+            notes.append(f"{replace_surrogates(entry.path)} is passed over: {error.message}")
     return plans, notes
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.sanitize import shorten
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -65,7 +66,7 @@ class Schedule(NamedTuple):
         at = clock.parse(self.text, zone)
         if at is None:
             raise UsageError(
-                f"scheduledAt cannot be {self.text[:40]!r}", "write 2026-03-01T08:00:00Z"
+                f"scheduledAt cannot be {shorten(self.text, 40)!r}", "write 2026-03-01T08:00:00Z"
             )
         return at
 
@@ -193,9 +194,8 @@ def delay(text: str) -> timedelta:
         seconds += float(match[1]) * _UNITS[match[2]]
         position = match.end()
     if not cleaned or position != len(cleaned) or not 0 < seconds <= _MAX_DELAY:
-        shown = text if len(text) <= 40 else f"{text[:37]}..."
         raise UsageError(
-            f"runAfter cannot be {shown!r}",
+            f"runAfter cannot be {shorten(text, 40)!r}",
             "write 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, at most ten years",
         )
     return timedelta(seconds=seconds)

@@ -17,7 +17,8 @@ from memvault.index.text.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, T
 from memvault.index.text.bm25f import KeywordDocument
 from memvault.index.text.passages import LONGEST_TITLE, split_blocks, split_passages
 from memvault.model import Memory, Passage
-from memvault.vault.document import header_tags, replace_surrogates
+from memvault.sanitize import replace_surrogates
+from memvault.vault.document import header_tags
 from memvault.vault.file_names import normalize_title, note_days
 from memvault.vault.markdown import headings
 
