@@ -29,15 +29,15 @@ def say(*words: object) -> None:
 def take(root: Path, count: int, chance: random.Random | None = None) -> None:
     workspace = Workspace(root)
     while True:
-        found, delivery = invoke.call(workspace, "peek_inbox", {"count": count})
-        if not found["events"]:
-            break
-        if chance and chance.random() < 0.2:
-            delivery.requeue()  # as where the output cannot be written
-            continue
-        say("has", *(event["data"]["message"] for event in found["events"]))
-        delivery.acknowledge()
-        say("settled")
+        with invoke.call(workspace, "peek_inbox", {"count": count}) as outcome:
+            events = outcome.result["events"]
+            if not events:
+                break
+            if chance and chance.random() < 0.2:
+                continue  # as where the output cannot be written
+            say("has", *(event["data"]["message"] for event in events))
+            outcome.settle()
+            say("settled")
     say("done")
 
 

@@ -121,14 +121,26 @@ def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
     """The result is not spoilt: a note says that the events may come again, and they do."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
-    found, delivery = invoke.call(workspace, "peek_inbox", {})
-    taken = found["events"]
+    outcome = invoke.call(workspace, "peek_inbox", {})
+    taken = outcome.result["events"]
     blocking = write(folder, f"{PRIVATE}/popped", "")
-    notes = delivery.acknowledge()
+    notes = outcome.settle()
     assert len(notes) == 1
     assert "may come a second time" in notes[0]
     blocking.unlink()
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == taken
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
+
+
+def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> None:
+    """Whoever leaves a result without settling it leaves its events to the next, nested ones too."""
+    workspace = Workspace(folder)
+    invoke.call(workspace, "push_service", {"name": "x"})
+    with invoke.call(workspace, "call_tool", {"toolName": "peek_inbox"}) as left:
+        assert len(left.result["events"]) == 1
+    with invoke.call(workspace, "peek_inbox", {}) as settled:
+        assert settled.result["events"] == left.result["events"]
+        assert settled.settle() == []
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 
 

@@ -145,7 +145,7 @@ def test_what_is_hidden_changes_nothing(
 def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None:
     """A tool that needs more than the caller's scope is not listed, and refused in every way."""
     call = Call(Workspace(filled), Caller("ann", False, False, True, (), scope))
-    listed = {tool.name for tool in available.builtin_tools(call)}
+    listed = {tool.name for tool in available.builtin_tools(call.workspace, call.caller)}
     for tool in all_tools():
         if tool.group == available.WORLD:
             continue
@@ -153,7 +153,7 @@ def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None
         assert (tool.name in listed) is is_within
         if not is_within:
             with pytest.raises(Refused, match="needs a caller"):
-                available.find_tool(call, tool.name)
+                available.find_tool(call.workspace, call.caller, tool.name)
             with pytest.raises(Refused, match="needs a caller"):
                 invoke.call_nested(call, "call_tool", {"toolName": tool.name, "parameters": {}})
     call.workspace.close()

@@ -13,6 +13,7 @@ from conftest import Run, write
 from copies import Copy
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
+from memvault.errors import FailedCall
 from memvault.store import writer
 from memvault.tools.core.registry import Tool
 from test_undo import files
@@ -178,9 +179,11 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
     refusal = writer.refusal(writer.added_secrets(b"", said.encode()))
-    refusal.locate_in_arguments({"metadata": {"aws_secret_access_key": value}, "title": None})
+    refusal.add_context(
+        FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
+    )
     assert refusal.message.endswith("memvault.toml says: AWS secret key")
-    refusal.locate_in_arguments({"metadata": {said: 1}})
+    refusal.add_context(FailedCall({"metadata": {said: 1}}, ""))
     assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
 
 

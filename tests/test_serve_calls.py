@@ -29,7 +29,7 @@ from mcp_client import LOADED as LOADED  # what commands begin with, see conftes
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.files.lock import FileLock
-from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.calls import REPLIES, PendingCall
 from memvault.server.gateway import ResponseTracker
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
@@ -132,7 +132,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
 
     async def answered() -> None:
         answer = ResponseTracker(scope, b"{}", receive, send)
-        scope[OPEN_CALLS][1] = taking
+        scope[REPLIES].register(1, taking)
         await answer.receive()
         assert "keep me" in json.dumps(await asyncio.to_thread(taking.run))
         await answer.send({"type": "http.response.body", "body": b"x", "more_body": False})

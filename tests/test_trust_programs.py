@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import open_vault
-from memvault.call import Call
+from memvault.call import LOCAL
 from memvault.plugins import tool_file, trust
 from memvault.plugins.trust import fingerprint_of
 from memvault.tools.core import available
@@ -139,7 +139,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         assert [entry["trusted"] for entry in listed if "trusted" in entry] == [True] * 30
         assert sorted(read) == ["data.bin", "shared.py"]
         read.clear()
-        assert len(available.advertised_tools(Call(Workspace(folder)))) > 30
+        assert len(available.advertised_tools(Workspace(folder), LOCAL)) > 30
         assert sorted(read) == ["data.bin", "shared.py"]
         assert vault.call(names[0])["ran"]
         listening = False

@@ -260,7 +260,8 @@ def test_what_a_dead_taker_left_ends_a_wait(
     code = (
         "import sys\nfrom pathlib import Path\nfrom memvault.tools.core import invoke\n"
         "from memvault.workspace import Workspace\n"
-        "print(len(invoke.call(Workspace(Path()), 'peek_inbox', {})[0]['events']), flush=True)\n"
+        "taken = invoke.call(Workspace(Path()), 'peek_inbox', {})\n"
+        "print(len(taken.result['events']), flush=True)\n"
         "sys.stdin.read()"
     )
     taker = subprocess.Popen(

@@ -72,6 +72,10 @@ class EventDelivery:
         """Add the events of a lease."""
         self._leases.append(lease)
 
+    def take_over(self, other: EventDelivery) -> None:
+        """Move the events of another delivery to this one."""
+        self._leases += other._take_leases()
+
     def acknowledge(self) -> list[str]:
         """Acknowledge the leases, as the caller has the events, and return notes about failures."""
         notes = []
@@ -95,22 +99,25 @@ class EventDelivery:
 class Call:
     """One call of a tool in a vault.
 
-    ``notes`` collects what to report to the caller in addition to the result, ``change_set`` what
-    was changed; ``gone`` returns whether the caller has cancelled. If ``only_reads`` is true, the
-    tool may answer from a part of the memories, which a note then reports.
+    ``tool`` is the tool's name for the journal. If it is ``read_only``, it may answer from a part
+    of the memories, which a note then reports. ``is_cancelled`` returns whether the caller has
+    cancelled. ``notes`` collects what to report to the caller in addition to the result,
+    ``change_set`` what was changed, ``delivery`` the events in the result.
     """
 
     def __init__(
         self,
         workspace: Workspace,
         caller: Caller = LOCAL,
-        gone: Callable[[], bool] = not_cancelled,
+        tool: str = "",
+        read_only: bool = False,
+        is_cancelled: Callable[[], bool] = not_cancelled,
     ) -> None:
         self.workspace = workspace
         self.caller = caller
-        self.is_cancelled = gone
-        self.only_reads = False
-        self.change_set = ChangeSet(agent=caller.agent, sees_all=caller.scope == "all")
+        self.read_only = read_only
+        self.is_cancelled = is_cancelled
+        self.change_set = ChangeSet(tool, caller.agent, sees_all=caller.scope == "all")
         self._store: MemoryStore | None = None
         self.notes: list[str] = []
         self.delivery = EventDelivery()
@@ -144,7 +151,7 @@ class Call:
         from memvault.index.protocol import BEST_EFFORT, COMPLETE
         from memvault.recall.engine import RecallEngine
 
-        return RecallEngine(self.store, self.index, BEST_EFFORT if self.only_reads else COMPLETE)
+        return RecallEngine(self.store, self.index, BEST_EFFORT if self.read_only else COMPLETE)
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
         """Return the folders of the vaults to search.

@@ -24,12 +24,14 @@ what to do next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 __all__ = [
     "Ambiguous",
     "Bug",
     "Conflict",
     "EmbedderError",
+    "FailedCall",
     "MemvaultError",
     "NotFound",
     "Refused",
@@ -41,6 +43,17 @@ __all__ = [
     "VaultUnreadable",
     "to_memvault_error",
 ]
+
+
+_NOTHING_CHANGED = "nothing was changed"
+"""Phrase in the hints of storage errors, which know of one file only."""
+
+
+class FailedCall(NamedTuple):
+    """A call that failed: its arguments, and the files that it had changed, in words."""
+
+    arguments: Mapping[str, object]
+    changed: str
 
 
 class MemvaultError(Exception):
@@ -59,6 +72,9 @@ class MemvaultError(Exception):
         self.message = message
         self.hint = hint
         self.details = dict(details or {})
+
+    def add_context(self, failed: FailedCall) -> None:
+        """Add to the error what it has to report of the call that failed; nothing by default."""
 
     def result(self) -> dict[str, object]:
         """Return the failed result that all front ends return."""
@@ -101,6 +117,12 @@ class StorageError(MemvaultError):
     """The file system failed: it is full or read-only, or access was denied."""
 
     code = "storage"
+
+    def add_context(self, failed: FailedCall) -> None:
+        """Add to the hint which files were changed, unless the message names them."""
+        if failed.changed and "written before that" not in self.message:
+            hint = self.hint.replace(_NOTHING_CHANGED, failed.changed)
+            self.hint = f"{hint}; {failed.changed}" if hint == self.hint else hint
 
 
 class Unwritable(StorageError):

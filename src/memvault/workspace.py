@@ -98,7 +98,7 @@ class Workspace:
         from memvault.index.folder import forget_older, prepare_folder
 
         forget_older(self.root)
-        return open_index(self.store, prepare_folder(self.root), self._report_progress)
+        return open_index(self.store, prepare_folder(self.root), self.progress)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""
@@ -108,9 +108,6 @@ class Workspace:
             self._other_vaults[root] = Workspace(locate.find_vault(str(root)), self.progress)
         self._other_vaults[root].refresh_settings()
         return self._other_vaults[root]
-
-    def _report_progress(self, what: str, done: int, total: int) -> None:
-        self.progress(what, done, total)
 
     def reload(self) -> None:
         """Close and drop the settings and parts, because ``memvault.toml`` has changed."""

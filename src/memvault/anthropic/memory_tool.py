@@ -25,6 +25,7 @@ from memvault.secrets import detector
 from memvault.tools.core import invoke
 from memvault.tools.core.registry import Tool
 from memvault.vault import paths
+from memvault.workspace import Workspace
 
 TOP = "/memories"
 _EXCLUDED = "node_modules"
@@ -219,7 +220,6 @@ class MemoryFiles:
         """
         from memvault.agents.address import address
         from memvault.settings.locate import find_vault
-        from memvault.workspace import Workspace
 
         address(agent)
         self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
@@ -248,13 +248,15 @@ class MemoryFiles:
             MemvaultError: the command failed; the message is for Claude too.
         """
 
-        def find(_: Call, name: str) -> Tool:
+        def find(_: Workspace, __: Caller, name: str) -> Tool:
             if name not in self._tools:
                 raise UsageError(f"There is no command {name!r}", f"use {', '.join(self._tools)}")
             return self._tools[name]
 
-        result, delivery = invoke.call(self._workspace, command, arguments, self._caller, find=find)
-        delivery.requeue()
+        with invoke.call(
+            self._workspace, command, arguments, self._caller, find=find
+        ) as outcome:  # no command hands out events
+            result = outcome.result
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
     def close(self) -> None:

@@ -216,11 +216,11 @@ def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
     Raises:
         VaultNotFound: If a vault was named explicitly and does not exist.
     """
-    from memvault.call import Call
+    from memvault.call import LOCAL
     from memvault.tools.core import available
 
     try:
-        return available.find_tool(Call(options.named_workspace()), name)
+        return available.find_tool(options.named_workspace(), LOCAL, name)
     except VaultNotFound:
         if options.has_explicit_vault:
             raise

@@ -73,24 +73,20 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
     workspace = options.workspace()
     try:
         try:
-            result, delivery = invoke.call(workspace, name, arguments, options.caller())
+            outcome = invoke.call(workspace, name, arguments, options.caller())
         except Refused as error:
-            confirmation_arguments = _confirm(error)
-            result, delivery = invoke.call(
-                workspace, name, arguments | confirmation_arguments, options.caller()
-            )
-        try:
+            arguments = arguments | _confirm(error)
+            outcome = invoke.call(workspace, name, arguments, options.caller())
+        with outcome:
             query = arguments.get("query") or arguments.get("around") or ""
-            results.print_result(options, name, result, str(query))
+            results.print_result(options, name, outcome.result, str(query))
             output.flush()
-            notes = delivery.acknowledge()
-        finally:
-            delivery.requeue()  # what was not acknowledged
+            notes = outcome.settle()
         if not options.quiet:
             output.notes(notes)
     finally:
         workspace.close()
-    if result.get(_FAILURE_KEYS.get(name, "")):
+    if outcome.result.get(_FAILURE_KEYS.get(name, "")):
         raise typer.Exit(1)
 
 

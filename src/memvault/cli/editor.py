@@ -89,7 +89,6 @@ def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_
         if filled.tags:
             arguments["tags"] = filled.tags
         result = invoke.call_nested(call, "memory_remember", arguments)
-        invoke.autocommit(call)
         if no_edit or not _is_at_a_terminal():
             _print_result(options, call, "memory_remember", result)
         else:
@@ -110,8 +109,7 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
     try:
         caller = options.caller()
         root, name = invoke.split_vault_prefix(memory, caller, workspace.root)
-        call = Call(workspace.open_other(root), caller)
-        call.only_reads = True
+        call = Call(workspace.open_other(root), caller, read_only=True)
         invoke.require_local_files(call, "this command")
         yield call, name
     finally:

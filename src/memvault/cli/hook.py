@@ -232,7 +232,8 @@ def _call_tool(
     from memvault.tools.core import invoke
 
     caller = Caller(line.agent or "main", may_run_programs=False)
-    return invoke.call(workspace, tool, arguments, caller).result
+    with invoke.call(workspace, tool, arguments, caller) as outcome:
+        return outcome.result
 
 
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {

@@ -42,9 +42,9 @@ def mcp(
     caller = options.caller()._replace(
         may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=vault_names
     )
-    workspace = options.workspace()
+    root = locate.find_vault(options.vault)
     address(caller.agent)  # report an invalid name now, not at each call
-    code = server.serve(workspace, caller, profiles.ToolSelection(tools))
+    code = server.serve(root, caller, profiles.ToolSelection(tools))
     if code:
         raise typer.Exit(code)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,12 +13,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from memvault.call import Call, Caller, EventDelivery, not_cancelled
+from memvault import sanitize
+from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.results import unknown_tool
 from memvault.tools.core import available, invoke
+from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
 from memvault.workspace import WAITS, Workspace
 
@@ -90,10 +94,6 @@ def report_progress(what: str, done: int, total: int) -> None:
         steps.note(what, done, total)
 
 
-OPEN_CALLS = "memvault.calls"
-"""The key of an HTTP request's ASGI scope that holds the calls answered by that request."""
-
-
 class PendingCall:
     """One call of a tool whose caller may disconnect before it gets the result.
 
@@ -108,13 +108,13 @@ class PendingCall:
         caller: Caller,
         name: str,
         arguments: Mapping[str, Any],
-        find: Callable[[Call, str], Tool] = available.find_tool,
+        find: FindTool = available.find_tool,
         ending: Callable[[], bool] = not_cancelled,
     ) -> None:
         self._workspace = workspace
         self._state = threading.Lock()
         self._cancelled = threading.Event()
-        self._delivery: EventDelivery | None = None
+        self._outcome: ToolOutcome | None = None
         self._has_waited = False
         self.waits: Callable[[], None] = lambda: None
         """A function that the tool's thread calls when it starts to wait, so others can run."""
@@ -146,7 +146,7 @@ class PendingCall:
             with self._workspace.lock:
                 if self._cancelled.is_set():
                     raise TimedOut("The call was cancelled before it started", "call again")
-                result, delivery = self._call()
+                outcome = self._call()
         except MCPError:
             raise
         except Exception as error:
@@ -155,41 +155,84 @@ class PendingCall:
             del WAITS.begin
         with self._state:
             if not self._cancelled.is_set():
-                self._delivery = delivery
-                return result
-        delivery.requeue()
-        return result
+                self._outcome = outcome
+                return outcome.result
+        with outcome:  # events are returned to their queue
+            return outcome.result
 
     def settle(self) -> list[str]:
         """Acknowledge the delivery, as the caller has the result; return notes about its events."""
-        delivery = self._take_delivery()
-        return delivery.acknowledge() if delivery is not None else []
+        outcome = self._take_outcome()
+        return outcome.settle() if outcome is not None else []
 
     def cancel(self) -> None:
         """Cancel the call: end a tool that waits, and return what was delivered to its queue."""
         with self._state:
             self._cancelled.set()
-            has_ended = self._delivery is not None
-            if not self._has_waited and not has_ended:  # ``run`` will notice the cancellation
+            if self._outcome is None and not self._has_waited:  # ``run`` notices the cancellation
                 return
-            if self._delivery is not None and self._delivery.is_empty:
+            if self._outcome is not None and self._outcome.delivery.is_empty:
                 return
         # In a thread, because a running tool may hold the lock that this needs.
         threading.Thread(target=self._undo, name="memvault gives up a call").start()
 
     def _undo(self) -> None:
         self._workspace.notify_waiters()
-        delivery = self._take_delivery()
-        if delivery is not None:
-            delivery.requeue()
+        with self._take_outcome() or contextlib.nullcontext():
+            pass  # returns the events to their queue
 
-    def _take_delivery(self) -> EventDelivery | None:
+    def _take_outcome(self) -> ToolOutcome | None:
         with self._state:
-            delivery, self._delivery = self._delivery, None
-        return delivery
+            outcome, self._outcome = self._outcome, None
+        return outcome
 
 
-def _find_tool(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool:
+REPLIES = "memvault.replies"
+"""The key of an HTTP request's ASGI scope that holds the tracker of its answers."""
+
+
+class ReplyTracker:
+    """The calls whose answers were not sent yet, by the ids of their requests.
+
+    What a call delivers is acknowledged once its whole answer was sent, and else taken back.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[types.RequestId, PendingCall] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether an answer is still to be sent."""
+        return bool(self._calls)
+
+    def register(self, request_id: types.RequestId, call: PendingCall) -> None:
+        """Add a call; an earlier one with its id is cancelled, as an id gets one answer at most."""
+        self.finish(request_id, is_sent=False)
+        self._calls[request_id] = call
+
+    def abandon(self, request_id: types.RequestId, call: PendingCall) -> None:
+        """Cancel a call that gets no answer."""
+        if self._calls.get(request_id) is call:
+            del self._calls[request_id]
+        call.cancel()
+
+    def finish(self, request_id: types.RequestId | None, is_sent: bool) -> None:
+        """Remove the call of a request whose answer was sent completely, or else is lost."""
+        call = None if request_id is None else self._calls.pop(request_id, None)
+        if call is None:
+            return
+        if not is_sent:
+            call.cancel()
+            return
+        for note in call.settle():
+            print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
+
+    def finish_all(self, is_sent: bool) -> None:
+        """Remove all calls, as ``finish`` does."""
+        for request_id in list(self._calls):
+            self.finish(request_id, is_sent)
+
+
+def _find_tool(find: FindTool, workspace: Workspace, caller: Caller, name: str) -> Tool:
     """Return the tool of a name, with the protocol's error for an unknown one.
 
     Raises:
@@ -197,6 +240,6 @@ def _find_tool(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool
         Refused: the tool is switched off, or its file is broken.
     """
     try:
-        return find(call, name)
+        return find(workspace, caller, name)
     except UsageError as error:
         raise unknown_tool(error) from error

@@ -61,7 +61,8 @@ class ChangeDetector:
 
     def tools(self, call: Call) -> list[ServerEvent]:
         """Read the tools; return the changes since they were last read."""
-        before, self._tools = self._tools, self._offer.tools(call)
+        tools = self._offer.tools(call.workspace, call.caller)
+        before, self._tools = self._tools, tools
         return [ToolsListChanged()] if before not in (None, self._tools) else []
 
     def memories(self, call: Call) -> list[ServerEvent]:
@@ -71,7 +72,6 @@ class ChangeDetector:
         state = call.store.state()
         if self._memories is not None and state == self._state:
             return []
-        call.only_reads = True
         current = {
             record.mem_id: MemoryFingerprint.of(record)
             for record in call.engine.list_records(Filters())

@@ -13,14 +13,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import LARGEST, normal_name
-from memvault.call import Call
+from memvault.call import Caller
 from memvault.command_table import COMMANDS, GROUPS
 from memvault.errors import UsageError
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import user_settings
+from memvault.settings.vault_settings import Settings
 from memvault.tools.core import available, reference, registry
 from memvault.tools.core.plugin_tools import GROUP as VAULTS_OWN
 from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
 
 CORE: Mapping[str, tuple[str, ...]] = {
     "memory_recall": (
@@ -133,44 +135,45 @@ class ToolSelection:
         self._configured = named or user_settings.load().mcp_tools or _DEFAULT
         parse_selection(self._configured)
 
-    def words(self, call: Call) -> str:
+    def words(self, settings: Settings) -> str:
         """Return the chosen list of profiles and tools as it was written."""
-        return self._explicit or call.settings.mcp_tools or self._configured
+        return self._explicit or settings.mcp_tools or self._configured
 
-    def selected(self, call: Call) -> dict[str, tuple[str, ...]]:
+    def selected(self, settings: Settings) -> dict[str, tuple[str, ...]]:
         """Return the built-in tools to offer, each with the arguments hidden from its schema.
 
         Raises:
             UsageError: the vault's settings name an unknown profile or tool.
         """
         try:
-            return parse_selection(self.words(call))
+            return parse_selection(self.words(settings))
         except UsageError as error:
             raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
 
-    def tools(self, call: Call) -> list[dict[str, Any]]:
+    def tools(self, workspace: Workspace, caller: Caller) -> list[dict[str, Any]]:
         """Return the definitions of the tools to list, without plugins that are not trusted.
 
         Raises:
             UsageError: the vault's settings name an unknown profile or tool.
         """
-        selection = self.selected(call)
-        offered = (
-            tool for tool in available.advertised_tools(call) if _is_selected(selection, tool)
-        )
-        return [tool_definition(tool, selection.get(tool.name, ())) for tool in offered]
+        selection = self.selected(workspace.settings)
+        return [
+            tool_definition(tool, selection.get(tool.name, ()))
+            for tool in available.advertised_tools(workspace, caller)
+            if _is_selected(selection, tool)
+        ]
 
-    def find(self, call: Call, name: str) -> Tool:
+    def find(self, workspace: Workspace, caller: Caller, name: str) -> Tool:
         """Return the offered tool of an exact name.
 
         Raises:
             UsageError: there is no such tool, or it is not offered.
             Refused: the tool is switched off, or its file is broken.
         """
-        tool = available.find_tool(call, name)
-        if _is_selected(self.selected(call), tool):
+        tool = available.find_tool(workspace, caller, name)
+        if _is_selected(self.selected(workspace.settings), tool):
             return tool
-        words = f"{self.words(call)},{smallest_profile(tool.name)}"
+        words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered here",
             f"memvault mcp --tools {words} offers it",

@@ -47,8 +47,7 @@ class _Lookups(NamedTuple):
 
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result with its secrets masked."""
-    call.only_reads = True
+    """Return a result with its secrets masked; ``call`` only reads the memories that it names."""
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
         result: dict[str, Any] = _masked(call, found, KnownSecrets(), lookups)
@@ -81,8 +80,7 @@ def _in_vault(call: Call, name: str) -> Call:
     with contextlib.suppress(MemvaultError):
         roots = [root for root in call.vaults([name]).values() if root != call.root]
         if len(roots) == 1:
-            call = Call(call.workspace.open_other(roots[0]), call.caller)
-            call.only_reads = True
+            return Call(call.workspace.open_other(roots[0]), call.caller, read_only=True)
     return call
 
 

@@ -22,7 +22,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     """Return the tools that are currently offered, with their schemas and annotations."""
     with read_request(call):
-        definitions = offer.tools(call)
+        definitions = offer.tools(call.workspace, call.caller)
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
 
 
@@ -66,7 +66,6 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
     Raises:
         MCPError: something failed; the error's data holds the result and ``uri``, if given.
     """
-    call.only_reads = True
     with call.workspace.lock:
         try:
             call.workspace.refresh_settings()

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import math
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -17,11 +17,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.subscriptions import ServerEvent
 
-from memvault import __version__, sanitize
+from memvault import __version__
 from memvault.call import Call, Caller, not_cancelled
 from memvault.errors import MemvaultError
 from memvault.mcp import calls, prompts, resources, results, stdio
-from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread
@@ -49,12 +49,13 @@ class SdkServer(Server[Any]):
         return super().get_capabilities(options, *given[1:], **named)
 
 
-def serve(workspace: Workspace, caller: Caller, offer: ToolSelection) -> int:
-    """Serve one client over standard input and output; return the exit code.
+def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
+    """Serve a vault to one client over standard input and output; return the exit code.
 
     The server ends when its input ends or a signal arrives. The client may name programs and
     models to run only if ``caller.may_run_programs``.
     """
+    workspace = Workspace(root, calls.report_progress)
     with contextlib.suppress(MemvaultError):  # every call reports the same error
         _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
     try:
@@ -88,10 +89,9 @@ class McpServer:
         self._caller = caller
         self._selection = offer
         self._is_ending = ending
-        self._calls: dict[types.RequestId, PendingCall] = {}
+        self._replies = ReplyTracker()
         self._detector = ChangeDetector(offer)
         self._notifier = ChangeNotifier(self._find_known_changes)
-        workspace.progress = calls.report_progress
         self._threads = anyio.CapacityLimiter(math.inf)  # waiting calls must not block others
         self.server = SdkServer(
             "memvault",
@@ -131,22 +131,14 @@ class McpServer:
                 stdio.read_messages(read), outgoing, self.server.create_initialization_options()
             )
         outgoing.close()
-        for call in list(self._calls.values()):  # calls whose answers were never written
-            call.cancel()
+        self._replies.finish_all(is_sent=False)
         return 128 + signals[0] if signals else 0
 
     def _on_written(self, message: types.JSONRPCMessage, is_complete: bool) -> None:
         """Acknowledge what a call delivered if its answer was written whole, or else cancel it."""
-        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            return
-        call = self._calls.pop(message.id, None) if message.id is not None else None
-        if call is None:
-            return
-        if not is_complete or isinstance(message, types.JSONRPCError):
-            call.cancel()
-            return
-        for note in call.settle():
-            print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            is_result = isinstance(message, types.JSONRPCResponse)
+            self._replies.finish(message.id, is_sent=is_complete and is_result)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -161,21 +153,17 @@ class McpServer:
             self._is_ending,
         )
         assert context.request_id is not None
-        # Over HTTP several clients use the same ids, so each request keeps its own calls.
-        calls = self._calls if context.request is None else context.request.scope[OPEN_CALLS]
-        earlier = calls.get(context.request_id)
-        if earlier is not None:  # an id that is used twice gets at most one answer
-            earlier.cancel()
-        calls[context.request_id] = call
+        # Over HTTP several clients use the same ids, so each request tracks its own answers.
+        http = context.request
+        replies: ReplyTracker = self._replies if http is None else http.scope[REPLIES]
+        replies.register(context.request_id, call)
         try:
             with self._reporting_progress(context):
                 result = await self._run_in_thread(
                     lambda: results.result(self._call(), call.run()), context, call
                 )
         except BaseException:  # cancelled, or the tool is unknown
-            if calls.get(context.request_id) is call:
-                del calls[context.request_id]
-            call.cancel()
+            replies.abandon(context.request_id, call)
             raise
         await self._log_notes(context, params.name, result, time.monotonic() - started)
         self._notifier.schedule_check()
@@ -298,7 +286,7 @@ class McpServer:
         return await self._run_in_thread(find_locked)
 
     def _call(self) -> Call:
-        return Call(self._workspace, self._caller)
+        return Call(self._workspace, self._caller, read_only=True)
 
     async def _run_in_thread(
         self,

@@ -7,7 +7,6 @@ vaults or tokens other than the caller's own.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from typing import Any, NamedTuple
 
@@ -18,9 +17,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from memvault import __version__, sanitize
+from memvault import __version__
 from memvault.errors import MemvaultError
-from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.calls import REPLIES, ReplyTracker
 from memvault.mcp.notifications import SESSION
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue
 from memvault.server import tenants
@@ -338,8 +337,8 @@ class ResponseTracker:
     """
 
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        self._calls: dict[object, PendingCall] = {}
-        scope[OPEN_CALLS] = self._calls
+        self._replies = ReplyTracker()
+        scope[REPLIES] = self._replies
         self.scope = scope
         self._body: bytes | None = body
         self._receive = receive
@@ -359,7 +358,7 @@ class ResponseTracker:
     async def send(self, message: Message) -> None:
         """Send a part of the answer; before the last one, check that the client is connected."""
         is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_last and self._calls:
+        if is_last and self._replies:
             with anyio.move_on_after(0):
                 await self.receive()
         await self._send(message)
@@ -367,12 +366,7 @@ class ResponseTracker:
 
     def close(self) -> None:
         """Acknowledge what the calls delivered, or take it back if the answer is incomplete."""
-        for call in self._calls.values():
-            if not self._is_complete:
-                call.cancel()
-                continue
-            for note in call.settle():
-                print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
+        self._replies.finish_all(is_sent=self._is_complete)
 
 
 def _bearer(request: Request) -> str:

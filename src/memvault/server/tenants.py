@@ -19,6 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from memvault import sanitize
 from memvault.call import Caller
 from memvault.errors import MemvaultError
+from memvault.mcp.calls import report_progress
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import McpServer, new_turns
@@ -132,7 +133,7 @@ class TenantServers:
         with self._vaults_lock:
             workspace = self._vaults.get(vault)
             if workspace is None or workspace.root != root:
-                workspace = Workspace(root)
+                workspace = Workspace(root, report_progress)
                 _ = workspace.settings
                 self._vaults[vault] = workspace
                 self._in_use[workspace] += 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from memvault import clock
-from memvault.errors import NotFound, StorageError
+from memvault.errors import NotFound
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import belongs_to_other_agent, existing_private
 
@@ -155,9 +155,6 @@ def _parse_entry(line: dict[str, Any]) -> JournalEntry:
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-_NOTHING_CHANGED = "nothing was changed"
-"""Phrase in the hints of storage errors, which know of one file only; ``tell`` replaces it."""
-
 FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
 """The hint of an error about a file that is missing."""
 
@@ -237,15 +234,11 @@ class ChangeSet:
         """Return whether this call may see a file of the vault."""
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
-    def tell(self, error: StorageError) -> None:
-        """Add to an error's hint which files were changed before, unless its message says so."""
+    def summary(self) -> str:
+        """Return which files were changed and how to undo that; empty if there are none."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
-        if not paths or "written before that" in error.message:
-            return
+        if not paths:
+            return ""
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
-        done = f"{paths[0]}{more} was changed before that{undo}"
-        is_replaced = _NOTHING_CHANGED in error.hint
-        error.hint = (
-            error.hint.replace(_NOTHING_CHANGED, done) if is_replaced else f"{error.hint}; {done}"
-        )
+        return f"{paths[0]}{more} was changed before that{undo}"

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.errors import Conflict, FailedCall, MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.model import FileState, Memory
 from memvault.secrets import detector
@@ -46,11 +46,11 @@ _PLAIN_KEY = re.compile(r"\w{1,19}")
 class SecretRejected(Refused):
     """An error for a text with a secret, in a vault whose settings refuse secrets."""
 
-    def locate_in_arguments(self, given: Mapping[str, Any]) -> None:
-        """Name in the message the arguments of a tool that hold a secret, if any does by itself."""
+    def add_context(self, failed: FailedCall) -> None:
+        """Name in the message the arguments that hold a secret, if any does by itself."""
         places = [
             f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
-            for name, text in _strings_in("", given)
+            for name, text in _strings_in("", failed.arguments)
             for one in detector.find_secrets(text)
         ]
         if places:

@@ -49,7 +49,7 @@ def get_available_tools(
 
     files = tool_file.read_all(call.root)
     call.notes += files.broken.values()
-    tools = [described(entry) for entry in available.builtin_tools(call)]
+    tools = [described(entry) for entry in available.builtin_tools(call.workspace, call.caller)]
     trusted = {kept.path for kept in trust.trusted(call.root, files.tools.values())}
     for kept in files.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from memvault.arguments.parameters import normal_name
-from memvault.call import Call, Caller, Scope
+from memvault.call import Caller, Scope
 from memvault.errors import Refused
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.plugins.tool_file import ToolFiles
@@ -23,13 +24,13 @@ _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _PERMISSIONS = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
-def builtin_tools(call: Call) -> list[Tool]:
+def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     """Return the built-in tools that are enabled in the vault and allowed by the caller's scope."""
-    is_world_enabled = call.settings.world
+    is_world_enabled = workspace.settings.world
     return [
         entry
         for entry in registry.all_tools()
-        if (is_world_enabled or entry.group != WORLD) and _is_within(entry, call.caller)
+        if (is_world_enabled or entry.group != WORLD) and _is_within(entry, caller)
     ]
 
 
@@ -37,17 +38,17 @@ def _is_within(tool: Tool, caller: Caller) -> bool:
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
 
-def callable_tools(call: Call) -> list[Tool]:
+def callable_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     """Return every tool that can be called in a vault: built-in tools first, then the vault's."""
     from memvault.tools.core import plugin_tools
 
     return [
-        *builtin_tools(call),
-        *map(plugin_tools.tool_from_plugin, _plugin_files(call).tools.values()),
+        *builtin_tools(workspace, caller),
+        *map(plugin_tools.tool_from_plugin, _plugin_files(workspace, caller).tools.values()),
     ]
 
 
-def advertised_tools(call: Call) -> list[Tool]:
+def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     """Return the tools to list for a model; the vault's tools only if trusted on this machine.
 
     The description of an untrusted tool may come from anyone.
@@ -55,21 +56,21 @@ def advertised_tools(call: Call) -> list[Tool]:
     from memvault.plugins import trust
     from memvault.tools.core import plugin_tools
 
-    files = _plugin_files(call).tools.values()
+    files = _plugin_files(workspace, caller).tools.values()
     return [
-        *builtin_tools(call),
-        *map(plugin_tools.tool_from_plugin, trust.trusted(call.root, files)),
+        *builtin_tools(workspace, caller),
+        *map(plugin_tools.tool_from_plugin, trust.trusted(workspace.root, files)),
     ]
 
 
-def _plugin_files(call: Call) -> ToolFiles:
+def _plugin_files(workspace: Workspace, caller: Caller) -> ToolFiles:
     """Return the vault's registered tools; none unless the caller's scope is ``all``."""
     from memvault.plugins.tool_file import ToolFiles, read_all
 
-    return read_all(call.root) if call.caller.scope == "all" else ToolFiles({}, {})
+    return read_all(workspace.root) if caller.scope == "all" else ToolFiles({}, {})
 
 
-def find_tool(call: Call, name: str) -> Tool:
+def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     """Return the tool with an exact name; built-in tools take precedence.
 
     Raises:
@@ -78,12 +79,12 @@ def find_tool(call: Call, name: str) -> Tool:
     """
     builtin = registry.lookup(name)
     if builtin is not None:
-        if not _is_within(builtin, call.caller):
+        if not _is_within(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs a caller that is allowed {_PERMISSIONS[builtin.scope]}",
                 "whoever made your token may give you another",
             )
-        if builtin.group == WORLD and not call.settings.world:
+        if builtin.group == WORLD and not workspace.settings.world:
             raise Refused(
                 f"The tool {builtin.name} is switched off in this vault",
                 "write [world] and below it enabled = true into memvault.toml",
@@ -91,11 +92,11 @@ def find_tool(call: Call, name: str) -> Tool:
         return builtin
     from memvault.tools.core import plugin_tools
 
-    plugins = _plugin_files(call)
+    plugins = _plugin_files(workspace, caller)
     normalized = normal_name(name)
     if normalized in plugins.tools:
         return plugin_tools.tool_from_plugin(plugins.tools[normalized])
     if normalized in plugins.broken:
         raise Refused(plugins.broken[normalized], "fix the file")
-    names = [entry.name for entry in builtin_tools(call)]
+    names = [entry.name for entry in builtin_tools(workspace, caller)]
     raise registry.unknown(name, [*names, *plugins.tools])

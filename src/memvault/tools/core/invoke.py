@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
-from memvault.errors import MemvaultError, Refused, StorageError, UsageError, to_memvault_error
+from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
 from memvault.settings import locate
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
@@ -90,11 +91,30 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 _MAX_WARNINGS = 20
 
 
-class ToolOutcome(NamedTuple):
-    """A tool's result, and the delivery of its events, to be acknowledged by the caller."""
+class ToolOutcome:
+    """A tool's result, and the events in it.
 
-    result: dict[str, Any]
-    delivery: EventDelivery
+    As a context manager it returns the events to their queue on exit, unless ``settle`` was called
+    because the caller has the result.
+    """
+
+    def __init__(self, result: dict[str, Any], delivery: EventDelivery) -> None:
+        self.result = result
+        self.delivery = delivery
+
+    def settle(self) -> list[str]:
+        """Acknowledge the events and return notes about failures."""
+        return self.delivery.acknowledge()
+
+    def __enter__(self) -> ToolOutcome:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.delivery.requeue()
+
+
+FindTool = Callable[[Workspace, Caller, str], Tool]
+"""A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
 
 
 def call(
@@ -103,35 +123,38 @@ def call(
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
     is_cancelled: Callable[[], bool] = not_cancelled,
-    find: Callable[[Call, str], Tool] = available.find_tool,
+    find: FindTool = available.find_tool,
 ) -> ToolOutcome:
     """Run a tool with arguments named as in its schema.
 
-    Notes for the caller are returned under ``warnings``. A tool that waits releases
-    the workspace's lock meanwhile, as a condition's ``wait`` does; it ends soon after
-    ``is_cancelled`` returns true and the workspace is notified. ``find`` looks the
-    tool up.
+    Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock
+    meanwhile, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     with workspace.lock:
         workspace.refresh_settings()
-        call_context = Call(workspace, caller, is_cancelled)
-        tool = find(call_context, name)
+        tool = find(workspace, caller, name)
         bound = tool.bind(arguments)
         target = _other_vault(tool, bound, caller, workspace.root)
-        if target is not None:
-            place = workspace.open_other(target.root)
-            try:
-                result, delivery = _call_in_vault(
-                    Call(place, caller, is_cancelled), tool, target.bound, arguments
-                )
-            except MemvaultError as error:
-                error.details.setdefault("vault", target.vault)
-                raise
-            return ToolOutcome({**result, "vault": target.vault}, delivery)
-        return _call_in_vault(call_context, tool, bound, arguments)
+        in_vault = partial(
+            Call,
+            caller=caller,
+            tool=tool.name,
+            read_only=tool.read_only,
+            is_cancelled=is_cancelled,
+        )
+        if target is None:
+            return _run(in_vault(workspace), tool, bound, arguments)
+        try:
+            other = workspace.open_other(target.root)
+            outcome = _run(in_vault(other), tool, target.bound, arguments)
+        except MemvaultError as error:
+            error.details.setdefault("vault", target.vault)
+            raise
+        outcome.result["vault"] = target.vault
+        return outcome
 
 
 def _other_vault(
@@ -147,23 +170,22 @@ def _other_vault(
     return resolve_vault(tool, bound, caller, here)
 
 
-def _call_in_vault(
+def _run(
     call_context: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> ToolOutcome:
     """Run a tool in the vault of a call; raises as ``call``."""
     with call_context.workspace.lock:
         try:
-            values = _run(call_context, tool, bound)
+            if not tool.works_without_files:
+                require_local_files(call_context, tool.name)
+            values = tool.function(call_context, **bound)
         except BaseException as error:
             call_context.delivery.requeue()
-            if isinstance(error, StorageError):
-                call_context.change_set.tell(error)
-            if isinstance(error, Refused):
-                _locate_secret(error, arguments)
             if isinstance(error, MemvaultError):
-                autocommit(call_context)  # commit the changes made before the failure
+                error.add_context(FailedCall(arguments, call_context.change_set.summary()))
+                _autocommit(call_context)  # commit the changes made before the failure
             raise
-        autocommit(call_context)
+        _autocommit(call_context)
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
     if notes:
@@ -177,15 +199,7 @@ def _truncate_warnings(notes: list[str]) -> list[str]:
     return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
-def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
-    """Add the name of the argument that contains a rejected secret to the error."""
-    from memvault.store.writer import SecretRejected
-
-    if isinstance(error, SecretRejected):
-        error.locate_in_arguments(arguments)
-
-
-def autocommit(call_context: Call) -> None:
+def _autocommit(call_context: Call) -> None:
     """Commit the files that a call wrote to git, if autocommit is enabled."""
     if call_context.change_set.files and call_context.settings.autocommit:
         from memvault.git.commit import commit_call
@@ -194,13 +208,13 @@ def autocommit(call_context: Call) -> None:
 
 
 def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Run another tool as part of the current call, with the same delivery and cancellation.
-
-    Raises:
-        MemvaultError: If the tool failed.
-    """
-    tool = available.find_tool(call_context, name)
-    return _run(call_context, tool, tool.bind(arguments))
+    """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
+    outcome = call(
+        call_context.workspace, name, arguments, call_context.caller, call_context.is_cancelled
+    )
+    call_context.delivery.take_over(outcome.delivery)
+    call_context.notes += outcome.result.pop("warnings", [])
+    return outcome.result
 
 
 def require_local_files(call_context: Call, name: str) -> None:
@@ -217,14 +231,6 @@ def require_local_files(call_context: Call, name: str) -> None:
         )
 
 
-def _run(call_context: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not tool.works_without_files:
-        require_local_files(call_context, tool.name)
-    call_context.only_reads = tool.read_only
-    call_context.change_set.tool = tool.name
-    return tool.function(call_context, **bound)
-
-
 def call_result(
     workspace: Workspace,
     name: str,
@@ -237,8 +243,9 @@ def call_result(
     """
     with workspace.lock:
         try:
-            found, delivery = call(workspace, name, arguments, caller)
+            outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
             return to_memvault_error(error).result()
-        notes = delivery.acknowledge()
-        return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found
+        notes = outcome.settle()
+        result = outcome.result
+        return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result
