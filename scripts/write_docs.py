@@ -3,19 +3,35 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from memvault import command_table
 from memvault.cli import completion
 from memvault.cli.examples import EXAMPLES
 from memvault.mcp import profiles
+from memvault.settings import vault_settings
+from memvault.settings.table import Section
+from memvault.settings.user_settings import UserSettings
 from memvault.tools.core import agent_guide, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+GUIDE = DOCS / "guide" / "settings.md"
+TEMPLATE = """\
+# Settings of this vault. Every line but `version` is optional:
+# remove the `#` to change a setting.
+
+version = 1
+ignore = ["README.md", "AGENTS.md"]
+
+"""
 
 
 def generated() -> dict[Path, str]:
@@ -25,6 +41,8 @@ def generated() -> dict[Path, str]:
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
         DOCS / "mcp.md": with_profiles((DOCS / "mcp.md").read_text("utf-8")),
+        GUIDE: with_settings(GUIDE.read_text("utf-8")),
+        ROOT / "vault-template" / "memvault.toml": vault_template(),
         completion.FILE: completion.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
     }
@@ -32,17 +50,66 @@ def generated() -> dict[Path, str]:
 
 def with_profiles(page: str) -> str:
     """Return a page with what each profile of tools over MCP costs, between its two marks."""
-    head, _, rest = page.partition("<!-- profiles: written by `make docs` -->\n")
-    _, _, tail = rest.partition("<!-- end -->\n")
     rows = ["| profile | tools | tokens | |", "|---|--:|--:|---|"]
     rows += [
         f"| `{entry['name']}` | {entry['count']} | {entry['tokens']:,} | {entry['heading']} |"
         for entry in profiles.table()["profiles"]
     ]
-    table = "\n".join(
-        ["<!-- profiles: written by `make docs` -->", "", *rows, "", "<!-- end -->\n"]
-    )
-    return f"{head}{table}{tail}"
+    return between_marks(page, "profiles", rows)
+
+
+def with_settings(page: str) -> str:
+    """Return a page with the settings of a vault and of a user as TOML, each between two marks."""
+    for name, defaults in (("vault", vault_settings.DEFAULTS), ("user", UserSettings())):
+        text = "\n".join(toml(defaults)).strip()
+        page = between_marks(page, f"{name} settings", ["```toml", text, "```"])
+    return page
+
+
+def vault_template() -> str:
+    """Return the settings file of a new vault, in which the settings but two are comments."""
+    given = tomllib.loads(TEMPLATE)
+    lines = [
+        line if line.startswith("# ") or not line else f"# {line}"
+        for line in toml(vault_settings.DEFAULTS, given)
+    ]
+    return TEMPLATE + "\n".join(lines) + "\n"
+
+
+def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
+    """Return settings as TOML: of each that is not ``given`` its value and its purpose.
+
+    An example stands for a value that is empty, or for what no file can set.
+    """
+    lines: list[str] = []
+    tables: list[str] = []
+    for key, row in section.rows().items():
+        if isinstance(row, Section):
+            summary = (inspect.getdoc(row) or "").partition("\n")[0]
+            tables += ["", f"# {summary.replace('``', '').rstrip('.')}", f"[{key}]", *toml(row)]
+        elif row.about and key not in given:
+            value = row.example or row.default
+            if isinstance(value, list) and isinstance(value[0], dict):
+                tables += ["", f"# {row.about}", f"[[{key}]]"]
+                tables += [f"{name} = {json.dumps(entry)}" for name, entry in value[0].items()]
+            else:
+                items = (
+                    {f"{key}.{name}": entry for name, entry in value.items()}
+                    if isinstance(value, dict)
+                    else {key: value}
+                )
+                lines += [
+                    f"{f'{name} = {json.dumps(entry)}':25} # {row.about}"
+                    for name, entry in items.items()
+                ]
+    return lines + tables
+
+
+def between_marks(page: str, name: str, lines: list[str]) -> str:
+    """Return a page with lines between two marks, of which the first has the name."""
+    head, mark, rest = page.partition(f"<!-- {name}: written by `make docs` -->\n")
+    _, end, tail = rest.partition("<!-- end -->\n")
+    return "\n".join([f"{head}{mark}", *lines, "", f"{end}{tail}"])
 
 
 def main() -> int:

@@ -13,7 +13,6 @@ from conftest import Run, index_of, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.index.local.manifest import Manifest
-from memvault.local_paths import hide_local_paths
 from memvault.workspace import Workspace
 
 HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"
@@ -207,8 +206,8 @@ def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Pat
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")
     workspace = Workspace(places["work"])
     said = "The engine at /srv/private/x.db does not answer"
-    assert hide_local_paths(Call(workspace, Caller(may_see_paths=True)), said) == said
-    told = hide_local_paths(Call(workspace, Caller(may_see_paths=False)), said)
+    assert Call(workspace, Caller(may_see_paths=True)).hide_paths(said) == said
+    told = Call(workspace, Caller(may_see_paths=False)).hide_paths(said)
     workspace.close()
     assert told == "The engine at a file of this machine does not answer"
 

@@ -23,7 +23,6 @@ from memvault.errors import EmbedderError, MemvaultError
 from memvault.files import atomic, lock, plain_files
 from memvault.git import index_file
 from memvault.index.protocol import MemoryRecord
-from memvault.local_paths import hide_local_paths
 from memvault.recall.filters import Filters
 from memvault.store import writer
 from memvault.vault import document, paths
@@ -289,7 +288,7 @@ def _inspect_machine(
 ) -> Machine:
     index, root = call.index, call.root
     private = root / ".memvault"
-    problem = hide_local_paths(call, _model_problem(call))
+    problem = call.hide_paths(_model_problem(call))
     uses_transformer = bool(notes) and not problem and index.deep.mode != "off"
     waiting = index.pending_transformer() if uses_transformer and not index.deep.is_running() else 0
     unused = len(index.deep.unused_models()) if uses_transformer and not waiting else 0

@@ -287,7 +287,7 @@ class RecallEngine:
         now = request.as_of or clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:
-            weights = weights._replace(diversity=False)
+            weights = weights.replace(diversity=False)
         text = plain(request.query)
         view = self._view_for(request)
         analysers = query_analyser(view.languages())

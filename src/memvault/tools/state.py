@@ -259,7 +259,11 @@ def set_plans(
     ]
     with _lock(call):
         statuses = put(
-            call.store, call.address, requests, clock.now(), clock.zone(call.settings.timezone)
+            call.store,
+            call.address,
+            requests,
+            clock.now(),
+            clock.zone(call.settings.plans.timezone),
         )
     return {
         "plans": [
@@ -282,7 +286,7 @@ def get_plans(
     from memvault import clock
     from memvault.agents.plans.plans import list_plans
 
-    zone = clock.zone(call.settings.timezone)
+    zone = clock.zone(call.settings.plans.timezone)
     statuses, notes = list_plans(call.store, call.address, clock.now(), zone)
     call.notes += notes
     found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]
