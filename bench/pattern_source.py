@@ -72,7 +72,7 @@ def _secrets() -> list[re.Pattern[str]]:
 
 
 def _folders() -> list[re.Pattern[str]]:
-    from memvault.local_paths import _any_of
+    from memvault.settings.local_paths import _any_of
 
     return [_any_of(["/home/me/notes", "/home/me", "/tmp"]), _any_of(["/a" * 60, "/a" * 59])]
 
@@ -91,7 +91,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
-    "memvault.local_paths._any_of": (_folders, ("sub",)),
+    "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
     "memvault.vault.front_matter.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""

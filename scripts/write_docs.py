@@ -3,39 +3,62 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from memvault import command_table
 from memvault.cli import completion
 from memvault.cli.examples import EXAMPLES
 from memvault.doctor import doctor
 from memvault.mcp import profiles
+from memvault.settings import vault_settings
+from memvault.settings.table import Section
+from memvault.settings.user_settings import UserSettings
 from memvault.tools.core import agent_guide, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+GUIDE = DOCS / "guide" / "settings.md"
+TEMPLATE = """\
+# Settings of this vault. Every line but `version` is optional:
+# remove the `#` to change a setting.
+
+version = 1
+ignore = ["README.md", "AGENTS.md"]
+
+"""
 
 
 def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
+    doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
     return {
-        DOCS / "doctor.md": with_part("doctor.md", "codes", doctor.markdown_table()),
+        DOCS / "doctor.md": with_part(
+            (DOCS / "doctor.md").read_text("utf-8"), "codes", doctor.markdown_table()
+        ),
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
-        DOCS / "mcp.md": with_part("mcp.md", "profiles", profile_table()),
+        DOCS / "mcp.md": with_part(
+            (DOCS / "mcp.md").read_text("utf-8"), "profiles", profile_table()
+        ),
+        GUIDE: with_settings(GUIDE.read_text("utf-8")),
+        ROOT / "vault-template" / "memvault.toml": vault_template(),
         completion.FILE: completion.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
     }
 
 
 def with_part(page: str, name: str, part: str) -> str:
-    """Return a page of docs/ with the generated text between the marks of its part ``name``."""
+    """Return a page with the generated text between the marks of its part ``name``."""
     begin = f"<!-- {name}: written by `make docs` -->\n"
-    head, _, rest = (DOCS / page).read_text("utf-8").partition(begin)
+    head, _, rest = page.partition(begin)
     _, end, tail = rest.partition("<!-- end -->\n")
     return f"{head}{begin}\n{part}\n\n{end}{tail}"
 
@@ -48,6 +71,53 @@ def profile_table() -> str:
         for entry in profiles.table()["profiles"]
     ]
     return "\n".join(rows)
+
+
+def with_settings(page: str) -> str:
+    """Return a page with the settings of a vault and of a user as TOML, each between two marks."""
+    for name, defaults in (("vault", vault_settings.DEFAULTS), ("user", UserSettings())):
+        text = "\n".join(toml(defaults)).strip()
+        page = with_part(page, f"{name} settings", f"```toml\n{text}\n```")
+    return page
+
+
+def vault_template() -> str:
+    """Return the settings file of a new vault, in which the settings but two are comments."""
+    given = tomllib.loads(TEMPLATE)
+    lines = [
+        line if line.startswith("# ") or not line else f"# {line}"
+        for line in toml(vault_settings.DEFAULTS, given)
+    ]
+    return TEMPLATE + "\n".join(lines) + "\n"
+
+
+def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
+    """Return settings as TOML: of each that is not ``given`` its value and its purpose.
+
+    An example stands for a value that is empty, or for what no file can set.
+    """
+    lines: list[str] = []
+    tables: list[str] = []
+    for key, row in section.rows().items():
+        if isinstance(row, Section):
+            summary = (inspect.getdoc(row) or "").partition("\n")[0]
+            tables += ["", f"# {summary.replace('``', '').rstrip('.')}", f"[{key}]", *toml(row)]
+        elif row.about and key not in given:
+            value = row.example or row.default
+            if isinstance(value, list) and isinstance(value[0], dict):
+                tables += ["", f"# {row.about}", f"[[{key}]]"]
+                tables += [f"{name} = {json.dumps(entry)}" for name, entry in value[0].items()]
+            else:
+                items = (
+                    {f"{key}.{name}": entry for name, entry in value.items()}
+                    if isinstance(value, dict)
+                    else {key: value}
+                )
+                lines += [
+                    f"{f'{name} = {json.dumps(entry)}':25} # {row.about}"
+                    for name, entry in items.items()
+                ]
+    return lines + tables
 
 
 def main() -> int:

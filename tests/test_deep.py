@@ -37,7 +37,7 @@ from memvault.index.local import embedding_lock
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
 from memvault.index.local.vectors import VectorCard
 from memvault.index.protocol import COMPLETE
-from memvault.settings.vault_settings import Settings
+from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
 
@@ -387,7 +387,7 @@ def test_somebody_elses_vault_keeps_no_reader_waiting(
 ) -> None:
     """What another user's vault wants made at once follows behind; one's own may want it."""
     monkeypatch.delenv("MEMVAULT_DEEP")
-    settings = Settings(deep="now")
+    settings = Settings(embedder=EmbedderSettings(deep="now"))
     side = TransformerVectors(MemoryStore(folder, settings), index_of(folder))
     modes = [side.mode]
     os.chown(folder / "memvault.toml", 65_534, 65_534)

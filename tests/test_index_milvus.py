@@ -150,7 +150,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     write(sent, "memvault.toml", settings)
     assert "asked once memvault index push" in run("recall", "tea").err
     refused(run("index", "push"), 1)
-    factory.grant(sent.resolve(), load_settings(sent).shared, "me")  # as if it had answered once
+    factory.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
     assert "does not answer" in refused(run("recall", "tea"), 1)
     assert "were not looked for" in succeeded(run("remember", "Rum", "Brown rum.")).err
     write(sent, "memvault.toml", settings.replace("[index]", "[index]\nfallback = true"))
@@ -240,7 +240,7 @@ def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, addres
     for words in (("recall", "x"), ("index", "push"), ("list",)):
         assert "index.uri must be" in refused(run(*words), 3)
     write(folder, "memvault.toml", "version = 1\n")
-    assert "is not an engine's address" in refused(run("vaults", "add", "x", address), 2)
+    assert "index.uri must be" in refused(run("vaults", "add", "x", address), 2)
 
 
 def test_a_token_that_cannot_be_one_is_said(

@@ -67,7 +67,9 @@ candidates = st.lists(
     max_size=12,
 ).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
 fitted = st.sampled_from(FITS).map(lambda name: fits()[name])
-rankings = st.builds(RankingSettings, shares, shares, shares, st.booleans())
+rankings = st.builds(
+    RankingSettings, recency=shares, importance=shares, date=shares, diversity=st.booleans()
+)
 asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
     lambda every: DateConstraint(DateRange(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
 )

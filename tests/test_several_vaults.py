@@ -14,7 +14,6 @@ from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import MemoryRecord
-from memvault.local_paths import hide_local_paths
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 from memvault.workspace import Workspace
@@ -230,8 +229,8 @@ def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Pat
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")
     workspace = Workspace(places["work"])
     said = "The engine at /srv/private/x.db does not answer"
-    assert hide_local_paths(Call(workspace, Caller(may_see_paths=True)), said) == said
-    told = hide_local_paths(Call(workspace, Caller(may_see_paths=False)), said)
+    assert Call(workspace, Caller(may_see_paths=True)).hide_paths(said) == said
+    told = Call(workspace, Caller(may_see_paths=False)).hide_paths(said)
     workspace.close()
     assert told == "The engine at a file of this machine does not answer"
 

@@ -127,6 +127,16 @@ class Call:
         """The vault's folder."""
         return self.workspace.root
 
+    @cached_property
+    def hide_paths(self) -> Callable[[str], str]:
+        """Hide the paths of this machine in a text, if the caller may not see them."""
+        if self.caller.may_see_paths:
+            return str
+        from memvault.settings import local_paths
+
+        loaded = self.workspace.__dict__.get("settings")  # if loading them succeeded
+        return local_paths.path_hider(self.root, loaded, self.caller.vaults)
+
     @property
     def settings(self) -> vault_settings.Settings:
         """The vault's settings."""
@@ -199,7 +209,9 @@ class Call:
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
-        return plans.PlannedInbox(self.store, self.address, clock.zone(self.settings.timezone))
+        return plans.PlannedInbox(
+            self.store, self.address, clock.zone(self.settings.plans.timezone)
+        )
 
     def sleep(self, seconds: float) -> None:
         """Wait for at most the given seconds; other threads can use the vault meanwhile.

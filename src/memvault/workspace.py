@@ -67,7 +67,7 @@ class Workspace:
             from memvault.secrets import detector
 
             if not detector.is_installed():
-                return settings._replace(warnings=(*settings.warnings, _NO_KINGFISHER))
+                return settings.replace(warnings=(*settings.warnings, _NO_KINGFISHER))
             detector.enable_source(detector.spans)
         return settings
 
@@ -83,7 +83,7 @@ class Workspace:
     @cached_property
     def store(self) -> MemoryStore:
         """The store of memories."""
-        if not self.settings.shared.sent:
+        if not self.settings.index.sent:
             from memvault.store.memory_store import MemoryStore
 
             return MemoryStore(self.root, self.settings)

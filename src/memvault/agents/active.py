@@ -84,7 +84,7 @@ class ActiveMemory:
         self._engine = engine
         self._owner = owner
         self._file = owner.private(store.root) / "active.json"
-        self._budget = store.settings.active_budget
+        self._budget = store.settings.active.budget
 
     def refresh(self) -> ActiveSet:
         """Return the refreshed set, and save it unless the vault cannot be written."""

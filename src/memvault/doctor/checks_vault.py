@@ -17,7 +17,6 @@ from memvault.files import atomic, lock
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.git import index_file, program
 from memvault.git.tree_merge import LINK
-from memvault.local_paths import hide_local_paths
 from memvault.memories.link_graph import ends
 from memvault.recall.filters import Filters
 from memvault.sanitize import replace_surrogates
@@ -372,7 +371,7 @@ def _etag(call: Call, path: str) -> str:
 @check("model-missing", "warning", "An embedding model that cannot be used on this machine")
 def missing_model(vault: VaultInspection) -> Iterator[Finding]:
     if problem := _model_problem(vault.call):
-        yield Finding("", hide_local_paths(vault.call, problem))
+        yield Finding("", vault.call.hide_paths(problem))
 
 
 def _model_problem(call: Call) -> str:

@@ -15,7 +15,6 @@ from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.protocol import MemoryRecord
-from memvault.local_paths import hide_local_paths
 from memvault.recall.filters import Filters
 from memvault.vault.reader import scan
 
@@ -51,13 +50,13 @@ def status(call: Call) -> dict[str, Any]:
             key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
             for key, name, value in (
                 ("language", "language", settings.language),
-                ("embedder", "embedder.model", hide_local_paths(call, settings.embedder)),
+                ("embedder", "embedder.model", call.hide_paths(settings.embedder.model)),
                 ("ignore", "ignore", list(settings.ignore)),
             )
         },
     }
     if "rerank.model" in settings.explicit:
-        result["reranker"] = {"name": hide_local_paths(call, settings.reranker)}
+        result["reranker"] = {"name": call.hide_paths(settings.rerank.model)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
@@ -89,7 +88,7 @@ def _static_embedder(call: Call) -> dict[str, Any]:
     try:
         version, dimension = call.index.table.version, call.index.table.dimension
     except EmbedderError as error:
-        return {"name": BUILTIN, "problem": hide_local_paths(call, error.message)}
+        return {"name": BUILTIN, "problem": call.hide_paths(error.message)}
     return {
         "name": BUILTIN,
         "version": version,
@@ -101,7 +100,7 @@ def _static_embedder(call: Call) -> dict[str, Any]:
 def _transformer_embedder(call: Call) -> dict[str, Any]:
     """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
     deep = call.index.deep
-    entry: dict[str, Any] = {"name": hide_local_paths(call, deep.name), "mode": deep.mode}
+    entry: dict[str, Any] = {"name": call.hide_paths(deep.name), "mode": deep.mode}
     if deep.mode == "off":
         return entry
     vectors = deep.opened()
@@ -112,7 +111,7 @@ def _transformer_embedder(call: Call) -> dict[str, Any]:
     entry["working"] = deep.is_running()
     problem = deep.failure_reason()
     if problem:
-        entry["problem"] = hide_local_paths(call, problem)
+        entry["problem"] = call.hide_paths(problem)
     return entry
 
 

@@ -19,17 +19,16 @@ from memvault.index.milvus.client import (
 )
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import clock_skew_note
-from memvault.settings.toml_file import set_value
-from memvault.settings.vault_settings import (
-    COLLECTION,
-    EngineSettings,
-    Settings,
-    is_address,
-    is_collection,
-    is_patience,
-)
+from memvault.settings import table
+from memvault.settings.toml_file import set_values
+from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.workspace import Workspace
 
+_HINTS = {
+    "uri": f"{TOKEN} may hold a name and a password, as NAME:PASSWORD",
+    "collection": "--collection names one",
+    "patience": "--patience sets it",
+}
 WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
 
 
@@ -45,22 +44,7 @@ def validate_engine(shared: EngineSettings) -> None:
         )
     if not shared.uri:
         raise UsageError("The engine's address is missing", WRITE)
-    if "@" in shared.uri:
-        raise UsageError(
-            "The engine's address holds a name or a password",
-            f"{TOKEN} may hold them, as NAME:PASSWORD; others may read the address",
-        )
-    if not is_address(shared.uri):
-        raise UsageError(
-            f"{shared.uri!r} is not an engine's address",
-            "write it as http://HOST:19530, or as a file that ends with .db",
-        )
-    if not is_collection(shared.collection):
-        raise UsageError(
-            f"A collection cannot be named {shared.collection!r}", f"take {COLLECTION}"
-        )
-    if not is_patience(shared.patience):
-        raise UsageError(f"An engine cannot have {shared.patience:g} s", "take 1 to 600 seconds")
+    table.check(shared, "index", _HINTS)
     if "://" not in shared.uri and not Path(shared.uri).expanduser().is_absolute():
         raise UsageError(
             f"{shared.uri!r} is neither an address nor a whole path",
@@ -90,8 +74,8 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     if not shared.vault:
         vault_id = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
-        atomic.write(path, set_value(path, "index", "vault", vault_id, VaultUnreadable))
-        shared = shared._replace(vault=vault_id)
+        atomic.write(path, set_values(path, "index", {"vault": vault_id}, VaultUnreadable))
+        shared = shared.replace(vault=vault_id)
     is_new = not factory.granted(workspace.root, shared)
     holder = factory.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()
@@ -180,7 +164,7 @@ def _configured_engine(settings: Settings) -> EngineSettings:
         UsageError: there is none, or it cannot be used here.
         Refused: another machine publishes the vault.
     """
-    shared = settings.shared
+    shared = settings.index
     if shared.engine == "local":
         raise UsageError("The settings name no engine", WRITE)
     if shared.sent:

@@ -24,6 +24,8 @@ from memvault.settings import user_settings, vaults
 from memvault.settings.vault_settings import EngineSettings, load_settings
 
 _FOLDER = "sent"
+_IDENTITY = ("engine", "uri", "collection", "vault")
+"""The settings that identify a vault."""
 _TOML = """version = 1
 
 [index]
@@ -59,11 +61,9 @@ def add(
         EngineRefused: it denies access, or holds nothing of memvault's.
     """
     vaults.check(name)
-    usual = EngineSettings()
-    seconds = usual.patience if patience is None else patience
-    shared = EngineSettings(
-        "milvus", uri, collection or usual.collection, patience=seconds, sent="?"
-    )
+    given = {"collection": collection or None, "patience": patience}
+    given = {key: value for key, value in given.items() if value is not None}
+    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **given)
     publish.validate_engine(shared)
     factory.allow_token(uri, True)
     engine = factory.engine_of(shared)
@@ -73,19 +73,20 @@ def add(
         engine.close()
     vault = _choose(cards, which)
     card = cards[vault]
-    shared = shared._replace(vault=vault, sent=_host(card))
+    shared = shared.replace(vault=vault, sent=_host(card))
     root = _folder() / name
     settings = root / SETTINGS_FILE
-    known = load_settings(root).shared if settings.exists() else shared
-    named = user_settings.load().vaults.get(name, str(root))
-    if named != str(root) or known[:4] != shared[:4]:
+    known = load_settings(root).index if settings.exists() else shared
+    named = user_settings.load().vaults.names.get(name, str(root))
+    is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
+    if named != str(root) or not is_same:
         raise Conflict(
             f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
         )
     if patience is None:
-        shared = shared._replace(patience=known.patience)
+        shared = shared.replace(patience=known.patience)
     text = _TOML.format(
-        **{key: json.dumps(value, ensure_ascii=False) for key, value in shared._asdict().items()}
+        **{key: json.dumps(value, ensure_ascii=False) for key, value in shared.values().items()}
     )
     atomic.write(settings, text.encode(), private=True)
     factory.grant(root, shared, "")
@@ -102,10 +103,10 @@ def forget(root: Path) -> bool:
         parent = _folder()
     except MemvaultError:  # there is no state folder, so nothing is registered
         return False
-    if root.parent != parent or str(root) in user_settings.load().vaults.values():
+    if root.parent != parent or str(root) in user_settings.load().vaults.names.values():
         return False
     try:
-        factory.revoke(root, load_settings(root).shared)
+        factory.revoke(root, load_settings(root).index)
         index = find_folder(root)
     except MemvaultError:  # its settings are missing
         index = None

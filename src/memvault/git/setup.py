@@ -228,7 +228,7 @@ def status(call: Call) -> dict[str, Any]:
     place = find(call.root)
     twice = pairs(call.engine.list_records(Filters()))
     shown = {
-        "autocommit": call.settings.autocommit,
+        "autocommit": call.settings.git.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
     if place is None:

@@ -30,7 +30,7 @@ def open_index(
     store: MemoryStore, place: IndexFolder, progress: Callable[[str, int, int], None]
 ) -> LocalIndex:
     """Return the index of a vault; if its engine cannot be used, a local one with a note."""
-    shared = store.settings.shared
+    shared = store.settings.index
     if shared.engine == "local":
         return LocalIndex(store, place, progress)
     reason = why_unavailable(store.root, shared)
@@ -54,9 +54,9 @@ def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) 
     Raises:
         Refused: the memories are in an engine that cannot be contacted.
     """
-    if why_unavailable(root, settings.shared):
+    if why_unavailable(root, settings.index):
         raise Refused(
-            f"{settings.shared.sent} sends this vault to an engine that nobody here has allowed",
+            f"{settings.index.sent} sends this vault to an engine that nobody here has allowed",
             "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
         )
     from memvault.index.milvus.remote import RemoteIndex, RemoteStore

@@ -10,7 +10,6 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from memvault import local_paths
 from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import redaction, texts
@@ -42,11 +41,11 @@ def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     has_error = isinstance(found.get("error"), Mapping)
     if not (has_error or found.get("warnings")):
         return result
-    without_paths = local_paths.telling(call)
     if "warnings" in found:
-        result["warnings"] = [without_paths(entry) for entry in found["warnings"]]
+        result["warnings"] = [call.hide_paths(entry) for entry in found["warnings"]]
     if has_error:
-        result["error"] = {key: without_paths(str(entry)) for key, entry in found["error"].items()}
+        error = found["error"]
+        result["error"] = {key: call.hide_paths(str(entry)) for key, entry in error.items()}
     return result
 
 

@@ -41,7 +41,7 @@ class Search:
     def __init__(self, view: View, request: RecallRequest, settings: RankingSettings) -> None:
         self._view = view
         self._request = request
-        self._settings = settings if request.diverse else settings._replace(diversity=False)
+        self._settings = settings if request.diverse else settings.replace(diversity=False)
         self._now = request.as_of or clock.now()
         text = plain(request.query)
         analysers = query_analyser(view.languages())

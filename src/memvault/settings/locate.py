@@ -65,7 +65,7 @@ def _resolve_vault(text: str) -> Path:
 def _named_vaults() -> Mapping[str, str]:
     from memvault.settings import user_settings
 
-    return user_settings.load().vaults
+    return user_settings.load().vaults.names
 
 
 def vault_named(name: str) -> Path:
@@ -106,7 +106,7 @@ def select_vaults(
     from memvault.settings import user_settings
 
     known = reachable_vaults(reach)
-    default = user_settings.load().default
+    default = user_settings.load().vaults.default
     own_name = next((name for name, folder in known.items() if folder == here), THIS)
     selected: list[tuple[str, Path]] = []
     for name in names or (THIS, *default) * bool(default):
@@ -159,7 +159,7 @@ def _nearest_vault(here: Path) -> Path:
 def _is_trusted(folder: Path) -> bool:
     from memvault.settings import user_settings
 
-    return str(folder) in user_settings.load().trusted
+    return str(folder) in user_settings.load().vaults.trusted
 
 
 def _working_folder() -> Path:

@@ -1,32 +1,12 @@
-"""The user's own settings, which no vault can set.
-
-They are in ``settings.toml`` in the user's configuration folder::
-
-    [vaults]
-    trusted = ["/srv/team/notes"]   # vaults of other users; memvault vaults trust adds one
-    default = ["work", "home"]      # vaults searched by recall if a call names none
-
-    [vaults.names]                  # memvault vaults add NAME DIR adds one
-    work = "/home/me/work"
-    home = "/home/me/notes"
-
-    [embedder]
-    model = "/home/me/models/bge"   # for vaults that name none
-
-    [rerank]
-    model = "/home/me/models/marco"
-
-    [mcp]
-    tools = "core,talk"             # tools of memvault mcp, for vaults that name none
-"""
+"""The user's own settings, which no vault can set, in ``settings.toml`` in the user's folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any
 
 from memvault import sanitize
 from memvault.errors import StorageError, UsageError
@@ -36,31 +16,72 @@ from memvault.files.user_folders import (
     only_user_can_write,
     user_folder,
 )
-from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
+from memvault.settings import table
+from memvault.settings.table import MODEL, TOOLS, Section, Setting, ValueKind, are_texts, texts
 
 _FILE_NAME = "settings.toml"
-_FOLDERS = "a list of folders", are_texts
-_NAMES = "a list of vaults' names", are_texts
-_NAMED_FOLDERS = (
-    "a folder for each name",
-    lambda value: isinstance(value, dict) and are_texts(list(value.values())),
+
+
+def _are_folders(value: Any) -> bool:
+    return are_texts(value) and all(expand_home(entry).is_absolute() for entry in value)
+
+
+def _real_paths(folders: Mapping[str, str]) -> dict[str, str]:
+    return {name: os.path.realpath(expand_home(entry)) for name, entry in folders.items()}
+
+
+_NAMES = texts("a list of names")
+_FOLDERS = ValueKind(
+    "a list of folders, as absolute paths or below ~",
+    _are_folders,
+    lambda value: tuple(os.path.realpath(expand_home(entry)) for entry in value),
+)
+_NAMED_FOLDERS = ValueKind(
+    "a folder for each name, as absolute paths or below ~",
+    lambda value: isinstance(value, dict) and _are_folders(list(value.values())),
+    _real_paths,
 )
 
 
-class UserSettings(NamedTuple):
-    """The user's settings.
+class VaultLists(Section):
+    """Vaults that you trust or named, by their real paths."""
 
-    ``trusted`` are real paths of trusted vaults, ``vaults`` the folders of vaults by name,
-    ``default`` the names of the vaults that recall searches if a call names none. A model that is
-    not set is empty.
-    """
+    trusted: Setting[tuple[str, ...]] = Setting(
+        (), _FOLDERS, "of other users; memvault vaults trust adds one", ["/srv/notes"]
+    )
+    default: Setting[tuple[str, ...]] = Setting(
+        (), _NAMES, "asked by recall besides its own", ["home"]
+    )
+    names: Setting[Mapping[str, str]] = Setting(
+        MappingProxyType({}), _NAMED_FOLDERS, "memvault vaults add adds one", {"home": "/home/me/a"}
+    )
 
-    trusted: tuple[str, ...] = ()
-    vaults: Mapping[str, str] = MappingProxyType({})
-    default: tuple[str, ...] = ()
-    embedder: str = ""
-    reranker: str = ""
-    mcp_tools: str = ""
+
+class UserEmbedder(Section):
+    """For vaults that name no transformer."""
+
+    model = Setting("", MODEL, "or a fastembed model", "/home/me/models/bge")
+
+
+class UserReranker(Section):
+    """For vaults that name no cross-encoder."""
+
+    model = Setting("", MODEL, "or a fastembed model", "/home/me/models/marco")
+
+
+class UserTools(Section):
+    """For vaults that name no tools."""
+
+    tools = Setting("", TOOLS, "profiles and tools", "core,talk")
+
+
+class UserSettings(Section):
+    """The user's settings; a model or tools that are not set are empty."""
+
+    vaults = VaultLists()
+    embedder = UserEmbedder()
+    rerank = UserReranker()
+    mcp = UserTools()
 
 
 def load() -> UserSettings:
@@ -73,29 +94,8 @@ def load() -> UserSettings:
     if path is None or not path.is_file():
         return UserSettings()
     _check_path(path)
-    file = SettingsFile(path, UsageError)
-    trusted = file.pop("vaults.trusted", [], *_FOLDERS)
-    named = file.pop("vaults.names", {}, *_NAMED_FOLDERS)
-    return UserSettings(
-        tuple(_real_paths(path, "vaults.trusted", trusted)),
-        dict(zip(named, _real_paths(path, "vaults.names", named.values()), strict=True)),
-        tuple(file.pop("vaults.default", [], *_NAMES)),
-        file.pop("embedder.model", "", *MODEL),
-        file.pop("rerank.model", "", *MODEL),
-        file.pop("mcp.tools", "", "a text", lambda value: isinstance(value, str)),
-    )
-
-
-def _real_paths(path: Path, name: str, folders: Iterable[str]) -> list[str]:
-    """Return real paths of folders.
-
-    Raises:
-        UsageError: a path is not absolute.
-    """
-    paths = [expand_home(entry) for entry in folders]
-    if not all(folder.is_absolute() for folder in paths):
-        raise UsageError(f"{path}: {name} must hold absolute paths", "begin them with / or ~")
-    return [os.path.realpath(folder) for folder in paths]
+    settings, *_ = table.load(path, UserSettings(), UsageError)
+    return settings
 
 
 def file() -> Path:

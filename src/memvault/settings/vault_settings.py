@@ -1,26 +1,31 @@
-"""The settings of a vault, in ``memvault.toml``, with their defaults and valid values."""
+"""The settings of a vault, in ``memvault.toml``: one row for each."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.model import MemoryType
-from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
+from memvault.settings import table
+from memvault.settings.table import (
+    FLAG,
+    MODEL,
+    TOOLS,
+    Section,
+    Setting,
+    ValueKind,
+    one_of,
+    text,
+    texts,
+    whole,
+)
 
-_MAX_WARNED = 10
-COLLECTION = "letters, digits and _, 100 at most, a digit not first"
-_COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
-_VAULT_ID = re.compile(r"[a-z0-9]{1,32}")
-_MAX_IGNORE_LENGTH = 10_000
-"""Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
-BUILTIN_TYPES = (
+BUILTIN_TYPES: tuple[MemoryType, ...] = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
     MemoryType("design-decision", "A choice about one part, its interface or its looks"),
     MemoryType("learning", "Something found out that will be needed again"),
@@ -40,113 +45,18 @@ LANGUAGES = (
 ).split()
 
 
-class RankingSettings(NamedTuple):
-    """Weights of the signals in recall other than terms and vectors; 0 turns a signal off.
-
-    ``date`` is used only if a query has dates; ``diversity`` moves a result down that repeats a
-    better one.
-    """
-
-    recency: float = 0.02
-    importance: float = 0.05
-    date: float = 0.15
-    diversity: bool = True
+_MAX_WARNED = 10
+_MAX_IGNORE_LENGTH = 10_000
+"""Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
 
 
-class HistorySettings(NamedTuple):
-    """Limits of the history: revisions per memory, and age in days and megabytes of all of them.
-
-    ``trash_days`` is how long forgotten files stay in the trash; 0 keeps them until it is emptied.
-    """
-
-    revisions: int = 50
-    days: int = 365
-    megabytes: int = 500
-    trash_days: int = 0
-
-
-KEPT = HistorySettings()
-
-
-class SecretSettings(NamedTuple):
-    """What to do about keys, tokens and passwords that tools write: warn, refuse or off.
-
-    ``detector`` is the way of finding them: ``builtin``, or ``kingfisher`` in addition.
-    """
-
-    on_write: str = "warn"
-    detector: str = "builtin"
-
-
-class EngineSettings(NamedTuple):
-    """Where the keyword index and vectors are stored: ``local``, or ``milvus`` at ``uri``.
-
-    ``vault`` is the id of this vault in the ``collection``; with ``fallback``, the local index
-    answers while the engine is unavailable. ``patience`` is the timeout of a request to the engine
-    in seconds. ``sent`` names the machine that has the files, if they are not on this one.
-    """
-
-    engine: str = "local"
-    uri: str = ""
-    collection: str = "memvault"
-    vault: str = ""
-    fallback: bool = False
-    patience: float = 3.0
-    sent: str = ""
-
-
-class Settings(NamedTuple):
-    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``."""
-
-    types: tuple[MemoryType, ...] = BUILTIN_TYPES
-    ignore: tuple[str, ...] = ()
-    language: str = "auto"
-    embedder: str = "builtin"
-    deep: str = "auto"
-    reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
-    ranking: RankingSettings = RankingSettings()
-    history: HistorySettings = KEPT
-    secrets: SecretSettings = SecretSettings()
-    shared: EngineSettings = EngineSettings()
-    timezone: str = "UTC"
-    active_budget: int = 8_000
-    mcp_budget: int = 1_500
-    mcp_tools: str = ""
-    world: bool = False
-    autocommit: bool = False
-    explicit: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
-
-
-def _are_types(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name.strip()
-        for entry in value
-    )
-
-
-def _are_patterns(value: Any) -> bool:
-    return are_texts(value) and sum(map(len, value)) <= _MAX_IGNORE_LENGTH
-
-
-def _is_timezone(value: Any) -> bool:
-    with contextlib.suppress(ValueError):
-        return isinstance(value, str) and bool(clock.zone(value))
-    return False
-
-
-def is_collection(name: str) -> bool:
-    """Return whether a text is a valid name of a collection in an engine."""
-    return bool(_COLLECTION.fullmatch(name))
-
-
-def is_address(value: Any) -> bool:
+def _is_address(value: str) -> bool:
     """Return whether a text is a valid address of an engine.
 
     User names, passwords and queries are not allowed, since the address is shown and may not hold a
     secret.
     """
-    if not _is_line(value) or "@" in value:
+    if not value.isprintable() or "@" in value:
         return False
     if "://" not in value:
         return True
@@ -160,90 +70,171 @@ def is_address(value: Any) -> bool:
     return bool(parts.hostname) and not parts.query and not parts.fragment
 
 
-def is_patience(value: Any) -> bool:
-    """Return whether a value is a valid timeout of an engine, in seconds."""
-    return type(value) in (int, float) and 1 <= value <= 600
+def _is_timezone(value: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(clock.zone(value))
+    return False
 
 
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable()
-
-
-def _is_weight(value: Any) -> bool:
-    return value is not True and isinstance(value, int | float) and 0 <= value <= 1
-
-
-def _count(minimum: int) -> tuple[str, Callable[[Any], bool]]:
-    return (
-        f"a whole number, at least {minimum} and at most {_HISTORY_MAXIMUM:,}",
-        lambda value: type(value) is int and minimum <= value <= _HISTORY_MAXIMUM,
+def _are_types(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name.strip()
+        for entry in value
     )
 
 
-_HISTORY_MINIMUMS = {"revisions": 1, "days": 1, "megabytes": 1, "trash_days": 0}
-_HISTORY_MAXIMUM = 1_000_000
-_WEIGHT = "a number from 0 to 1, or false", _is_weight
-_VALID_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "types": ("[[types]] tables, each with a name", _are_types),
-    "ignore": (f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most", _are_patterns),
-    "language": (
-        f"one of {', '.join(LANGUAGES)}",
-        lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
-    ),
-    "embedder.model": MODEL,
-    "embedder.deep": ("auto, off or now", lambda value: value in ("auto", "off", "now")),
-    "rerank.model": MODEL,
-    "ranking.recency": _WEIGHT,
-    "ranking.importance": _WEIGHT,
-    "ranking.date": _WEIGHT,
-    "ranking.diversity": ("true or false", lambda value: value in (True, False)),
-    **{f"history.{name}": _count(least) for name, least in _HISTORY_MINIMUMS.items()},
-    "secrets.on_write": (
-        "warn, refuse or off",
-        lambda value: value in ("warn", "refuse", "off"),
-    ),
-    "secrets.detector": (
-        "builtin or kingfisher",
-        lambda value: value in ("builtin", "kingfisher"),
-    ),
-    "index.engine": ("local or milvus", lambda value: value in ("local", "milvus")),
-    "index.uri": (
-        "an engine's address, as http://localhost:19530, without a name, a password or a query",
-        is_address,
-    ),
-    "index.collection": (
-        COLLECTION,
-        lambda value: isinstance(value, str) and is_collection(value),
-    ),
-    "index.vault": (
-        "the id that memvault index push gave it",
-        lambda value: isinstance(value, str) and bool(_VAULT_ID.fullmatch(value)),
-    ),
-    "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
-    "index.patience": ("seconds, from 1 to 600", is_patience),
-    "index.sent": ("the name of the machine that sends it", _is_line),
-    "index.token": (
-        "in MEMVAULT_MILVUS_TOKEN, never in this file, which others may read",
-        lambda _: False,
-    ),
-    "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
-    "active.budget": (
-        "a whole number of tokens, at least 1",
-        lambda value: type(value) is int and value >= 1,
-    ),
-    "mcp.budget": (
-        "a whole number of tokens, 0 for no limit",
-        lambda value: type(value) is int and value >= 0,
-    ),
-    "mcp.tools": (
-        "names of profiles and tools, as core,talk",
-        lambda value: isinstance(value, str),
-    ),
-    "world.enabled": ("true or false", lambda value: isinstance(value, bool)),
-    "git.autocommit": ("true or false", lambda value: isinstance(value, bool)),
-    "version": ("a number", lambda _: True),  # another version only causes a warning
-}
-"""The valid values of each setting: a description and a test."""
+def _with_builtin_types(value: list[dict[str, Any]]) -> tuple[MemoryType, ...]:
+    own = [MemoryType(entry["name"].strip(), str(entry.get("description", ""))) for entry in value]
+    names = {entry.name for entry in own}
+    return (*(builtin for builtin in BUILTIN_TYPES if builtin.name not in names), *own)
+
+
+_LIMIT = whole(1, 1_000_000)
+_WEIGHT = ValueKind(
+    "a number from 0 to 1, or false",
+    lambda value: value is not True and isinstance(value, int | float) and 0 <= value <= 1,
+)
+_VERSION = ValueKind("a number", lambda _: True)  # another version only causes a warning
+_LANGUAGE = ValueKind(
+    f"one of {', '.join(LANGUAGES)}",
+    lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
+    str.lower,
+)
+_PATTERNS = texts(
+    f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most",
+    lambda value: sum(map(len, value)) <= _MAX_IGNORE_LENGTH,
+)
+_SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # and 1 or 0
+_ADDRESS = text(
+    "an engine's address, as http://localhost:19530, without a name, a password or a query",
+    _is_address,
+)
+_COLLECTION = text(
+    "letters, digits and _, 100 at most, a digit not first",
+    re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII).fullmatch,
+)
+_VAULT_ID = text("the id that memvault index push gave it", re.compile(r"[a-z0-9]{1,32}").fullmatch)
+_SENDER = text("the name of the machine that sends it", str.isprintable)
+_SECONDS = ValueKind(
+    "seconds, from 1 to 600", lambda value: type(value) in (int, float) and 1 <= value <= 600
+)
+_TIMEZONE = text("a name such as UTC or Europe/Berlin", _is_timezone)
+_TYPES = ValueKind("[[types]] tables, each with a name", _are_types, _with_builtin_types)
+_OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who does what"}
+
+
+class EmbedderSettings(Section):
+    """The transformer, used beside the built-in table; ``memvault model use`` changes it."""
+
+    model = Setting("builtin", MODEL, "builtin, a fastembed model, or a folder")
+    deep = Setting("auto", one_of("auto", "off", "now"), "now: within the call; or off")
+
+
+class RankingSettings(Section):
+    """Weights besides keywords and meaning; 0 or false disables one."""
+
+    recency = Setting(0.02, _WEIGHT, "the newer of two equal memories first")
+    importance = Setting(0.05, _WEIGHT, "what a memory's header says")
+    date = Setting(0.15, _WEIGHT, '"last week" or "in May 2023" in a question')
+    diversity = Setting(True, _SWITCH, "what repeats a better or newer result ranks lower")
+
+
+class RerankSettings(Section):
+    """The cross-encoder of recall --rerank; ``memvault model use`` changes it too."""
+
+    model = Setting("Xenova/ms-marco-MiniLM-L-6-v2", MODEL, "a fastembed model or a folder")
+
+
+class ActiveSettings(Section):
+    """An agent's active memory."""
+
+    budget = Setting(8_000, whole(1), "tokens that it holds")
+
+
+class McpSettings(Section):
+    """The MCP server."""
+
+    budget = Setting(1_500, whole(0), "tokens of a recall that names no budget; 0: no limit")
+    tools = Setting("", TOOLS, "profiles and tools to offer, as for memvault mcp --tools")
+
+
+class SecretSettings(Section):
+    """Keys, tokens and passwords that a tool writes; a header may say ``secrets: allowed``."""
+
+    on_write = Setting("warn", one_of("warn", "refuse", "off"), "or refuse, or off")
+    detector = Setting(
+        "builtin", one_of("builtin", "kingfisher"), "or kingfisher, with many more patterns"
+    )
+
+
+class HistorySettings(Section):
+    """Limits of what is kept."""
+
+    revisions = Setting(50, _LIMIT, "of each memory")
+    days = Setting(365, _LIMIT, "at most, and")
+    megabytes = Setting(500, _LIMIT, "of all revisions")
+    trash_days = Setting(0, whole(0, 1_000_000), "until the trash loses a file; 0: never")
+
+
+class GitSettings(Section):
+    """Git, once ``memvault git init`` was typed on this machine."""
+
+    autocommit = Setting(False, FLAG, "true: one commit for each call that writes")
+
+
+class EngineSettings(Section):
+    """Where the index is kept.
+
+    ``vault`` is the id of this vault in the ``collection``. ``sent`` names the machine that has the
+    files, if they are not on this one.
+    """
+
+    engine = Setting("local", one_of("local", "milvus"), "or milvus, with the rest")
+    uri = Setting("", _ADDRESS, "its address", "http://localhost:19530")
+    collection = Setting("memvault", _COLLECTION, "of this and other vaults there")
+    vault = Setting("", _VAULT_ID)
+    fallback = Setting(False, FLAG, "true: this machine's index answers while it is away")
+    patience = Setting(3.0, _SECONDS, "seconds that it has for an answer")
+    sent = Setting("", _SENDER)
+
+
+class PlansSettings(Section):
+    """Plans of agents."""
+
+    timezone = Setting("UTC", _TIMEZONE, "of their cron lines, such as Europe/Berlin")
+
+
+class WorldSettings(Section):
+    """The example world: places/*.md, and agents/NAME.md with x and y."""
+
+    enabled = Setting(False, FLAG, "true: its tools, memvault world observe and others")
+
+
+class Settings(Section):
+    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``."""
+
+    version = Setting(1, _VERSION, "of this file")
+    language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
+    ignore: Setting[tuple[str, ...]] = Setting(
+        (), _PATTERNS, "files that are no memories", ["drafts/**"]
+    )
+    embedder = EmbedderSettings()
+    ranking = RankingSettings()
+    rerank = RerankSettings()
+    active = ActiveSettings()
+    mcp = McpSettings()
+    secrets = SecretSettings()
+    history = HistorySettings()
+    git = GitSettings()
+    index = EngineSettings()
+    plans = PlansSettings()
+    world = WorldSettings()
+    types = Setting(BUILTIN_TYPES, _TYPES, "more than the built-in ones", [_OWN_TYPE])
+    explicit: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+DEFAULTS = Settings()
 
 
 def load_settings(root: Path) -> Settings:
@@ -252,55 +243,23 @@ def load_settings(root: Path) -> Settings:
     Raises:
         VaultUnreadable: the file cannot be read, or a setting is invalid.
     """
-    file = SettingsFile(root / SETTINGS_FILE, VaultUnreadable)
-
-    def take(name: str, default: Any) -> Any:
-        return file.pop(name, default, *_VALID_VALUES[name])
-
-    defaults = Settings()
-    weights = {
-        key: take(f"ranking.{key}", value) for key, value in defaults.ranking._asdict().items()
-    }
-    history = {
-        key: take(f"history.{key}", value) for key, value in defaults.history._asdict().items()
-    }
-    secret_defaults = defaults.secrets._asdict().items()
-    secrets = {key: take(f"secrets.{key}", value) for key, value in secret_defaults}
-    shared = {key: take(f"index.{key}", value) for key, value in defaults.shared._asdict().items()}
-    take("index.token", "")
-    if shared["engine"] == defaults.shared.engine:
-        shared["sent"] = ""
-    own_types = [
-        MemoryType(entry["name"].strip(), str(entry.get("description", "")))
-        for entry in take("types", [])
-    ]
-    names = {entry.name for entry in own_types}
-    settings = Settings(
-        types=(*(builtin for builtin in BUILTIN_TYPES if builtin.name not in names), *own_types),
-        ignore=tuple(take("ignore", ())),
-        language=take("language", defaults.language).lower(),
-        embedder=take("embedder.model", "") or defaults.embedder,
-        deep=take("embedder.deep", defaults.deep),
-        reranker=take("rerank.model", "") or defaults.reranker,
-        ranking=RankingSettings(**weights),
-        history=HistorySettings(**history),
-        secrets=SecretSettings(**secrets),
-        shared=EngineSettings(**shared),
-        timezone=take("plans.timezone", defaults.timezone),
-        active_budget=take("active.budget", defaults.active_budget),
-        mcp_budget=take("mcp.budget", defaults.mcp_budget),
-        mcp_tools=take("mcp.tools", defaults.mcp_tools),
-        world=take("world.enabled", defaults.world),
-        autocommit=take("git.autocommit", defaults.autocommit),
-    )
+    path = root / SETTINGS_FILE
+    settings, explicit, unknown = table.load(path, DEFAULTS, VaultUnreadable)
+    if "index.token" in unknown:
+        raise VaultUnreadable(
+            f"{path}: index.token must be in MEMVAULT_MILVUS_TOKEN, never in this file, which "
+            "others may read",
+            "delete the line",
+        )
+    if settings.index.engine == "local":  # its files are on this machine
+        settings = settings.replace(index=settings.index.replace(sent=""))
     warnings = []
-    if take("version", 1) != 1:
+    if settings.version != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
-    unknown = file.unknown()
     warnings += [
         f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MAX_WARNED]
     ]
     if len(unknown) > _MAX_WARNED:
         more = len(unknown) - _MAX_WARNED
         warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
-    return settings._replace(explicit=frozenset(file.explicit), warnings=tuple(warnings))
+    return settings.replace(explicit=explicit, warnings=tuple(warnings))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,42 +15,9 @@ from memvault.files.lock import FileLock
 from memvault.files.user_folders import SETTINGS_FILE, expand_home
 from memvault.settings import user_settings
 from memvault.settings.locate import ALL, THIS, find_vault
-from memvault.settings.toml_file import set_value
-from memvault.settings.user_settings import UserSettings
+from memvault.settings.toml_file import set_values
+from memvault.settings.user_settings import VaultLists
 from memvault.settings.vault_settings import load_settings
-
-
-@contextlib.contextmanager
-def locked_settings() -> Iterator[UserSettings]:
-    """Lock the user's settings until the block ends, and yield them.
-
-    Raises:
-        TimedOut: another process holds the lock for too long.
-        StorageError: the folder cannot be written.
-        UsageError: a setting is invalid.
-    """
-    path = user_settings.file()
-    with atomic.map_os_errors(path.parent):
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-    with FileLock(path.with_name("settings.lock")):
-        yield user_settings.load()
-
-
-def save(section: str, key: str, value: Any) -> None:
-    """Write one setting to the user's file; the caller holds ``locked_settings``.
-
-    Raises:
-        StorageError: the file cannot be written.
-        UsageError: the existing file is invalid.
-    """
-    path = user_settings.file()
-    data = set_value(path, section, key, value, UsageError)
-    try:
-        atomic.write(path, data, private=True)
-    except StorageError as error:
-        hint = "MEMVAULT_CONFIG names another folder for your settings"
-        raise StorageError(error.message, hint) from error
-
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 """Valid names of vaults and tokens."""
@@ -63,8 +29,7 @@ def check(name: str) -> None:
     Raises:
         UsageError: it is not.
     """
-    if not name:
-        raise UsageError("The vault's name is missing", "memvault vaults add NAME DIR")
+    _require("name", name, "add NAME DIR")
     if not NAME.fullmatch(name) or name in (ALL, THIS):
         raise UsageError(
             f"A vault cannot be named {name!r}",
@@ -81,16 +46,17 @@ def add_vault(name: str, folder: str) -> str:
         VaultNotFound: there is no vault in that folder.
     """
     check(name)
-    if not folder.strip():
-        raise UsageError("The vault's folder is missing", f"memvault vaults add {name} DIR")
+    _require("folder", folder, f"add {name} DIR")
     root = str(find_vault(folder))
-    with locked_settings() as settings:
-        known = settings.vaults
-        if known.get(name, root) != root:
+
+    def named(vaults: VaultLists) -> VaultLists:
+        if (known := vaults.names.get(name, root)) != root:
             raise Conflict(
-                f"{name} is the name of {known[name]}", f"memvault vaults remove {name} frees it"
+                f"{name} is the name of {known}", f"memvault vaults remove {name} frees it"
             )
-        _save_names({**known, name: root})
+        return vaults.replace(names={**vaults.names, name: root})
+
+    _update(named)
     return root
 
 
@@ -100,15 +66,17 @@ def remove_vault(name: str) -> str:
     Raises:
         NotFound: no vault has the name.
     """
-    if not name:
-        raise UsageError("The vault's name is missing", "memvault vaults remove NAME")
-    with locked_settings() as settings:
-        if name not in settings.vaults:
-            raise _unknown_vault(name, settings.vaults)
-        if name in settings.default:
-            save("vaults", "default", [entry for entry in settings.default if entry != name])
-        _save_names({key: root for key, root in settings.vaults.items() if key != name})
-    return settings.vaults[name]
+    _require("name", name, "remove NAME")
+    removed = []
+
+    def unnamed(vaults: VaultLists) -> VaultLists:
+        _check_known([name], vaults.names)
+        names = dict(vaults.names)
+        removed.append(names.pop(name))
+        return vaults.replace(names=names, default=_without(vaults.default, name))
+
+    _update(unnamed)
+    return removed[0]
 
 
 def set_default(names: Sequence[str]) -> None:
@@ -117,46 +85,12 @@ def set_default(names: Sequence[str]) -> None:
     Raises:
         NotFound: no vault has one of the names.
     """
-    with locked_settings() as settings:
-        for name in names:
-            if name != ALL and name not in settings.vaults:
-                raise _unknown_vault(name, settings.vaults)
-        save("vaults", "default", list(dict.fromkeys(names)))
 
+    def chosen(vaults: VaultLists) -> VaultLists:
+        _check_known(names, [*vaults.names, ALL])
+        return vaults.replace(default=tuple(dict.fromkeys(names)))
 
-def vault_table() -> list[dict[str, Any]]:
-    """Return every named vault with its name, folder, and problem if it is missing or invalid."""
-    settings = user_settings.load()
-    return [
-        {
-            "name": name,
-            "folder": root,
-            **({"default": True} if {name, ALL} & set(settings.default) else {}),
-            **_describe(Path(root)),
-        }
-        for name, root in settings.vaults.items()
-    ]
-
-
-def _describe(root: Path) -> dict[str, Any]:
-    """Return a named vault's problem, or the machine and address of files stored elsewhere."""
-    if not (root / SETTINGS_FILE).is_file():
-        return {"problem": "missing"}
-    try:
-        shared = load_settings(root).shared
-    except VaultUnreadable as error:
-        return {"problem": error.message}
-    return {"sentBy": shared.sent, "uri": shared.uri} if shared.sent else {}
-
-
-def _save_names(names: Mapping[str, str]) -> None:
-    save("vaults", "names", dict(names))
-
-
-def _unknown_vault(name: str, known: Mapping[str, str]) -> NotFound:
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
-    return NotFound(f"There is no vault named {name!r}", hint)
+    _update(chosen)
 
 
 def trust(folder: str) -> list[str]:
@@ -166,9 +100,13 @@ def trust(folder: str) -> list[str]:
         VaultNotFound: there is no vault in that folder.
         StorageError: the user's settings cannot be written.
     """
-    root = str(find_vault(_require_folder(folder)))
-    with locked_settings() as settings:
-        return _save_trusted([*settings.trusted, root])
+    _require("folder", folder, "trust DIR")
+    root = str(find_vault(folder))
+    return list(
+        _update(
+            lambda vaults: vaults.replace(trusted=tuple(dict.fromkeys((*vaults.trusted, root))))
+        ).trusted
+    )
 
 
 def distrust(folder: str) -> list[str]:
@@ -178,21 +116,83 @@ def distrust(folder: str) -> list[str]:
         NotFound: the vault is not trusted.
         StorageError: the user's settings cannot be written.
     """
-    root = os.path.realpath(expand_home(_require_folder(folder)))
-    with locked_settings() as settings:
-        trusted = settings.trusted
-        if root not in trusted:
+    _require("folder", folder, "untrust DIR")
+    root = os.path.realpath(expand_home(folder))
+
+    def without_root(vaults: VaultLists) -> VaultLists:
+        if root not in vaults.trusted:
             raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
-        return _save_trusted([entry for entry in trusted if entry != root])
+        return vaults.replace(trusted=_without(vaults.trusted, root))
+
+    return list(_update(without_root).trusted)
 
 
-def _require_folder(folder: str) -> str:
-    if not folder.strip():
-        raise UsageError("The vault's folder is missing", "memvault vaults trust DIR")
-    return folder
+def vault_table() -> list[dict[str, Any]]:
+    """Return every named vault with its name, folder, and problem if it is missing or invalid."""
+    vaults = user_settings.load().vaults
+    return [
+        {
+            "name": name,
+            "folder": root,
+            **({"default": True} if {name, ALL} & set(vaults.default) else {}),
+            **_describe(Path(root)),
+        }
+        for name, root in vaults.names.items()
+    ]
 
 
-def _save_trusted(trusted: list[str]) -> list[str]:
-    trusted = list(dict.fromkeys(trusted))
-    save("vaults", "trusted", trusted)
-    return trusted
+def _describe(root: Path) -> dict[str, Any]:
+    """Return a named vault's problem, or the machine and address of files stored elsewhere."""
+    if not (root / SETTINGS_FILE).is_file():
+        return {"problem": "missing"}
+    try:
+        engine = load_settings(root).index
+    except VaultUnreadable as error:
+        return {"problem": error.message}
+    return {"sentBy": engine.sent, "uri": engine.uri} if engine.sent else {}
+
+
+def _update(change: Callable[[VaultLists], VaultLists]) -> VaultLists:
+    """Change the lists of vaults in the user's settings under their lock, and return them.
+
+    Raises:
+        TimedOut: another process holds the lock for too long.
+        StorageError: the folder or the file cannot be written.
+        UsageError: a setting is invalid.
+    """
+    path = user_settings.file()
+    with atomic.map_os_errors(path.parent):
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    with FileLock(path.with_name("settings.lock")):
+        before = user_settings.load().vaults
+        after = change(before)
+        changed = {
+            key: dict(value) if isinstance(value, Mapping) else list(value)
+            for key, value in after.values().items()
+            if value != getattr(before, key)
+        }
+        if changed:
+            data = set_values(path, "vaults", changed, UsageError)
+            try:
+                atomic.write(path, data, private=True)
+            except StorageError as error:
+                hint = "MEMVAULT_CONFIG names another folder for your settings"
+                raise StorageError(error.message, hint) from error
+    return after
+
+
+def _without(entries: Sequence[str], removed: str) -> tuple[str, ...]:
+    return tuple(entry for entry in entries if entry != removed)
+
+
+def _require(what: str, value: str, usage: str) -> None:
+    if not value.strip():
+        raise UsageError(f"The vault's {what} is missing", f"memvault vaults {usage}")
+
+
+def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str]) -> None:
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
+            raise NotFound(f"There is no vault named {name!r}", hint)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.files import atomic, plain_files
-from memvault.settings.vault_settings import KEPT, HistorySettings
+from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.vault.document import etag
 from memvault.vault.paths import existing_private, is_memory_path, private_folder
 
@@ -57,7 +57,7 @@ class ExpiredHistory(NamedTuple):
 class Revisions:
     """The revisions and the trash of one vault, in its ``.memvault`` folder."""
 
-    def __init__(self, root: Path, limits: HistorySettings = KEPT) -> None:
+    def __init__(self, root: Path, limits: HistorySettings = DEFAULTS.history) -> None:
         self._root = root
         self._revisions = root / ".memvault" / "history"
         self._trash = root / ".memvault" / "trash"

@@ -215,7 +215,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     if piece.length < requested:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
-        result["budget"] = call.settings.active_budget
+        result["budget"] = call.settings.active.budget
     return result
 
 
@@ -336,7 +336,7 @@ def memory_active(
         for piece in shown
     ]
     used = sum(piece.tokens for piece in active_set.pieces)
-    budget = call.settings.active_budget
+    budget = call.settings.active.budget
     return {
         "agent": call.caller.agent,
         "memories": memories,

@@ -244,7 +244,7 @@ def set_plans(
         )
         for plan in plans
     ]
-    zone = clock.zone(call.settings.timezone)
+    zone = clock.zone(call.settings.plans.timezone)
     statuses = write_plans(call.store, call.address, requests, clock.now(), zone)
     return {
         "plans": [
@@ -267,7 +267,7 @@ def get_plans(
     from memvault import clock
     from memvault.agents.plans.plans import list_plans
 
-    zone = clock.zone(call.settings.timezone)
+    zone = clock.zone(call.settings.plans.timezone)
     statuses, notes = list_plans(call.store, call.address, clock.now(), zone)
     call.notes += notes
     found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]

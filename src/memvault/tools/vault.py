@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
 from memvault.model import is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import (
@@ -186,7 +186,6 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     the new one is complete.
     """
     from memvault.doctor.status import remove_temporary_files, unlisted
-    from memvault.local_paths import hide_local_paths
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
@@ -197,7 +196,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     call.index.embed_all()
     return {
         "indexed": len(call.engine.list_records(Filters())),
-        "embedder": hide_local_paths(call, call.index.deep.choice.name),
+        "embedder": call.hide_paths(call.index.deep.choice.name),
     }
 
 
@@ -206,7 +205,6 @@ def model_list(call: Call) -> dict[str, Any]:
     """List the available models for embedding and reranking, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import BuiltinTransformer
-    from memvault.local_paths import hide_local_paths
 
     builtin = BuiltinTransformer()
     builtin_entry = {
@@ -217,9 +215,9 @@ def model_list(call: Call) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": hide_local_paths(call, call.index.deep.choice.name),
+        "inUse": call.hide_paths(call.index.deep.choice.name),
         "models": [builtin_entry, *known_models(EMBEDDING)],
-        "rerankerInUse": hide_local_paths(call, call.settings.reranker),
+        "rerankerInUse": call.hide_paths(call.settings.rerank.model),
         "rerankers": known_models(CROSS_ENCODER),
     }
 
@@ -240,9 +238,19 @@ def model_use(
     of recall --rerank, and nothing is embedded. This command uses the network, but only to
     download a model that is not on this machine.
     """
-    from memvault import model_selection
+    from memvault.index.embedding import selection
 
-    return model_selection.select_model(call, name, purpose)
+    _check_may_name_model(call, name)
+    before = selection.configured_model(call.settings, purpose)
+    chosen = selection.select_model(call.store, name, purpose)
+    if chosen.name != before:
+        call.workspace.reload()
+    return {
+        "name": call.hide_paths(chosen.name),
+        **chosen.about(),
+        "previous": call.hide_paths(before),
+        **({} if purpose == "rerank" else {"embedded": call.index.embed_all()}),
+    }
 
 
 @group.tool("model_verify", "model verify", read_only=True, scope="all")
@@ -254,6 +262,33 @@ def model_verify(
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
     """Check that a model loads here and distinguishes related from unrelated texts."""
-    from memvault import model_selection
+    import time
 
-    return model_selection.verify(call, name, purpose)
+    from memvault.index.embedding import selection
+
+    _check_may_name_model(call, name or "")
+    started = time.perf_counter()
+    checked = selection.verify(call.root, call.settings, name, purpose)
+    return {
+        "name": call.hide_paths(checked.name),
+        **checked.about(),
+        "related": round(checked.related, 4),
+        "unrelated": round(checked.unrelated, 4),
+        "seconds": round(time.perf_counter() - started, 3),
+        "works": True,
+    }
+
+
+def _check_may_name_model(call: Call, name: str) -> None:
+    """Check that the caller may name a model, which is a program and may be named by a path."""
+    from memvault.index.embedding import model_choice
+
+    if not call.caller.may_run_programs:
+        raise Refused(
+            "A model is a program, and this caller may not name programs to run",
+            "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
+        )
+    if not call.caller.may_see_paths and model_choice.is_path(name.strip(), call.root):
+        raise Refused(
+            "This caller may not name folders of this machine", "name one of fastembed's models"
+        )

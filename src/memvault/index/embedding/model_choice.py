@@ -74,10 +74,10 @@ def is_path(name: str, root: Path) -> bool:
 def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
     """Return the embedder to use: the built-in one if the vault's is not allowed here."""
     if "embedder.model" not in settings.explicit:
-        return ModelChoice(user_settings.load().embedder or settings.embedder, None)
-    if is_allowed(settings.embedder, root):
-        return ModelChoice(settings.embedder, root)
-    return ModelChoice(BUILTIN, None, _refusal(settings.embedder, ""))
+        return ModelChoice(user_settings.load().embedder.model or settings.embedder.model, None)
+    if is_allowed(settings.embedder.model, root):
+        return ModelChoice(settings.embedder.model, root)
+    return ModelChoice(BUILTIN, None, _refusal(settings.embedder.model, ""))
 
 
 def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
@@ -87,11 +87,11 @@ def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
         EmbedderError: the one that the vault names is not allowed on this machine.
     """
     if "rerank.model" not in settings.explicit:
-        return ModelChoice(user_settings.load().reranker or settings.reranker, None)
-    if not is_allowed(settings.reranker, root):
-        message, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
+        return ModelChoice(user_settings.load().rerank.model or settings.rerank.model, None)
+    if not is_allowed(settings.rerank.model, root):
+        message, _, hint = _refusal(settings.rerank.model, " --for rerank").partition("; ")
         raise EmbedderError(message, hint)
-    return ModelChoice(settings.reranker, root)
+    return ModelChoice(settings.rerank.model, root)
 
 
 def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
@@ -126,7 +126,7 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
 
 def cache_key(settings: Settings, root: Path) -> object:
     """Return a value that changes whenever the choice of an embedder may; no file is read whole."""
-    folder = folder_of(settings.embedder, root)
+    folder = folder_of(settings.embedder.model, root)
     if folder is None or "embedder.model" not in settings.explicit:
         return None
     try:

@@ -215,7 +215,7 @@ class TransformerVectors:
 
         Such a vault's ``now`` is read as ``auto``, unless the environment sets it.
         """
-        chosen = os.environ.get(_VARIABLE) or self._store.settings.deep
+        chosen = os.environ.get(_VARIABLE) or self._store.settings.embedder.deep
         if chosen not in _MODES:
             raise UsageError(f"{_VARIABLE} must be one of {', '.join(_MODES)}", "unset it")
         if self.folder is None:

@@ -26,7 +26,7 @@ _PERMISSIONS = {"write": "to write", "all": "to sit at the machine that the vaul
 
 def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     """Return the built-in tools that are enabled in the vault and allowed by the caller's scope."""
-    is_world_enabled = workspace.settings.world
+    is_world_enabled = workspace.settings.world.enabled
     return [
         entry
         for entry in registry.all_tools()
@@ -84,7 +84,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
                 f"{builtin.name} needs a caller that is allowed {_PERMISSIONS[builtin.scope]}",
                 "whoever made your token may give you another",
             )
-        if builtin.group == WORLD and not workspace.settings.world:
+        if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(
                 f"The tool {builtin.name} is switched off in this vault",
                 "write [world] and below it enabled = true into memvault.toml",

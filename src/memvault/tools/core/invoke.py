@@ -201,7 +201,7 @@ def _truncate_warnings(notes: list[str]) -> list[str]:
 
 def _autocommit(call_context: Call) -> None:
     """Commit the files that a call wrote to git, if autocommit is enabled."""
-    if call_context.change_set.files and call_context.settings.autocommit:
+    if call_context.change_set.files and call_context.settings.git.autocommit:
         from memvault.git.commit import commit_call
 
         call_context.notes += commit_call(call_context)
@@ -223,7 +223,7 @@ def require_local_files(call_context: Call, name: str) -> None:
     Raises:
         Refused: If they are on another machine.
     """
-    holder = call_context.settings.shared.sent
+    holder = call_context.settings.index.sent
     if holder:
         raise Refused(
             f"{holder} holds this vault, and {name} needs its files",

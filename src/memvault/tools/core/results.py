@@ -91,7 +91,7 @@ class ResultBudget(NamedTuple):
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
         """Create it from a tool's arguments; the default budget applies to budgeted callers."""
-        default = call.settings.mcp_budget if call.caller.budgeted else 0
+        default = call.settings.mcp.budget if call.caller.budgeted else 0
         return cls(brief, default if budget is None else budget)
 
     @property

@@ -6,32 +6,27 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files import user_folders
 from memvault.settings import locate, user_settings
-from memvault.settings.vault_settings import EngineSettings, load_settings
+from memvault.settings.vault_settings import EngineSettings, Settings, load_settings
 
 
-def hide_local_paths(call: Call, text: str) -> str:
-    """Return a text of the program as shown to the caller; see ``telling``."""
-    return telling(call)(text)
+def path_hider(
+    root: Path, settings: Settings | None, reach: Sequence[str] | None
+) -> Callable[[str], str]:
+    """Return a function that hides the paths of this machine in a text of the program.
 
-
-def telling(call: Call) -> Callable[[str], str]:
-    """Return a function that converts a text of the program to the one shown to the caller.
-
-    For a caller that is not on this machine, a path in the vault is shown relative to it, and other
-    folders by their purpose. The settings are read only once, here, for any number of texts.
+    A path in the vault at ``root`` is shown relative to it, and other folders by their purpose.
+    ``settings`` are the vault's, if they could be loaded, and ``reach`` names the vaults that the
+    caller may reach, None for all. The user's settings are read only once, here.
     """
-    if call.caller.may_see_paths:
-        return str
     names: dict[str, str] = {}
-    for folder, name in _folders(call):
+    for folder, name in _folders(root, settings, reach):
         for path in (folder, os.path.realpath(folder)):
             if Path(path).is_absolute() and Path(path).name:
                 for spelled in (path, repr(path)[1:-1]):
@@ -53,31 +48,33 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.~-])(?:({alternatives})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
-def _engine_address(shared: EngineSettings) -> Iterator[tuple[str, str]]:
-    if shared.uri:
-        yield shared.uri.partition("://")[2] or shared.uri, "a file of this machine"
+def _engine_address(engine: EngineSettings) -> Iterator[tuple[str, str]]:
+    if engine.uri:
+        yield engine.uri.partition("://")[2] or engine.uri, "a file of this machine"
 
 
-def _folders(call: Call) -> Iterator[tuple[str, str]]:
+def _folders(
+    root: Path, settings: Settings | None, reach: Sequence[str] | None
+) -> Iterator[tuple[str, str]]:
     """Yield each folder of this machine that a text may have, and the name shown for it.
 
     The vault's folder has no name: files in it are shown by their relative path.
     """
-    yield str(call.root), ""
-    settings = call.workspace.__dict__.get("settings")  # as loaded before, if that succeeded
+    yield str(root), ""
+    models = []
     if settings is not None:
-        yield from _engine_address(settings.shared)
-    models = [settings.embedder, settings.reranker] if settings else []
+        yield from _engine_address(settings.index)
+        models += [settings.embedder.model, settings.rerank.model]
     with contextlib.suppress(MemvaultError):
         user = user_settings.load()
-        models += [user.embedder, user.reranker]
-        for trusted in user.trusted:
+        models += [user.embedder.model, user.rerank.model]
+        for trusted in user.vaults.trusted:
             yield trusted, Path(trusted).name
-        for vault, root in user.vaults.items():
-            yield root, f"the vault {vault}"
-        for other in locate.reachable_vaults(call.caller.vaults).values():
+        for vault, named in user.vaults.names.items():
+            yield named, f"the vault {vault}"
+        for other in locate.reachable_vaults(reach).values():
             with contextlib.suppress(MemvaultError):
-                yield from _engine_address(load_settings(other).shared)
+                yield from _engine_address(load_settings(other).index)
     for model in models:
         yield model, Path(model).name
     owned = (

@@ -1,0 +1,156 @@
+"""Settings as a table: one row each, with its default, valid values and purpose.
+
+A section of a settings file is a class, and a row is an attribute of it, so that the setting
+``history.revisions`` is ``settings.history.revisions``, of the type of its default::
+
+    class HistorySettings(Section):
+        revisions = Setting(50, whole(1, 1_000_000), "of each memory")
+
+Loading, the checks of commands that set a value, the template of a vault and the guide use these
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+
+from memvault.errors import MemvaultError, UsageError
+from memvault.settings.toml_file import HINT, read_table
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Section")
+
+
+class ValueKind(NamedTuple):
+    """A kind of value: its description, a test, and the conversion of what TOML holds."""
+
+    wanted: str
+    is_valid: Callable[[Any], bool]
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+class Setting(Generic[T]):
+    """A row: its default, valid values, purpose and an example; documented if it has a purpose."""
+
+    def __init__(self, default: T, kind: ValueKind, about: str = "", example: Any = None) -> None:
+        self.default = default
+        self.kind = kind
+        self.about = about
+        self.example = example
+
+    def __set_name__(self, owner: type[Section], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, section: None, owner: type[Section]) -> Self: ...
+    @overload
+    def __get__(self, section: Section, owner: type[Section]) -> T: ...
+    def __get__(self, section: Section | None, owner: type[Section]) -> Self | T:
+        return self if section is None else self.default
+
+
+class Section:
+    """Settings that have a value each; those that are not given have their defaults."""
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self)})"
+
+    @classmethod
+    def rows(cls) -> dict[str, Setting[Any] | Section]:
+        """Return the rows and the sections in this one, by name."""
+        return {key: row for key, row in vars(cls).items() if isinstance(row, Setting | Section)}
+
+    def values(self) -> dict[str, Any]:
+        """Return the value of each row."""
+        return {key: getattr(self, key) for key in self.rows()}
+
+    def replace(self, **values: Any) -> Self:
+        """Return these settings with other values."""
+        return type(self)(**{**vars(self), **values})
+
+
+def whole(minimum: int, maximum: float = inf) -> ValueKind:
+    """Return the kind of whole numbers between two bounds, which are included."""
+    upper = "" if maximum == inf else f" and at most {maximum:,}"
+    return ValueKind(
+        f"a whole number, at least {minimum}{upper}",
+        lambda value: type(value) is int and minimum <= value <= maximum,
+    )
+
+
+def one_of(*choices: str) -> ValueKind:
+    """Return the kind of a few words."""
+    return ValueKind(f"{', '.join(choices[:-1])} or {choices[-1]}", choices.__contains__)
+
+
+def text(wanted: str, is_valid: Callable[[str], object] = lambda _: True) -> ValueKind:
+    """Return a kind of text."""
+    return ValueKind(wanted, lambda value: isinstance(value, str) and bool(is_valid(value)))
+
+
+def texts(wanted: str, is_valid: Callable[[list[str]], bool] = lambda _: True) -> ValueKind:
+    """Return a kind of list of texts."""
+    return ValueKind(wanted, lambda value: are_texts(value) and is_valid(value), tuple)
+
+
+def are_texts(value: Any) -> bool:
+    """Return whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+FLAG = ValueKind("true or false", lambda value: isinstance(value, bool))
+MODEL = text("a name or a folder")
+TOOLS = text("names of profiles and tools, as core,talk")
+
+
+def check(section: Section, prefix: str, hints: Mapping[str, str]) -> None:
+    """Check settings that a command is about to write; each of ``hints`` is of the key's option.
+
+    Raises:
+        UsageError: a setting is invalid.
+    """
+    for key, hint in hints.items():
+        row = section.rows()[key]
+        if isinstance(row, Setting) and not row.kind.is_valid(getattr(section, key)):
+            raise UsageError(f"{prefix}.{key} must be {row.kind.wanted}", hint)
+
+
+def load(
+    path: Path, defaults: S, failure: type[MemvaultError]
+) -> tuple[S, frozenset[str], list[str]]:
+    """Return settings with the values of a TOML file in place of the defaults.
+
+    The second value names what the file sets, where an empty text stands for the default, and the
+    third what it holds besides.
+
+    Raises:
+        MemvaultError: the file cannot be read, or a setting is invalid; of the class ``failure``.
+    """
+    explicit: set[str] = set()
+    unknown: list[str] = []
+
+    def filled(section: Any, table: Mapping[str, Any], prefix: str = "") -> Any:
+        values = {}
+        for key, value in table.items():
+            name, row = prefix + key, vars(type(section)).get(key)
+            if isinstance(row, Section):
+                if not isinstance(value, dict):
+                    raise failure(f"{path}: {name} must be a [{name}] table", HINT)
+                values[key] = filled(row, value, f"{name}.")
+            elif not isinstance(row, Setting):
+                unknown.append(name)
+            elif not row.kind.is_valid(value):
+                raise failure(f"{path}: {name} must be {row.kind.wanted}", HINT)
+            elif value != "":
+                explicit.add(name)
+                values[key] = row.kind.convert(value)
+        return section.replace(**values)
+
+    settings = filled(defaults, read_table(path, failure))
+    return settings, frozenset(explicit), unknown
