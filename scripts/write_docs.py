@@ -40,14 +40,10 @@ def generated() -> dict[Path, str]:
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
     doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
     return {
-        DOCS / "doctor.md": with_part(
-            (DOCS / "doctor.md").read_text("utf-8"), "codes", doctor.markdown_table()
-        ),
+        DOCS / "doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
-        DOCS / "mcp.md": with_part(
-            (DOCS / "mcp.md").read_text("utf-8"), "profiles", profile_table()
-        ),
+        DOCS / "mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
         ROOT / "vault-template" / "memvault.toml": vault_template(),
         completion.FILE: completion.table(),

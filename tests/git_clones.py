@@ -15,6 +15,19 @@ from conftest import write
 from memvault import Vault, open_vault
 from memvault.vault.markdown import has_conflict_markers
 
+NOTE = """---
+id: note-abc123
+tags: [a]
+modified: 2026-01-01T00:00:00.000Z
+---
+
+We use SQLite.
+
+It is small.
+
+It is in one file.
+"""
+
 
 class Clone(NamedTuple):
     """One person's clone."""
@@ -67,6 +80,13 @@ def git(folder: Path, *words: str, good: bool = True) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0 or not good, done
     return done.stdout if good else done.stdout + done.stderr
+
+
+def hook(root: Path, name: str, script: str) -> Path:
+    """Put a hook into a repository."""
+    file = write(root, f".git/hooks/{name}", f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
 
 
 def without_identity(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:

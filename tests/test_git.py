@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Run, refused, succeeded, write
-from git_clones import Clone, cloned, git, without_identity
+from git_clones import cloned, git, hook, without_identity
 from memvault import Vault, open_vault
-from memvault.call import Call, Caller
-from memvault.errors import Refused
 from memvault.git.commit import commit, message
-from memvault.git.sync import sync
-from memvault.vault.front_matter import parse_header, split_front_matter
-from memvault.vault.markdown import has_conflict_markers
-from memvault.workspace import Workspace
-
-NOTE = """---
-id: note-abc123
-tags: [a]
-modified: 2026-01-01T00:00:00.000Z
----
-
-We use SQLite.
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +19,10 @@ def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clones(tmp_path: Path) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault with a memory in it."""
-    for found in cloned(tmp_path):
-        write(found[0].root, "note.md", NOTE)
-        found[0].sync()
-        found[1].sync()
-        yield found
-
-
-@pytest.fixture
 def repository(folder: Path, vault: Vault) -> Path:
-    """A vault that is a repository with a first commit."""
+    """A vault that is a repository with a first commit, and commits by itself."""
     assert vault.call("git_init")["success"]
+    write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "First")
     return folder
@@ -87,78 +62,23 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
     assert attributes == b"*.png binary\r\n*.md -text merge=memvault\n"
 
 
-def test_status_says_what_is_to_be_done(
-    clones: tuple[Clone, ...], tmp_path: Path, folder: Path, vault: Vault
-) -> None:
+def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault) -> None:
     """No repository, a clone that does not know the merge driver, and one that waits are told."""
     assert vault.call("git_status")["todo"] == ["memvault git init"]
-    one, two = clones
-    one.remember("Wombats", "They dig.")
-    assert one.call("git_status")["changed"] == 1
-    one.sync()
-    two.git("fetch", "--quiet")
-    found = two.call("git_status")
-    assert (found["ahead"], found["behind"], found["driver"]) == (0, 1, True)
+    for one, two in cloned(tmp_path):
+        two.sync()
+        one.remember("Wombats", "They dig.")
+        assert one.call("git_status")["changed"] == 1
+        one.sync()
+        two.git("fetch", "--quiet")
+        found = two.call("git_status")
+        assert (found["ahead"], found["behind"], found["driver"]) == (0, 1, True)
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
         assert (found["driver"], found["todo"]) == (False, ["memvault git init"])
         assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
-
-
-def test_a_pull_by_hand_merges_headers(clones: tuple[Clone, ...]) -> None:
-    """With the driver, git pull itself merges front matter and what both added to the end."""
-    one, two = clones
-    one.call("memory_compound", query="note-abc123", modifications="Since May.")
-    one.sync()
-    write(two.root, "note.md", NOTE.replace("[a]", "[a, b]").replace("-01T", "-02T"))
-    two.git("commit", "--quiet", "--all", "--message", "Tag")
-    two.git("pull", "--quiet", "--rebase")
-    text = (two.root / "note.md").read_text("utf-8")
-    assert "tags: [a, b]" in text
-    assert text.endswith("We use SQLite.\n\nSince May.\n")
-    assert not has_conflict_markers(text)
-
-
-@pytest.mark.parametrize("how", ["--rebase", "--no-rebase"])
-def test_a_conflict_by_hand_never_stands_in_a_header(clones: tuple[Clone, ...], how: str) -> None:
-    """Where git pull stops, the memory is still itself and its header is merged."""
-    one, two = clones
-    write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL").replace("[a]", "[a, b]"))
-    write(one.root, "new.md", NOTE.replace("note-abc123", "new-abc123"))
-    one.sync()
-    write(two.root, "note.md", NOTE.replace("SQLite", "DuckDB").replace("[a]", "[a, c]"))
-    write(two.root, "new.md", NOTE.replace("note-abc123", "other-abc123").replace("We", "They"))
-    two.git("add", "--all")
-    two.git("commit", "--quiet", "--message", "DuckDB")
-    git(two.root, "pull", "--quiet", how, good=False)
-    text = (two.root / "note.md").read_text("utf-8")
-    header = parse_header(split_front_matter(text).header)
-    assert header["id"] == "note-abc123"
-    assert set(header["tags"]) == {"a", "b", "c"}
-    assert has_conflict_markers(text)
-    new = (two.root / "new.md").read_text("utf-8")
-    assert parse_header(split_front_matter(new).header)["id"] in ("new-abc123", "other-abc123")
-    assert "new-abc123" in new
-    assert "other-abc123" in new
-    failed = two.vault.call("git_sync")["error"]
-    assert failed["code"] == "refused"
-    assert "under way" in failed["message"]
-
-
-def test_a_module_in_the_vault_is_not_the_driver(clones: tuple[Clone, ...]) -> None:
-    """Nothing in a vault stands for a part of memvault when git merges."""
-    one, two = clones
-    command = two.git("config", "merge.memvault.driver")
-    assert "-P" in command or command.startswith("memvault ")
-    write(two.root, "memvault.py", "raise SystemExit(9)\n")
-    write(two.root, "yaml.py", "raise SystemExit(9)\n")
-    one.call("memory_compound", query="note-abc123", modifications="Since May.")
-    one.sync()
-    write(two.root, "note.md", NOTE.replace("[a]", "[a, b]").replace("-01T", "-02T"))
-    two.git("commit", "--quiet", "--all", "--message", "Tag")
-    two.git("pull", "--quiet", "--rebase")
 
 
 def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
@@ -182,7 +102,6 @@ def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
 
 def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
     """With git.autocommit the log tells which tool of which agent did what, and reads make none."""
-    write(repository, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
     with open_vault(repository, agent="bob") as vault:
         made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
         assert "warnings" not in made
@@ -204,15 +123,32 @@ def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
             "memory_remember: Wombats",
             "First",
         ]
-        assert git(repository, "status", "--porcelain") == " M memvault.toml\n"
+        assert git(repository, "status", "--porcelain") == ""
+
+
+def test_a_call_that_fails_half_way_is_committed_as_far_as_it_went(repository: Path) -> None:
+    """What a call wrote before it failed is in a commit of its own too."""
+    (repository / ".memvault/agents/main/plans.json").mkdir(parents=True)
+    plan = {"name": "Report", "instruction": "Do it", "scheduledAt": "2999-01-01"}
+    with open_vault(repository) as vault:
+        assert vault.call("set_plans", plans=[plan])["error"]["code"] == "storage"
+    assert git(repository, "status", "--porcelain") == ""
+    assert "agents/main/plans/report.md" in git(repository, "log", "-1", "--name-only")
+
+
+def test_a_call_that_writes_many_files_is_one_commit(repository: Path) -> None:
+    """However many paths a call has written, they are in one commit."""
+    many = [{"key": f"{'k' * 60}-{n}", "value": "v"} for n in range(3_000)]
+    with open_vault(repository) as vault:
+        assert "warnings" not in vault.call("set_memories", memories=many)
+    assert git(repository, "status", "--porcelain") == ""
+    assert len(git(repository, "log", "--format=%s").splitlines()) == 2
 
 
 def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
     """Settings that came with a vault make no commit before its user set git up there."""
     git(folder, "init", "--quiet")
-    hook = folder / ".git" / "hooks" / "pre-commit"
-    hook.write_text("#!/bin/sh\ntouch ran\n")
-    hook.chmod(0o755)
+    hook(folder, "pre-commit", "touch ran")
     write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
     made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
     assert made["success"]
@@ -224,12 +160,16 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
 
 
 def test_a_vault_in_a_larger_repository_is_committed_too(
-    tmp_path: Path, folder: Path, vault: Vault
+    tmp_path: Path, folder: Path, run: Run
 ) -> None:
-    """Where the repository begins above the vault, a commit is of the vault's files alone."""
+    """Where the repository begins above the vault, a commit is of the vault's files alone.
+
+    Init and status say that sync is not for such a repository.
+    """
     git(tmp_path, "init", "--quiet")
     write(tmp_path, "code.py", "1\n")
-    assert vault.call("git_init")["success"]
+    for command in ("init", "status"):
+        assert "more than the vault" in succeeded(run("git", command)).err
     write(folder, "a.md", "1\n")
     assert commit(folder, ["a.md"], "m") == ""
     assert last(tmp_path) == "m\n\n\nvault/a.md"
@@ -249,13 +189,11 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     (repository / ".git" / "index.lock").touch()
     assert "index.lock" in commit(repository, ["a.md"], "m")
     (repository / ".git" / "index.lock").unlink()
-    hook = repository / ".git" / "hooks" / "pre-commit"
-    hook.write_text("#!/bin/sh\necho 'no secrets please' >&2\nexit 1\n")
-    hook.chmod(0o755)
+    file = hook(repository, "pre-commit", "echo 'no secrets please' >&2; exit 1")
     assert "hooks/pre-commit: memvault git init" in commit(repository, ["a.md"], "m")
     assert vault.call("git_init", confirm=True)["success"]
     assert "no secrets please" in commit(repository, ["a.md"], "m")
-    hook.unlink()
+    file.unlink()
     git(repository, "switch", "--quiet", "--detach")
     assert "No branch" in commit(repository, ["a.md"], "m")
     git(repository, "switch", "--quiet", "-")
@@ -264,6 +202,22 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     (repository / ".git" / "MERGE_HEAD").unlink()
     assert commit(repository, ["a.md"], "m") == ""
     assert "memvault git init" in commit(folder.parent, ["a.md"], "m")
+
+
+def test_a_commit_that_takes_too_long_leaves_no_lock(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook that does not end is ended with its git, and the next call is committed."""
+    monkeypatch.setattr("memvault.git.commit._SECONDS", 0.5)
+    slow = hook(repository, "pre-commit", "sleep 60")
+    with open_vault(repository) as vault:
+        assert vault.call("git_init", confirm=True)["success"]
+        made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+        assert "took more than" in made["warnings"][0]
+        assert list((repository / ".git").glob("*.lock")) == []
+        slow.unlink()
+        assert "warnings" not in vault.call("memory_compound", query="Wombats", modifications="x")
+    assert git(repository, "status", "--porcelain") == ""
 
 
 def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
@@ -277,28 +231,6 @@ def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
     assert said == ""
 
 
-@pytest.mark.parametrize(
-    ("prepare", "said"),
-    [
-        ("true", "no git repository"),
-        ("git init -q", "no remote"),
-        ("git init -q; git remote add origin x; git checkout -q --detach", "No branch"),
-        ("git init -q; git remote add origin ./nowhere", "git ls-remote failed"),
-        ("git init -q ..", "more than the vault"),
-        ("git init -q; git remote add a x; git remote add b y", "none of the remotes a, b"),
-    ],
-    ids=["none", "remote", "detached", "unreachable", "above", "several"],
-)
-def test_what_keeps_sync_from_its_work_is_said(
-    folder: Path, run: Run, prepare: str, said: str
-) -> None:
-    """Each trouble is one sentence with a hint, and nothing is changed."""
-    script = prepare.replace("git checkout", "git -c user.name=x -c user.email=x commit -q "
-                             "--allow-empty -m x; git checkout")  # fmt: skip
-    subprocess.run(["sh", "-c", script], cwd=folder, check=True)
-    assert said in refused(run("git", "sync", "--confirm", "true"), 1)
-
-
 def test_without_git_it_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where there is no git program, the commands say so."""
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -306,51 +238,20 @@ def test_without_git_it_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "There is no git program" in refused(run("git", command), 1)
 
 
-def test_a_hook_that_refuses_is_told(clones: tuple[Clone, ...]) -> None:
-    """Where a hook keeps sync from committing, its words are in the error, and nothing is lost."""
-    one, _ = clones
-    hook = one.root / ".git" / "hooks" / "pre-commit"
-    hook.write_text("#!/bin/sh\necho 'no secrets please' >&2\nexit 1\n")
-    hook.chmod(0o755)
-    made = one.remember("Wombats", "They dig.")
-    failed = one.vault.call("git_sync", confirm=True)["error"]
-    assert "no secrets please" in failed["message"]
-    assert "hook" in failed["hint"]
-    hook.unlink()
-    assert one.sync()["pushed"] == 1
-    assert one.call("memory_show", memId=made["memId"])
-
-
-def test_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
-    """In a repository that nobody here set up, git runs no hook, filter or monitor for a client."""
-    git(folder, "init", "--quiet")
-    ran = folder / "ran"
-    evil = folder / "evil.sh"
-    evil.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
-    evil.chmod(0o755)
-    for hook in ("pre-commit", "post-index-change", "reference-transaction"):
-        (folder / ".git" / "hooks" / hook).write_text(evil.read_text())
-        (folder / ".git" / "hooks" / hook).chmod(0o755)
-    git(folder, "config", "filter.x.clean", str(evil))
-    git(folder, "config", "core.fsmonitor", str(evil))
-    write(folder, ".gitattributes", "* filter=x\n")
-    write(folder, "a.md", "zebra\n")
-    ran.unlink(missing_ok=True)
-    workspace = Workspace(folder)
-    client = Call(workspace, Caller(may_run_programs=False, may_see_paths=False))
-    with pytest.raises(Refused, match="nobody at this machine"):
-        sync(client)
-    assert vault.call("git_status")["success"]
-    assert vault.call("vault_doctor", fix=True)["success"]
-    workspace.close()
-    assert not ran.exists()
-
-
-def test_the_commands_are_there(run: Run, folder: Path) -> None:
-    """Init, status and the driver work from a shell."""
+def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
+    """A .git that leads nowhere, or that git cannot mend, is named; init ends what was begun."""
+    write(folder, ".git", "gitdir: /nowhere/at/all\n")
+    for command in ("init", "sync", "status"):
+        assert ".git is no git repository" in refused(run("git", command), 1)
+    (folder / ".git").unlink()
+    (folder / ".git/HEAD").mkdir(parents=True)
+    assert "no git repository" in refused(run("git", "init"), 1)
+    (folder / ".git/HEAD").rmdir()
     assert "Set up" in succeeded(run("git", "init")).out
     assert "branch" in succeeded(run("git", "status", "--json")).out
-    for name, text in (("b", "x\n"), ("o", "x\ny\n"), ("t", "x\n")):
-        write(folder, name, text)
-    assert run("git", "merge-file", "b", "t", "o", "7", "a.md").code == 0
-    assert (folder / "t").read_text("utf-8") == "x\ny\n"
+
+
+def test_a_detached_head_is_told_by_status(repository: Path, run: Run) -> None:
+    """Where no branch is checked out, status says what checks one out."""
+    git(repository, "checkout", "--quiet", "--detach")
+    assert "git switch" in succeeded(run("git", "status")).out

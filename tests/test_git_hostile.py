@@ -5,7 +5,6 @@ A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git w
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -27,6 +26,8 @@ from memvault.workspace import Workspace
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
 """A client over MCP whose server was started without ``--programs``."""
 AUTOCOMMIT = "version = 1\n\n[git]\nautocommit = true\n"
+UNFINISHED = ".git/refs/worktree/memvault-sync"
+"""The ref of the commit that a killed sync was checking out."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,19 @@ def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def ran(tmp_path: Path) -> Path:
     """The file that the attacker's program writes, and nothing else does."""
     return tmp_path / "ran"
+
+
+@pytest.fixture
+def begun(folder: Path) -> Path:
+    """A vault that is a repository, in which nobody allowed git yet."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    return folder
+
+
+def configure(folder: Path, text: str) -> None:
+    """Add a text to the settings of a repository as it is."""
+    with (folder / ".git/config").open("ab") as file:
+        file.write(text.encode())
 
 
 def program(ran: Path, file: Path) -> str:
@@ -117,6 +131,26 @@ def test_status_runs_nothing_of_a_repository_from_anyone(
     assert not ran.exists()
 
 
+def test_doctor_runs_nothing_of_a_repository_from_anyone(
+    begun: Path, ran: Path, vault: Vault
+) -> None:
+    """Doctor runs no hook, filter or monitor, and a client's sync is refused before any."""
+    evil = program(ran, begun / "evil.sh")
+    for name in ("pre-commit", "post-index-change", "reference-transaction"):
+        program(ran, begun / ".git/hooks" / name)
+    git(begun, "config", "filter.x.clean", evil)
+    git(begun, "config", "core.fsmonitor", evil)
+    write(begun, ".gitattributes", "* filter=x\n")
+    write(begun, "a.md", "zebra\n")
+    ran.unlink(missing_ok=True)
+    workspace = Workspace(begun)
+    with pytest.raises(Refused, match="nobody at this machine"):
+        sync(Call(workspace, CLIENT))
+    workspace.close()
+    assert vault.call("vault_doctor", fix=True)["success"]
+    assert not ran.exists()
+
+
 def test_no_command_runs_git_before_somebody_allowed_it(
     folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,10 +173,9 @@ def test_no_command_runs_git_before_somebody_allowed_it(
     assert log.exists()
 
 
-def test_a_pipe_in_git_keeps_nobody_waiting(folder: Path, run: Run) -> None:
+def test_a_pipe_in_git_keeps_nobody_waiting(begun: Path, run: Run) -> None:
     """Pipes in the places of git's files are named, before git is allowed there and after."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    head = folder / ".git/HEAD"
+    head = begun / ".git/HEAD"
     head.unlink()
     os.mkfifo(head)
     succeeded(run("git", "status"))
@@ -152,7 +185,7 @@ def test_a_pipe_in_git_keeps_nobody_waiting(folder: Path, run: Run) -> None:
     head.write_text("ref: refs/heads/main\n")
     succeeded(run("git", "init"))
     for name in ("MERGE_HEAD", "index", "info/exclude", "refs/heads/main", "packed-refs"):
-        file = folder / ".git" / name
+        file = begun / ".git" / name
         before = file.read_bytes() if file.exists() else None
         file.unlink(missing_ok=True)
         os.mkfifo(file)
@@ -274,16 +307,15 @@ def test_another_repository_in_its_place_is_not_allowed(
 
 
 @pytest.mark.parametrize("file", [".git/hooks/pre-commit", "inner/pre-commit", "more.txt"])
-def test_what_was_allowed_is_allowed_as_it_was(folder: Path, vault: Vault, file: str) -> None:
+def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: str) -> None:
     """A hook, or a file that the settings name, that changes afterwards is asked about again."""
-    git(folder, "init", "--quiet")
-    write(folder, file, "#!/bin/sh\n").chmod(0o755)
-    git(folder, "config", "core.hooksPath", "inner")
-    git(folder, "config", "include.path", "../more.txt")
-    write(folder, "more.txt", "[user]\n" if file != "more.txt" else "")
+    write(begun, file, "#!/bin/sh\n").chmod(0o755)
+    git(begun, "config", "core.hooksPath", "inner")
+    git(begun, "config", "include.path", "../more.txt")
+    write(begun, "more.txt", "[user]\n" if file != "more.txt" else "")
     assert vault.call("git_init", confirm=True)["success"]
     assert "warnings" not in vault.call("git_status")
-    write(folder, file, "#!/bin/sh\nexit 1\n" if file != "more.txt" else "[core]\n\tpager = x\n")
+    write(begun, file, "#!/bin/sh\nexit 1\n" if file != "more.txt" else "[core]\n\tpager = x\n")
     warned = vault.call("git_status")["warnings"][0]
     assert Path(file).name in warned or "core.pager" in warned
 
@@ -305,45 +337,42 @@ def test_what_was_allowed_is_allowed_as_it_was(folder: Path, vault: Vault, file:
         '[branch "main"]\n\tremote = {}\n\tmerge = refs/heads/main\n',
         '[remote "origin"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/heads/*\n',
         "[merge]\n\tdriver = {}\n",
+        '[branch "main"]\n\tmergeOptions = --squash\n',
         "\ufeff[core]\n\tfsmonitor = {}\n",
         '[remote "origin"]\n\turl = C:x\n',
     ],
 )
-def test_no_spelling_hides_a_setting(folder: Path, ran: Path, vault: Vault, text: str) -> None:
+def test_no_spelling_hides_a_setting(begun: Path, ran: Path, vault: Vault, text: str) -> None:
     """However a setting that may run something is spelled, git is not run before it was shown."""
-    git(folder, "init", "--quiet")
-    evil = program(ran, folder / "evil.sh")
-    with (folder / ".git/config").open("a", encoding="utf-8") as file:
-        file.write(text.replace("{}", evil))
+    evil = program(ran, begun / "evil.sh")
+    configure(begun, text.replace("{}", evil))
     assert vault.call("git_init")["error"]["code"] == "refused"
     assert not ran.exists()
 
 
-def test_what_is_harmless_is_not_asked_about(folder: Path, vault: Vault, run: Run) -> None:
+def test_what_is_harmless_is_not_asked_about(begun: Path, vault: Vault, run: Run) -> None:
     """A clone as git makes it, a remote over the network and one's own name need no word."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
     for url in ("https://example.org/a.git", "git@example.org:me/notes.git", "ssh://me@h/x"):
-        git(folder, "remote", "add", "origin", url)
-        git(folder, "config", "user.name", "Me O'Neill")
-        git(folder, "config", "branch.main.remote", "origin")
-        git(folder, "config", "branch.main.merge", "refs/heads/main")
+        git(begun, "remote", "add", "origin", url)
+        git(begun, "config", "user.name", "Me O'Neill")
+        git(begun, "config", "branch.main.remote", "origin")
+        git(begun, "config", "branch.main.merge", "refs/heads/main")
         assert "warnings" not in vault.call("git_init")
-        git(folder, "remote", "remove", "origin")
+        git(begun, "remote", "remove", "origin")
     succeeded(run("git", "init"))
-    git(folder, "remote", "add", "origin", "../shared.git")
+    git(begun, "remote", "add", "origin", "../shared.git")
     assert "remote.origin.url" in vault.call("git_sync")["error"]["message"]
 
 
-def test_a_terminal_is_asked(folder: Path, ran: Path) -> None:
+def test_a_terminal_is_asked(begun: Path, ran: Path) -> None:
     """At a terminal, what git would run is shown and asked about, and no leaves all as it was."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    program(ran, folder / ".git/hooks/pre-commit")
+    program(ran, begun / ".git/hooks/pre-commit")
     for answer, code in (("n", 1), ("y", 0)):
-        done = at_terminal(folder, answer, "git", "init")
+        done = at_terminal(begun, answer, "git", "init")
         assert "hooks/pre-commit" in done.stdout
         assert "[y/N]" in done.stdout
         assert done.returncode == code, done
-        assert (folder / ".gitattributes").exists() == (answer == "y")
+        assert (begun / ".gitattributes").exists() == (answer == "y")
     assert not ran.exists()
 
 
@@ -360,15 +389,13 @@ def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-def test_a_note_of_a_sync_names_no_option(folder: Path, vault: Vault, tmp_path: Path) -> None:
-    """What .git holds as the note of a sync that was killed is no option to git."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "remote", "add", "origin", "../shared.git")
-    file = tmp_path / "outside"
-    noted = {"before": f"--output={file}", "new": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
-    write(folder, ".git/memvault-sync.json", json.dumps(noted))
-    vault.call("git_sync", confirm=True)
-    assert not file.exists()
+def test_what_was_allowed_before_there_were_digests_is_allowed(begun: Path, vault: Vault) -> None:
+    """A repository in which nothing may run needs no new word after an update."""
+    git(begun, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
+    grants.add(begun, "git", "repository", {"folder": str(begun / ".git")})
+    assert vault.call("git_status")["changed"] == 1
+    git(begun, "config", "core.pager", "less")
+    assert "core.pager" in vault.call("git_status")["warnings"][0]
 
 
 def test_a_repository_that_git_mends_is_looked_at_again(
@@ -383,16 +410,6 @@ def test_a_repository_that_git_mends_is_looked_at_again(
     vault.call("git_sync")
     vault.call("git_status")
     assert not ran.exists()
-
-
-def test_what_was_allowed_before_there_were_digests_is_allowed(folder: Path, vault: Vault) -> None:
-    """A repository in which nothing may run needs no new word after an update."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
-    grants.add(folder, "git", "repository", {"folder": str(folder / ".git")})
-    assert vault.call("git_status")["changed"] == 1
-    git(folder, "config", "core.pager", "less")
-    assert "core.pager" in vault.call("git_status")["warnings"][0]
 
 
 def test_a_socket_in_git_is_no_pipe(
@@ -426,38 +443,34 @@ def repository_as_remote(folder: Path, ran: Path, name: str = "origin") -> None:
     ],
 )
 def test_a_remote_without_an_address_is_asked_about(
-    folder: Path, ran: Path, vault: Vault, text: str
+    begun: Path, ran: Path, vault: Vault, text: str
 ) -> None:
-    """A remote whose name git would take for a folder is named and asked about first."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    repository_as_remote(folder, ran)
-    with (folder / ".git/config").open("a", encoding="utf-8") as file:
-        file.write(text)
+    """A remote whose name git would take for a begun is named and asked about first."""
+    repository_as_remote(begun, ran)
+    configure(begun, text)
     failed = vault.call("git_sync")
     assert failed["error"]["code"] == "refused", failed
     assert "remote.origin.url = origin" in failed["runs"]
     assert not ran.exists()
 
 
-def test_an_address_of_a_file_that_git_may_not_include_is_none(folder: Path, vault: Vault) -> None:
+def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vault: Vault) -> None:
     """An address in a file that is included on a condition does not replace the question."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    write(folder, ".git/more", '[remote "origin"]\n\turl = https://example.org/x\n')
-    git(folder, "config", "includeIf.onbranch:other.path", "more")
-    git(folder, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    write(begun, ".git/more", '[remote "origin"]\n\turl = https://example.org/x\n')
+    git(begun, "config", "includeIf.onbranch:other.path", "more")
+    git(begun, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
     assert "remote.origin.url = origin" in vault.call("git_init")["runs"]
 
 
 @pytest.mark.parametrize("name", ["origin", "a origin", "a\u2028remote.origin"])
 def test_sync_uses_no_remote_without_an_address(
-    folder: Path, ran: Path, vault: Vault, name: str
+    begun: Path, ran: Path, vault: Vault, name: str
 ) -> None:
     """Sync pushes to a remote that has an address alone, also once all was allowed."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    repository_as_remote(folder, ran)
-    git(folder, "config", f"remote.{name}.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    repository_as_remote(begun, ran)
+    git(begun, "config", f"remote.{name}.fetch", "+refs/heads/*:refs/remotes/origin/*")
     if name != "origin":
-        git(folder, "config", f"remote.{name}.url", "https://nowhere.invalid/x")
+        git(begun, "config", f"remote.{name}.url", "https://nowhere.invalid/x")
     failed = vault.call("git_sync", confirm=True)["error"]
     assert name == "origin" or "nowhere.invalid" in failed["message"], failed
     assert not ran.exists()
@@ -466,80 +479,73 @@ def test_sync_uses_no_remote_without_an_address(
 @pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85"])
 @pytest.mark.parametrize("setting", ["hooksPath", "path"])
 def test_a_blank_that_git_keeps_hides_no_file(
-    folder: Path, ran: Path, vault: Vault, blank: str, setting: str
+    begun: Path, ran: Path, vault: Vault, blank: str, setting: str
 ) -> None:
     """A name that ends with a blank other than a space leads git and the question to one file."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
     if setting == "hooksPath":
-        program(ran, folder / f"h{blank}" / "pre-commit")
+        program(ran, begun / f"h{blank}" / "pre-commit")
         text = f"[core]\n\thooksPath = h{blank}\n"
     else:
-        program(ran, folder / "hooks/pre-commit")
-        write(folder, f".git/inc{blank}", "[core]\n\thooksPath = hooks\n")
+        program(ran, begun / "hooks/pre-commit")
+        write(begun, f".git/inc{blank}", "[core]\n\thooksPath = hooks\n")
         text = f"[include]\n\tpath = inc{blank}\n"
-    with (folder / ".git/config").open("a", encoding="utf-8") as file:
-        file.write(text)
+    configure(begun, text)
     failed = vault.call("git_sync", confirm=True)["error"]
     assert failed["message"].startswith("config cannot be read"), failed
     assert not ran.exists()
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("setting", "value"),
     [
-        'sh "clean.sh"',
-        "sh 'clean.sh'",
-        "sh clean.sh # as ever",
-        "true; sh clean.sh",
-        "true;sh<clean.sh",
-        "sh $(echo clean.sh)",
-        "sh `echo clean.sh`",
-        "F=clean.sh; sh $F",
-        "sh ./\\clean.sh",
-        "sh $PWD/clean.sh",
-        'sh "a clean.sh"',
-        "awk -fclean.sh",
-        "!./clean.sh",
+        *(
+            ("filter.f.clean", command)
+            for command in (
+                'sh "clean.sh"',
+                "sh 'clean.sh'",
+                "sh clean.sh # as ever",
+                "true; sh clean.sh",
+                "true;sh<clean.sh",
+                "sh $(echo clean.sh)",
+                "sh `echo clean.sh`",
+                "F=clean.sh; sh $F",
+                "sh ./\\clean.sh",
+                "sh $PWD/clean.sh",
+                'sh "a clean.sh"',
+                "awk -fclean.sh",
+                "!./clean.sh",
+            )
+        ),
+        ("gpg.program", "named #1"),
+        ("core.attributesFile", "named #1"),
+        ("core.askPass", "named #1"),
     ],
 )
-def test_a_file_that_a_quoted_command_names_is_covered(
-    folder: Path, vault: Vault, command: str
+def test_a_file_that_a_setting_names_is_covered(
+    begun: Path, vault: Vault, setting: str, value: str
 ) -> None:
-    """However a command of the settings quotes a file of the vault, its change is asked about."""
-    name = "a clean.sh" if "a clean.sh" in command else "clean.sh"
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    write(folder, name, "cat\n")
-    git(folder, "config", "filter.f.clean", command)
+    """However a setting quotes a file of the vault, its change is asked about."""
+    names = ("a clean.sh", "named #1")
+    name = next((name for name in names if name in value), "clean.sh")
+    write(begun, name, "cat\n")
+    git(begun, "config", setting, value)
     assert vault.call("git_init", confirm=True)["success"]
     assert "warnings" not in vault.call("git_status")
-    write(folder, name, "touch ran; cat\n")
+    write(begun, name, "touch ran; cat\n")
     assert name in vault.call("git_status")["warnings"][0]
 
 
-@pytest.mark.parametrize("setting", ["gpg.program", "core.attributesFile", "core.askPass"])
-def test_a_file_of_another_setting_is_covered(folder: Path, vault: Vault, setting: str) -> None:
-    """A file of the vault that any setting names in quotes is asked about when it changes."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    write(folder, "named #1", "x\n")
-    git(folder, "config", setting, "named #1")
-    assert vault.call("git_init", confirm=True)["success"]
-    assert "warnings" not in vault.call("git_status")
-    write(folder, "named #1", "y\n")
-    assert "named #1" in vault.call("git_status")["warnings"][0]
-
-
 def test_an_include_through_a_link_leads_where_git_goes(
-    folder: Path, ran: Path, vault: Vault
+    begun: Path, ran: Path, vault: Vault
 ) -> None:
-    """A file that is included through a link includes others from the folder of the link."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    program(ran, folder / "hooks/pre-commit")
-    write(folder, ".git/z/real.inc", "[include]\n\tpath = more.inc\n")
-    write(folder, ".git/z/more.inc", "")
-    write(folder, ".git/a/more.inc", "[core]\n\thooksPath = hooks\n")
-    (folder / ".git/a/link.inc").symlink_to("../z/real.inc")
-    git(folder, "config", "include.path", "a/link.inc")
-    assert git(folder, "config", "core.hooksPath").strip() == "hooks"
+    """A file that is included through a link includes others from the begun of the link."""
+    program(ran, begun / "hooks/pre-commit")
+    write(begun, ".git/z/real.inc", "[include]\n\tpath = more.inc\n")
+    write(begun, ".git/z/more.inc", "")
+    write(begun, ".git/a/more.inc", "[core]\n\thooksPath = hooks\n")
+    (begun / ".git/a/link.inc").symlink_to("../z/real.inc")
+    git(begun, "config", "include.path", "a/link.inc")
+    assert git(begun, "config", "core.hooksPath").strip() == "hooks"
     runs = vault.call("git_init")["runs"]
     assert "core.hookspath = hooks" in [run.lower() for run in runs]
     assert "hooks/pre-commit" in runs
@@ -547,14 +553,13 @@ def test_an_include_through_a_link_leads_where_git_goes(
 
 @pytest.mark.parametrize("include", ["include.path", "includeIf.gitdir:**.path"])
 def test_a_file_that_a_command_names_is_included_too(
-    folder: Path, ran: Path, vault: Vault, include: str
+    begun: Path, ran: Path, vault: Vault, include: str
 ) -> None:
     """A file that a command names before the settings include it is read as settings too."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    program(ran, folder / "hooks/pre-commit")
-    write(folder, "inc", "[core]\n\thooksPath = hooks\n")
-    git(folder, "config", "filter.f.clean", "inc")
-    git(folder, "config", include, "../inc")
+    program(ran, begun / "hooks/pre-commit")
+    write(begun, "inc", "[core]\n\thooksPath = hooks\n")
+    git(begun, "config", "filter.f.clean", "inc")
+    git(begun, "config", include, "../inc")
     runs = vault.call("git_init")["runs"]
     assert {"inc", "core.hookspath = hooks", "hooks/pre-commit"} <= {run.lower() for run in runs}
 
@@ -569,42 +574,22 @@ def test_a_file_that_a_command_names_is_included_too(
         '[includeIf "gitdir:\\*\\*"]\n\tpath = inc\n',
     ],
 )
-def test_an_include_of_no_plain_form_is_refused(folder: Path, vault: Vault, text: str) -> None:
+def test_an_include_of_no_plain_form_is_refused(begun: Path, vault: Vault, text: str) -> None:
     """A file that is included by a line that cannot be read as git reads it is not overlooked."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    write(folder, ".git/inc", "[core]\n\thooksPath = hooks\n")
-    with (folder / ".git/config").open("ab") as file:
-        file.write(text.encode())
-    assert git(folder, "config", "core.hooksPath").strip() == "hooks"
+    write(begun, ".git/inc", "[core]\n\thooksPath = hooks\n")
+    configure(begun, text)
+    assert git(begun, "config", "core.hooksPath").strip() == "hooks"
     failed = vault.call("git_init", confirm=True)["error"]
     assert failed["message"].startswith("config cannot be read"), failed
 
 
-def test_includes_in_a_circle_come_to_an_end(folder: Path, vault: Vault) -> None:
+def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     """Files that include themselves under ever other names are read once each."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    (folder / ".git/a").mkdir()
+    (begun / ".git/a").mkdir()
     lines = "".join(f"\tpath = {'a/../' * count}inc\n" for count in range(15))
-    write(folder, ".git/inc", f"[include]\n{lines}")
-    git(folder, "config", "include.path", "inc")
+    write(begun, ".git/inc", f"[include]\n{lines}")
+    git(begun, "config", "include.path", "inc")
     assert len(vault.call("git_init")["runs"]) == 15
-
-
-def test_a_folder_that_is_replaced_by_a_link_is_synced(tmp_path: Path) -> None:
-    """A shared folder that becomes a link is no obstacle to this sync, the next or others'."""
-    for one, two in cloned(tmp_path):
-        write(one.root, "docs/x.txt", "text\n")
-        write(one.root, "docs/a.md", "zebra\n")
-        one.sync()
-        two.sync()
-        (one.root / "docs").rename(one.root / "elsewhere")
-        (one.root / "docs").symlink_to("elsewhere")
-        for clone in (one, two, one):
-            clone.sync()
-        for clone in (one, two):
-            assert (clone.root / "docs").is_symlink()
-            assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
-            assert not clone.git("status", "--porcelain")
 
 
 @pytest.mark.parametrize(
@@ -662,23 +647,30 @@ def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: st
         two.sync()
 
 
-def test_a_note_of_a_sync_changes_nothing_that_git_runs(
-    folder: Path, ran: Path, vault: Vault
+def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
+    """What .git holds as the ref of a sync that was killed is no option to git."""
+    git(begun, "remote", "add", "origin", "../shared.git")
+    file = tmp_path / "outside"
+    write(begun, UNFINISHED, f"--output={file}\n")
+    vault.call("git_sync", confirm=True)
+    assert not file.exists()
+
+
+def test_a_ref_of_a_sync_changes_nothing_that_git_runs(
+    begun: Path, ran: Path, vault: Vault
 ) -> None:
-    """What .git holds as the note of a killed sync brings back no other hook than was allowed."""
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    program(ran, folder / "hooks/pre-commit")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "First")
-    write(folder, "hooks/pre-commit", "#!/bin/sh\n")
-    git(folder, "add", "--all")
-    new = git(folder, "commit-tree", "-m", "x", git(folder, "write-tree").strip()).strip()
-    git(folder, "reset", "--quiet")
-    git(folder, "config", "core.hooksPath", "hooks")
-    git(folder, "remote", "add", "origin", "../shared.git")
-    noted = {"before": git(folder, "rev-parse", "HEAD").strip(), "new": new}
-    write(folder, ".git/memvault-sync.json", json.dumps(noted))
-    write(folder, "note.md", "zebra\n")
+    """What .git holds as the ref of a killed sync brings back no other hook than was allowed."""
+    program(ran, begun / "hooks/pre-commit")
+    git(begun, "add", "--all")
+    git(begun, "commit", "--quiet", "--message", "First")
+    write(begun, "hooks/pre-commit", "#!/bin/sh\n")
+    git(begun, "add", "--all")
+    new = git(begun, "commit-tree", "-m", "x", git(begun, "write-tree").strip())
+    git(begun, "reset", "--quiet")
+    git(begun, "config", "core.hooksPath", "hooks")
+    git(begun, "remote", "add", "origin", "../shared.git")
+    write(begun, UNFINISHED, new)
+    write(begun, "note.md", "zebra\n")
     vault.call("git_sync", confirm=True)
     assert not ran.exists()
-    assert "note.md" in git(folder, "ls-files")
+    assert "note.md" in git(begun, "ls-files")

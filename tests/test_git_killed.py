@@ -27,7 +27,7 @@ def work(root):
 """
 STRIDE = int(os.environ.get("MEMVAULT_GIT_STRIDE", "40"))
 """Every how many of the points are tried; ``make soak`` tries each."""
-POINTS = 140
+POINTS = 60
 """Fewer than there are in a sync that merges everything below."""
 
 
@@ -77,6 +77,25 @@ def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path
     print(json.dumps({"killed": kinds.total(), "in front of": kinds}))
     assert number > POINTS
     assert STRIDE > 1 or kinds.keys() >= {"git", "open", "os.link", "os.rename", "os.remove"}
+
+
+@pytest.mark.parametrize("name", ["context/wombats.md", "note.md", "pic.bin", "x.txt"])
+def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], name: str) -> None:
+    """Where git dies while it replaces files, the next sync begins anew from all of them."""
+    one, two = clones
+    write(two.root, ".git/info/attributes", f"{name} filter=cut\n")
+    two.git("config", "filter.cut.clean", "cat")
+    two.git("config", "filter.cut.smudge", "kill -9 $PPID")
+    failed = two.vault.call("git_sync", confirm=True)["error"]
+    assert failed["message"].startswith("git merge failed"), failed
+    assert not (two.root / name).exists() or name == "context/wombats.md"
+    assert "index.lock" in two.vault.call("git_sync")["error"]["message"]
+    (two.root / ".git/index.lock").unlink()
+    two.git("config", "filter.cut.smudge", "cat")
+    write(two.root, "mine.md", "Meanwhile.\n")
+    assert two.vault.call("git_sync", confirm=True)["success"]
+    _mended(one, two, (0, name))
+    assert (one.root / "mine.md").is_file()
 
 
 def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:

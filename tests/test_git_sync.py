@@ -1,4 +1,4 @@
-"""Two clones that change the same memories end equal, with nothing lost and no conflict left."""
+"""Two clones that sync end equal, with nothing lost, and are told what was not as they meant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import write
-from git_clones import Clone, cloned, git, settle, without_identity
+from git_clones import NOTE, Clone, cloned, git, hook, settle, without_identity
+from made_secrets import MADE
 from memvault import open_vault
 
-NOTE = """---
+DATABASE = """---
 id: database-abc123   # never changes
 memory_type: fact
 tags: [a, b]
@@ -30,6 +31,11 @@ It is in one file.
 """
 
 
+def titled(mem_id: str, title: str, text: str) -> str:
+    """Return a memory with a title in its header."""
+    return f"---\nid: {mem_id}\ntitle: {title}\n---\n\n{text}\n"
+
+
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
     """Two clones of one vault, where git knows nobody's name."""
@@ -39,9 +45,10 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
 
 @pytest.fixture
 def both(clones: tuple[Clone, ...]) -> tuple[Clone, ...]:
-    """The same clones with one memory in them."""
+    """The same clones with two memories in them."""
     one, two = clones
-    write(one.root, "fact/database.md", NOTE)
+    write(one.root, "fact/database.md", DATABASE)
+    write(one.root, "note.md", NOTE)
     one.sync()
     two.sync()
     return clones
@@ -73,12 +80,39 @@ def test_both_compound_one_memory(both: tuple[Clone, ...]) -> None:
     assert "# or done" in text
 
 
+def test_an_edit_here_and_additions_on_both_sides_make_one_text(both: tuple[Clone, ...]) -> None:
+    """What one changed above and both added below is all in one file."""
+    one, two = both
+    write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL") + "\nSince May.\n")
+    write(two.root, "note.md", NOTE + "\nSince June.\n\nAnd July.\n")
+    one.sync()
+    assert "keptTwice" not in two.sync()
+    files = settle(*both)
+    assert files["note.md"].endswith(
+        "We use PostgreSQL.\n\nIt is small.\n\nIt is in one file.\n\n"
+        "Since May.\n\nSince June.\n\nAnd July.\n"
+    )
+    assert "note-2.md" not in files
+
+
+def test_an_edit_of_the_end_is_no_addition(both: tuple[Clone, ...]) -> None:
+    """Where one side changed the last line and the other added behind it, both texts stay."""
+    one, two = both
+    write(one.root, "note.md", NOTE.replace("one file.", "two files."))
+    write(two.root, "note.md", NOTE + "\nSince June.\n")
+    one.sync()
+    assert two.sync()["keptTwice"]
+    files = settle(*both)
+    assert "two files" in files["note.md"]
+    assert "Since June." in files["note-2.md"]
+
+
 def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
     """Keys of both sides stay, lists are sets, counts add up, and the later change counts."""
     one, two = both
-    first = NOTE.replace("[a, b]", "[b, c]").replace("count: 3", "count: 5")
+    first = DATABASE.replace("[a, b]", "[b, c]").replace("count: 3", "count: 5")
     first = first.replace("open ", "done ").replace("2026-01-01", "2026-01-03")
-    second = NOTE.replace("[a, b]", "[a, b, d]").replace("count: 3", "count: 4\nowner: bob")
+    second = DATABASE.replace("[a, b]", "[a, b, d]").replace("count: 3", "count: 4\nowner: bob")
     second = second.replace("open ", "late ").replace("2026-01-01", "2026-01-02")
     write(one.root, "fact/database.md", first)
     write(two.root, "fact/database.md", second)
@@ -96,11 +130,41 @@ def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
     assert "status: late" in two.git("log", "--format=%B")
 
 
+def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> None:
+    """The value that another one won over can be found in git, if it was the only change."""
+    one, two = both
+    write(one.root, "note.md", NOTE.replace("tags: [a]", "status: done").replace("01T", "03T"))
+    write(two.root, "note.md", NOTE.replace("tags: [a]", "status: late").replace("01T", "02T"))
+    one.sync()
+    assert two.sync()["notKept"] == ["note.md: status: late"]
+    settle(*both)
+    for clone in both:
+        assert "status: late" in clone.git("log", "--format=%B")
+
+
+def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -> None:
+    """The value that another one won over is told with a mask where it holds a secret."""
+    one, two = clones
+    before, make = MADE["GitHub token"]
+    secret = before + make()
+    note = "---\nid: note-abc123\nstatus: {}\nmodified: 2026-01-0{}\n---\n\nOne.\n"
+    write(one.root, "note.md", note.format("open", 1))
+    settle(*clones)
+    write(one.root, "note.md", note.format("done", 3))
+    write(two.root, "note.md", note.format(f"use {secret}", 2))
+    one.sync()
+    told = two.sync()
+    assert "[masked: GitHub token]" in told["notKept"][0]
+    assert secret not in str(told)
+    assert secret not in two.git("log", "-1", "--format=%B")
+    assert "[masked: GitHub token]" in two.git("log", "-1", "--format=%B")
+
+
 def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) -> None:
     """Both versions stay as memories that name each other until one is forgotten; doctor tells."""
     one, two = both
-    write(one.root, "fact/database.md", NOTE.replace("SQLite", "PostgreSQL"))
-    write(two.root, "fact/database.md", NOTE.replace("SQLite", "DuckDB"))
+    write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
+    write(two.root, "fact/database.md", DATABASE.replace("SQLite", "DuckDB"))
     two.call("git_init")
     two.git("commit", "--quiet", "--all", "--message", "DuckDB")
     later = (two.root / "fact/database.md").read_text("utf-8") + "\nAnd fast.\n"
@@ -134,11 +198,27 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
     assert one.call("vault_doctor")["findings"] == []
 
 
+def test_a_memory_with_a_broken_header_is_kept_twice_too(both: tuple[Clone, ...]) -> None:
+    """A header that cannot be edited is left as it is; the other version names it."""
+    one, two = both
+    broken = NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB")
+    write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
+    write(two.root, "note.md", broken)
+    one.sync()
+    assert two.sync()["keptTwice"]
+    files = settle(*both)
+    assert files["note-2.md"] == broken
+    assert "conflict_with" in files["note.md"]
+    for clone in both:
+        assert clone.call("git_status")["keptTwice"]
+        assert "kept-twice" in [f["code"] for f in clone.call("vault_doctor")["findings"]]
+
+
 def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) -> None:
     """Who changed a memory and then forgot it has no second file, and the first names none."""
     one, two = both
-    write(one.root, "fact/database.md", NOTE.replace("SQLite", "PostgreSQL"))
-    write(two.root, "fact/database.md", NOTE.replace("SQLite", "DuckDB"))
+    write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
+    write(two.root, "fact/database.md", DATABASE.replace("SQLite", "DuckDB"))
     two.git("commit", "--quiet", "--all", "--message", "DuckDB")
     two.call("memory_forget", query="database-abc123", confirm=True)
     one.sync()
@@ -180,6 +260,18 @@ def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> N
         assert shown[1]["content"].strip() == "They sleep.\n\nAll day."
 
 
+def test_renames_of_a_sync_are_told(clones: tuple[Clone, ...]) -> None:
+    """Where both sides took one name, the result says what the later one's file is called now."""
+    one, two = clones
+    write(one.root, "plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
+    write(two.root, "plan.md", titled("plan-bbbbbb", "Plan", "Theirs."))
+    one.sync()
+    done = two.sync()
+    assert done["renamed"] == [{"from": "plan.md", "filePath": "plan-2.md"}]
+    assert "Theirs." in (two.root / "plan-2.md").read_text("utf-8")
+    assert "renamed" not in two.sync()
+
+
 @pytest.mark.parametrize("forgets", [0, 1])
 def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], forgets: int) -> None:
     """A memory that is changed while another clone forgets it is still there."""
@@ -189,6 +281,21 @@ def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], fo
     both[0].sync()
     assert both[1].sync()["notDeleted"] == ["fact/database.md"]
     assert "More." in settle(*both)["fact/database.md"]
+
+
+def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) -> None:
+    """A memory that others deleted, in a folder that is their file now, is told under its path."""
+    one, two = clones
+    write(one.root, "proj/one.md", titled("one-aaaaaa", "One", "First."))
+    settle(one, two)
+    (one.root / "proj/one.md").unlink()
+    (one.root / "proj").rmdir()
+    write(one.root, "proj", "A file.\n")
+    one.sync()
+    write(two.root, "proj/one.md", titled("one-aaaaaa", "One", "Changed."))
+    done = two.sync()
+    assert done["notDeleted"] == ["proj_2/one.md"]
+    assert (two.root / "proj_2/one.md").is_file()
 
 
 @pytest.mark.parametrize("moves", [0, 1])
@@ -205,20 +312,44 @@ def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], mov
     assert "Changed." in files["learning/database.md"]
 
 
+@pytest.mark.parametrize("first", [0, 1])
 def test_another_memory_under_the_same_path_gets_no_change_of_the_old_one(
-    both: tuple[Clone, ...],
+    both: tuple[Clone, ...], first: int
 ) -> None:
     """Where a new memory took an old one's place, the other side's edit stays with the old one."""
     one, two = both
-    moved = NOTE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
+    moved = DATABASE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
     (one.root / "fact/database.md").rename(one.root / "fact/storage.md")
     write(one.root, "fact/database.md", moved)
-    one.sync()
-    write(two.root, "fact/database.md", NOTE.replace("[a, b]", "[a, b, mine]"))
-    texts = settle(two, one)
+    write(two.root, "fact/database.md", DATABASE.replace("[a, b]", "[a, b, mine]"))
+    both[first].sync()
+    texts = settle(both[1 - first], both[first])
     assert "mine" in texts["fact/storage.md"]
     assert "mine" not in texts["fact/database.md"]
     assert texts["fact/database.md"] == moved
+
+
+def test_memories_that_change_places_keep_their_changes(both: tuple[Clone, ...]) -> None:
+    """Moves along a chain of paths, and a swap, take along what the others changed."""
+    one, two = both
+    (one.root / "note.md").rename(one.root / "last.md")
+    (one.root / "fact/database.md").rename(one.root / "note.md")
+    write(two.root, "note.md", NOTE.replace("[a]", "[a, note]"))
+    write(two.root, "fact/database.md", DATABASE.replace("[a, b]", "[a, b, data]"))
+    two.sync()
+    assert "renamed" not in one.sync()
+    files = settle(*both)
+    assert "[a, note]" in files["last.md"]
+    assert "[a, b, data]" in files["note.md"]
+    for name in ("last.md", "note.md"):
+        write(one.root, name, files["note.md" if name == "last.md" else "last.md"])
+    write(two.root, "last.md", files["last.md"].replace("[a, note]", "[a, late]"))
+    two.sync()
+    one.sync()
+    files = settle(*both)
+    assert sorted(path for path in files if path.endswith(".md")) == ["last.md", "note.md"]
+    assert "[a, late]" in files["note.md"]
+    assert "[a, b, data]" in files["last.md"]
 
 
 def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]) -> None:
@@ -234,26 +365,109 @@ def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]
     found = one.call("get_memories")
     assert found["memories"] == [{"key": "tone", "value": "friendly"}]
     assert "agents/main/memories/tone_2.md" in found["warnings"][0]
+    for clone in clones:
+        codes = {(f["code"], f["filePath"]) for f in clone.call("vault_doctor")["findings"]}
+        assert ("kept-twice", "agents/main/memories/tone_2.md") in codes
     assert (two.root / "picture.bin").read_bytes() == b"\0\1"
     assert (two.root / "picture_2.bin").read_bytes() == b"\0\2"
 
 
-def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> None:
-    """Where somebody else pushed between pull and push, sync pulls once more."""
+def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -> None:
+    """Instructions such as AGENTS.md are no memories: both versions stay as they are."""
     one, two = both
-    one.remember("First", "One.")
-    two.remember("Second", "Two.")
-    hook = two.root / ".git" / "hooks" / "pre-push"
-    command = f'git -C "{one.root}" -c user.name=x -c user.email=x@y'
-    hook.write_text(
-        f"#!/bin/sh\nunset GIT_DIR GIT_INDEX_FILE\nmv '{hook}' '{hook}.done'\n"
-        f"{command} add -A && {command} commit -qm x && {command} push -q\n"
-    )
-    hook.chmod(0o755)
-    found = two.sync()
-    assert (found["pulled"], found["pushed"]) == (1, 1)
-    files = settle(one, two)
-    assert {"context/first.md", "context/second.md"} <= files.keys()
+    write(one.root, "memvault.toml", 'version = 1\nignore = ["AGENTS*.md"]\n')
+    settle(*both)
+    write(one.root, "AGENTS.md", "One.\n")
+    write(two.root, "AGENTS.md", "Two.\n")
+    one.sync()
+    assert two.sync()["keptTwice"] == [{"filePath": "AGENTS.md", "copyPath": "AGENTS_2.md"}]
+    files = settle(*both)
+    assert (files["AGENTS.md"], files["AGENTS_2.md"]) == ("One.\n", "Two.\n")
+    assert one.call("vault_doctor")["findings"] == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("name", ["ideas", "ideas.md"])
+def test_a_file_and_a_folder_of_one_name_are_both_kept(
+    both: tuple[Clone, ...], first: int, name: str
+) -> None:
+    """One side has a file where the other has a folder: whoever syncs later has it beside."""
+    write(both[0].root, f"{name}/x.md", "In the folder.\n")
+    write(both[1].root, name, "The file.\n")
+    both[first].sync()
+    files = settle(both[1 - first], both[first])
+    assert sorted(text for path, text in files.items() if "ideas" in path) == [
+        "In the folder.\n",
+        "The file.\n",
+    ]
+    for clone in both:
+        write(clone.root, f"later/{clone.root.name}.md", "Later.\n")
+    settle(*both)
+
+
+def test_a_file_that_became_a_folder_travels(both: tuple[Clone, ...]) -> None:
+    """A file that gives way to a folder of its name, and back, is so in the other clone too."""
+    one, two = both
+    write(one.root, "ideas", "The file.\n")
+    settle(*both)
+    (one.root / "ideas").unlink()
+    write(one.root, "ideas/x.md", "In the folder.\n")
+    assert "ideas/x.md" in settle(*both)
+    (two.root / "ideas/x.md").unlink()
+    (two.root / "ideas").rmdir()
+    write(two.root, "ideas", "The file again.\n")
+    assert settle(two, one)["ideas"] == "The file again.\n"
+
+
+def test_a_folder_that_is_replaced_by_a_link_is_synced(clones: tuple[Clone, ...]) -> None:
+    """A shared folder that becomes a link is no obstacle to this sync, the next or others'."""
+    one, two = clones
+    write(one.root, "docs/x.txt", "text\n")
+    write(one.root, "docs/a.md", "zebra\n")
+    settle(one, two)
+    (one.root / "docs").rename(one.root / "elsewhere")
+    (one.root / "docs").symlink_to("elsewhere")
+    settle(one, two)
+    for clone in clones:
+        assert (clone.root / "docs").is_symlink()
+        assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
+
+
+def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...]) -> None:
+    """A folder with files that git does not know gives way to no file, and says so."""
+    one, two = both
+    write(two.root, ".gitignore", ".memvault/\n.*.tmp\n*.private\n")
+    settle(two, one)
+    write(two.root, "ideas/my.private", "Mine.\n")
+    write(one.root, "ideas", "The file.\n")
+    one.sync()
+    failed = two.vault.call("git_sync")["error"]
+    assert failed["code"] == "refused"
+    assert "ideas is in the way" in failed["message"]
+    assert (two.root / "ideas/my.private").read_text("utf-8") == "Mine.\n"
+    (two.root / "ideas/my.private").rename(two.root / "my.private")
+    assert settle(two, one)["ideas"] == "The file.\n"
+
+
+def test_vaults_without_a_common_past_come_together(
+    clones: tuple[Clone, ...], tmp_path: Path
+) -> None:
+    """A vault that began elsewhere can join; both sides' files are there."""
+    one, _ = clones
+    one.remember("wombats", "They dig.")
+    one.sync()
+    root = tmp_path / "three"
+    write(root, "memvault.toml", "version = 1\n# mine\n")
+    with open_vault(root) as vault:
+        three = Clone(root, vault)
+        three.remember("wombats", "They sleep.")
+        three.call("git_init")
+        git(root, "remote", "add", "origin", "../shared.git")
+        three.sync()
+        files = settle(one, three)
+    assert "They dig." in files["context/wombats.md"]
+    assert "They sleep." in files["context/wombats-2.md"]
+    assert "# mine" in files["memvault_2.toml"]
 
 
 def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
@@ -276,22 +490,58 @@ def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
     assert {"side.md", "main.md", "context/first.md"} <= settle(one, two).keys()
 
 
-def test_vaults_without_a_common_past_come_together(
-    clones: tuple[Clone, ...], tmp_path: Path
-) -> None:
-    """A vault that began elsewhere can join; both sides' files are there."""
-    one, _ = clones
-    one.remember("wombats", "They dig.")
+def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> None:
+    """Where somebody else pushed between pull and push, sync pulls once more."""
+    one, two = both
+    one.remember("First", "One.")
+    two.remember("Second", "Two.")
+    file = two.root / ".git/hooks/pre-push"
+    command = f'git -C "{one.root}" -c user.name=x -c user.email=x@y'
+    script = (
+        f"unset GIT_DIR GIT_INDEX_FILE\nmv '{file}' '{file}.done'\n"
+        f"{command} add -A && {command} commit -qm x && {command} push -q"
+    )
+    hook(two.root, "pre-push", script)
+    found = two.sync()
+    assert (found["pulled"], found["pushed"]) == (1, 1)
+    files = settle(one, two)
+    assert {"context/first.md", "context/second.md"} <= files.keys()
+
+
+def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -> None:
+    """A remember whose file was renamed by a sync is not undone: the reason names the new path."""
+    one, two = clones
+    write(one.root, "context/plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
     one.sync()
-    root = tmp_path / "three"
-    write(root, "memvault.toml", "version = 1\n# mine\n")
-    with open_vault(root) as vault:
-        three = Clone(root, vault)
-        three.remember("wombats", "They sleep.")
-        three.call("git_init")
-        git(root, "remote", "add", "origin", "../shared.git")
-        three.sync()
-        files = settle(one, three)
-    assert "They dig." in files["context/wombats.md"]
-    assert "They sleep." in files["context/wombats-2.md"]
-    assert "# mine" in files["memvault_2.toml"]
+    made = two.remember("Plan", "Theirs.")
+    two.sync()
+    change = two.call("memory_undo", list=True)["changes"][0]["changeId"]
+    refused = two.vault.call("memory_undo", change=change)
+    assert not refused["success"]
+    assert "context/plan-2.md" in refused["error"]["message"], refused
+    assert f"memvault show {made['memId']}" in refused["error"]["hint"]
+
+
+def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clone, ...]) -> None:
+    """Restoring what others kept is refused: two files of one memId would be one too many."""
+    one, two = clones
+    made = one.remember("Kept", "First.")
+    settle(one, two)
+    two.call("memory_compound", query=made["memId"], modifications="Second.")
+    one.call("memory_forget", query=made["memId"], confirm=True)
+    settle(two, one)
+    refused = one.vault.call("memory_restore", memId=made["memId"])
+    assert not refused["success"]
+    assert made["filePath"] in refused["error"]["message"]
+    assert not one.call("vault_doctor", only=["id-shared"])["findings"]
+
+
+def test_what_a_sync_replaces_is_kept_as_a_revision(both: tuple[Clone, ...]) -> None:
+    """The text that a sync replaces, or deletes with others, can be shown as it was."""
+    one, two = both
+    one.call("memory_compound", query="note-abc123", modifications="Since May.")
+    one.call("memory_forget", query="database-abc123", confirm=True)
+    one.sync()
+    two.sync()
+    kept = [file.read_text("utf-8") for file in (two.root / ".memvault/history").rglob("*.md")]
+    assert sorted(kept) == sorted([NOTE, DATABASE])

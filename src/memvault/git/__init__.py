@@ -1,6 +1,7 @@
 """Git support for vaults: a merge driver, commits, and a sync that writes no conflict markers.
 
-``sync`` replays local commits onto the remote branch outside the working tree
-(``tree_merge``), merges each memory by header key and text (``merge``), and only
-then changes files. ``driver`` offers the same merge to ``git pull``.
+``sync`` merges the remote branch outside the working tree: ``tree_merge`` follows memories
+by id, ``merge`` merges each by header key and text, and ``objects`` reads and writes git's
+trees. Git's own fast-forward checks the result out. ``driver`` offers the same merge of
+memories to ``git pull``. ``approval`` and ``setup`` decide whether git may run at all.
 """

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
+from memvault.git.objects import folded
 from memvault.git.repository import RepositoryLocation
-from memvault.git.tree_merge import folded
 from memvault.sanitize import replace_surrogates
 from memvault.settings import grants
 
@@ -50,14 +50,14 @@ _REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 _HARMLESS = re.compile(
     r"user\.(?:name|email)=.*"
     rf"|branch\.(?:remote|pushremote)={_REMOTE_NAME.pattern}"
-    r"|branch\.(?!remote|pushremote)[\w-]+=.*"
+    r"|branch\.(?!remote|pushremote|mergeoptions)[\w-]+=.*"
     rf"|remote\.(?:url|pushurl)=(?:{_NETWORK})"
     r"|remote\.fetch=\+?refs/heads/[^:]*:refs/remotes/[^:]*"
     r"|core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase"
     r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
     r"|extensions\.objectformat=.*"
     r"|pull\.(?:rebase|ff)=.*"
-    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which never runs git merge
+    r"|merge memvault\.(?:name|driver)=.*"  # set by memvault, which merges without it
 )
 _REMOTE_SETTINGS = "branch.remote", "branch.pushremote", "remote.pushdefault"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")

@@ -119,9 +119,11 @@ def _add_all(git: Git) -> None:
     """Stage all changes except nested repositories, of which git would store only a commit id.
 
     Deleted files are staged first: ``--remove`` fails for a file whose folder became a link.
+    Private files are taken out of git, since its checkout would change them.
     """
     deleted = git.run("diff-files", QUIET_INSIDE, "--diff-filter=D", "--name-only", "-z")
-    git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted)
+    private = git.run("ls-files", "-z", "--", ".memvault")
+    git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted + private)
     changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
     new = _named(program.new_files(git))
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)

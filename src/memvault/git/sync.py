@@ -1,325 +1,68 @@
-"""Sync: commit local changes, replay them onto the remote branch, and push.
+"""Sync: commit local changes, merge them with the remote branch, and push.
 
-Nothing is force-pushed. Both lines of commits are merged outside the vault's folder,
-whose files then change from one complete state to the other. The next sync recovers
-from one that was killed.
+Nothing is force-pushed. Trees are merged outside the vault's folder, and git's own
+fast-forward then checks the result out. The next sync recovers from one that was cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Conflict, MemvaultError, Refused
-from memvault.files import atomic, plain_files
-from memvault.files.walk import remove, walk
+from memvault.files.walk import remove
 from memvault.git import approval, program, setup
 from memvault.git.commit import commit_all, lock
-from memvault.git.merge import MemoryMerger
+from memvault.git.objects import (
+    ChangedPath,
+    check_names,
+    differences,
+    is_private,
+    null_separated,
+    read_blobs,
+    smaller_blobs,
+)
 from memvault.git.program import (
     LARGER,
     NETWORK_SECONDS,
     QUIET_INSIDE,
     Git,
-    GitError,
     Repository,
     require_idle_branch,
 )
 from memvault.git.repository import find
-from memvault.git.tree_merge import SCRATCH, ChangedPath, Commit, Objects, Replay, is_private
-from memvault.model import FileState
+from memvault.git.tree_merge import TreeMerge
 from memvault.sanitize import replace_surrogates
 from memvault.store import writer
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
-from memvault.vault.paths import require_plain_folders
 
-_NOTE = "memvault-sync.json"
-"""File in the git directory that names the two commits while files change between them."""
-_NAME = re.compile(r"[0-9a-f]{40,64}")
-
-
-class ConcurrentEdit(Conflict):
-    """A file changed during the sync; nothing is lost, and a retry includes the change."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} was changed meanwhile", "try again")
-
-
-def switch(
-    repository: Repository, objects: Objects, store: MemoryStore, branch: str, old: str, new: str
-) -> None:
-    """Move the folder, index and branch from one commit to another; ``old`` may be empty.
-
-    Raises:
-        ConcurrentEdit: a file differs from the old commit, or the branch has moved.
-        Refused: a change is staged in a file that has to change.
-        GitError: git failed.
-    """
-    git = repository.git
-    before = old or git.empty_tree()
-    objects.check_names(new)
-    try:
-        git.run("read-tree", "-m", "-i", "--dry-run", before, new)
-    except GitError as error:
-        hint = "commit it, or take it back with git restore --staged"
-        raise Refused(f"What is staged is in the way: {error.message}", hint) from error
-    found = _shared(objects, before, new)
-    memories = _memories(repository, store, found)
-    with _held(store, found):
-        if git.commit_id("HEAD") != old:
-            raise ConcurrentEdit(branch)
-        _check(repository, found, memories)
-        noted = json.dumps({"before": before, "new": new}).encode()
-        atomic.write(repository.folder / _NOTE, noted)
-        _change(repository, objects, store, new, found, memories)
-        git.run("read-tree", "-m", "-i", before, new)
-        try:
-            git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
-        except GitError as error:
-            raise ConcurrentEdit(branch) from error
-        (repository.folder / _NOTE).unlink(missing_ok=True)
-    git.run("update-index", "-q", "--refresh", good=(0, 1))
-
-
-def recover(repository: Repository, objects: Objects, store: MemoryStore) -> None:
-    """Revert the file changes of a sync that was killed.
-
-    Files that were edited since are left as they are, and so are files that git may run
-    or read settings from: the note may be forged, and only their current contents are approved.
-
-    Raises:
-        GitError: git failed.
-        Refused: a part of the repository cannot be read.
-    """
-    note = repository.folder / _NOTE
-    try:
-        noted = json.loads(plain_files.read(note, plain_files.SETTING))
-        before, new = str(noted["before"]), str(noted["new"])
-        if not (_NAME.fullmatch(before) and _NAME.fullmatch(new)):
-            raise ValueError("not the name of a commit")  # may be a command-line option
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError):
-        note.unlink(missing_ok=True)
-        return
-    git = repository.git
-    head = git.commit_id("HEAD")
-    with _held(store, _shared(objects, new, before)):
-        if not head or git.run_unchecked("merge-base", "--is-ancestor", new, head).code:
-            git.run("read-tree", head or before)
-            files = objects.files(head or before)
-            found = [
-                entry
-                for entry in _shared(objects, new, before)
-                if files.get(entry.path) == entry.after  # otherwise it was committed since
-            ]
-            used = set(_used(store.root, found))
-            found = [entry for entry in found if entry.path not in used]
-            memories = _memories(repository, store, found)
-            changed = git.run("diff", QUIET_INSIDE, "--no-renames", "--name-only", "-z", new).split(
-                b"\0"
-            )
-            found = [
-                entry
-                for entry in found
-                if entry.path in memories
-                or entry.path.encode("utf-8", "surrogateescape") not in changed
-            ]
-            _change(repository, objects, store, before, found, memories, is_recovery=True)
-        note.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _held(store: MemoryStore, found: list[ChangedPath]) -> Iterator[None]:
-    """Hold the locks of all writers of these files."""
-    with contextlib.ExitStack() as locks:
-        for lock in locks_for_paths(store.root, [entry.path for entry in found]):
-            locks.enter_context(lock)
-        yield
-
-
-def _shared(objects: Objects, before: str, after: str) -> list[ChangedPath]:
-    """Return the paths that differ between two trees, without private ones.
-
-    Private paths belong to one machine and are never changed.
-    """
-    return [entry for entry in objects.differences(before, after) if not is_private(entry.path)]
-
-
-def _is_inside(root: Path, path: str) -> bool:
-    """Return whether no parent folder of a path is a link."""
-    with contextlib.suppress(Refused):
-        require_plain_folders(root, PurePosixPath(path).parent.as_posix())
-        return True
-    return False
-
-
-def _memories(repository: Repository, store: MemoryStore, found: list[ChangedPath]) -> set[str]:
-    """Return the paths of memories that git checks out without converting their bytes."""
-    paths = [
-        entry.path
-        for entry in found
-        if entry.path.endswith(".md")
-        and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
-    ]
-    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
-    parts = repository.git.run(*words, data=data).decode("utf-8", "surrogateescape").split("\0")
-    other = {
-        path
-        for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
-        if value not in ("unset", "unspecified") or (name == "text" and value != "unset")
-    }
-    return {path for path in paths if path not in other and _is_inside(store.root, path)}
-
-
-def _check(repository: Repository, found: list[ChangedPath], memories: set[str]) -> None:
-    """Check that the files that change can be written without losing others.
-
-    Raises:
-        ConcurrentEdit: one of them was changed during the sync.
-        Refused: a folder that becomes a file contains files that git ignores.
-    """
-    gone = {entry.path for entry in found if entry.after is None}
-    for entry in found:
-        file = repository.top / entry.path
-        if entry.before is None and file.is_dir() and not file.is_symlink():
-            for parent, _, names in walk(file):
-                inside = (Path(parent, name).relative_to(repository.top) for name in names)
-                left = [path.as_posix() for path in inside if path.as_posix() not in gone]
-                if left:
-                    said = f"Others have a file {entry.path}, which is a folder here with {left[0]}"
-                    raise Refused(said, "move the folder's files, or let git know of them")
-    others = [entry for entry in found if entry.path not in memories]
-    if not others:
-        return
-    for entry in others:
-        file = repository.top / entry.path
-        if entry.before is None and os.path.lexists(file) and not file.is_dir():
-            raise ConcurrentEdit(entry.path)
-    repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
-    changed = repository.git.run("diff-files", QUIET_INSIDE, "--name-only", "-z").split(b"\0")
-    for entry in others:
-        if entry.path.encode("utf-8", "surrogateescape") in changed:
-            raise ConcurrentEdit(entry.path)
-
-
-def _change(
-    repository: Repository,
-    objects: Objects,
-    store: MemoryStore,
-    tree: str,
-    found: list[ChangedPath],
-    memories: set[str],
-    is_recovery: bool = False,
-) -> None:
-    """Change files: memories directly, others by git.
-
-    Files are deleted first, since a folder may take the name of one.
-    """
-    own = [entry for entry in found if entry.path in memories]
-    _write(objects, store, [entry for entry in own if entry.after is None], is_recovery)
-    for entry in found:
-        folder = repository.top / entry.path
-        if entry.after is None or not _is_inside(repository.top, entry.path):
-            continue
-        if folder.is_dir() and not folder.is_symlink():
-            for parent, _, _ in reversed(list(walk(folder))):
-                with contextlib.suppress(OSError):
-                    Path(parent).rmdir()
-    _restore(repository, tree, [entry for entry in found if entry.path not in memories])
-    _write(objects, store, [entry for entry in own if entry.after is not None], is_recovery)
-
-
-def _restore(repository: Repository, tree: str, found: list[ChangedPath]) -> None:
-    paths = [entry.path for entry in found if entry.after is not None]
-    for entry in found:
-        if entry.after is None and _is_inside(repository.top, entry.path):
-            with contextlib.suppress(OSError):
-                (repository.top / entry.path).unlink()
-    if paths:
-        data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
-
-
-def _write(
-    objects: Objects, store: MemoryStore, found: list[ChangedPath], is_recovery: bool
-) -> None:
-    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
-    data = objects.read(sides)
-    for entry in found:
-        before = data[entry.before.name] if entry.before else None
-        after = data[entry.after.name] if entry.after else None
-        with contextlib.suppress(_Already, *((ConcurrentEdit,) if is_recovery else ())):
-            _write_one(store, entry.path, before, after)
-
-
-class _Already(Exception):
-    """The file already has the new content."""
-
-
-def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
-    file = store.root / path
-    require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
-    try:
-        if before is None:
-            assert after is not None
-            atomic.create(file, after)
-        elif after is None:
-            _last_look(store, path, before, after)
-            file.unlink()
-        else:
-            atomic.replace(file, after, partial(_last_look, store, path, before, after))
-    except FileExistsError as error:
-        if plain_files.read(file) != after:
-            raise ConcurrentEdit(path) from error
-    except FileNotFoundError as error:
-        if after is not None:
-            raise ConcurrentEdit(path) from error
-    except OSError as error:
-        with atomic.map_os_errors(path):
-            raise error from None
-
-
-def _last_look(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
-    """Save a file's revision as a hard link, and check that the content is still ``before``.
-
-    Raises:
-        _Already: the file has the new content.
-        ConcurrentEdit: the file was changed during the sync.
-    """
-    memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
-    kept = ""
-    with contextlib.suppress(MemvaultError):
-        kept = store.history.save(memory.mem_id, before, store.root / path)
-    now = plain_files.read(store.root / path)
-    if now == before:
-        return
-    if kept:
-        store.history.delete(memory.mem_id, kept)
-    if now == after:
-        raise _Already
-    raise ConcurrentEdit(path)
-
-
+_UNFINISHED = "refs/worktree/memvault-sync"
+"""The ref of the commit that is being checked out; other worktrees do not see it."""
+_SCRATCH = "memvault-sync-"
+"""Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
+_OVERWRITES = "Aborting"
+"""The last line of git where a checkout would overwrite something; it has changed nothing."""
+_MOVED = "Not possible to fast-forward"
 _TRIES = 6
 _LARGEST = 64 << 20
 """Maximum bytes of a file that is searched for secrets: the size limit of memories."""
 _HEAD = 8_000
 """Leading bytes that decide whether a file is text; git reads as many."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
+
+
+class ConcurrentEdit(Conflict):
+    """A file or the branch changed during the sync; a retry includes the change."""
 
 
 class RemoteBranch(NamedTuple):
@@ -343,48 +86,40 @@ class SyncReport:
 
     def __init__(self) -> None:
         self.committed = self.pulled = self.pushed = 0
-        self.twice: dict[str, str] = {}
+        self.copies: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}
         self.undeleted: dict[str, None] = {}
         self.dropped_values: dict[str, None] = {}
-        self.renamed: dict[str, str] = {}
         self.nested_repositories: list[str] = []
 
+    def add(self, merge: TreeMerge) -> None:
+        """Add what a merge kept, renamed and dropped."""
+        self.copies.update(merge.copies)
+        self.renamed.update(merge.renamed)
+        self.undeleted.update(dict.fromkeys(merge.undeleted))
+        self.dropped_values.update(dict.fromkeys(merge.dropped_values))
+
     def result(self) -> dict[str, Any]:
-        """Return the results with the keys of a tool's result."""
-        copies = [
-            {"filePath": replace_surrogates(path), "copyPath": replace_surrogates(copy)}
-            for copy, path in self.twice.items()
-        ]
-        renames = [
-            {"from": replace_surrogates(path), "filePath": replace_surrogates(now)}
-            for path, now in self.renamed.items()
-        ]
-        return {
-            "committed": self.committed,
-            "pulled": self.pulled,
-            "pushed": self.pushed,
-            **({"keptTwice": copies} if copies else {}),
-            **({"renamed": renames} if renames else {}),
-            **(
-                {"notSynced": list(map(replace_surrogates, self.nested_repositories))}
-                if self.nested_repositories
-                else {}
-            ),
-            **(
-                {"notDeleted": list(map(replace_surrogates, self.undeleted))}
-                if self.undeleted
-                else {}
-            ),
-            **(
-                {"notKept": list(map(replace_surrogates, self.dropped_values))}
-                if self.dropped_values
-                else {}
-            ),
+        """Return the results with the keys of a tool's result; empty lists are left out."""
+        show = replace_surrogates
+        lists: dict[str, list[Any]] = {
+            "keptTwice": [
+                {"filePath": show(path), "copyPath": show(copy)}
+                for copy, path in self.copies.items()
+            ],
+            "renamed": [
+                {"from": show(path), "filePath": show(now)} for path, now in self.renamed.items()
+            ],
+            "notSynced": list(map(show, self.nested_repositories)),
+            "notDeleted": list(map(show, self.undeleted)),
+            "notKept": list(map(show, self.dropped_values)),
         }
+        counts = {"committed": self.committed, "pulled": self.pulled, "pushed": self.pushed}
+        return {**counts, **{key: entries for key, entries in lists.items() if entries}}
 
 
 def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
-    """Commit, pull with rebase, and push.
+    """Commit, merge what others pushed, and push.
 
     Raises:
         Refused: the state of the repository does not allow it; the hint names the command.
@@ -401,22 +136,25 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     remote = _remote(found, branch)
     setup.prepare(call, found)
     done = SyncReport()
-    agent = call.caller.agent
+    subject, refused_at = f"memvault sync ({call.caller.agent})", ""
     with lock(call.root):
-        for left in found.folder.glob(f"{SCRATCH}*"):
+        for left in found.folder.glob(f"{_SCRATCH}*"):
             remove(left)
         for _ in range(_TRIES):
-            with Objects(found.git, found.folder) as objects:
-                recover(found, objects, call.store)
-                look = partial(_look, call, found, objects)
-                done.committed += commit_all(found, f"memvault sync ({agent})", look)
+            _take_back(found, call.root)
+            done.committed += commit_all(found, subject, partial(_look, call, found.git))
             others = _fetched(found, remote)
+            head = found.git.commit_id("HEAD")
             try:
-                head = _merge_remote(call, found, branch, others, done)
-            except ConcurrentEdit:
+                new = _merge_remote(call, found, subject, head, others, done)
+            except ConcurrentEdit as error:
+                if head == refused_at:  # a commit keeps nothing of what is in the way
+                    hint = "move it away, or let git know of it"
+                    raise Refused(error.message, hint) from error
+                refused_at = head
                 continue
-            if head == others or _pushed(found, remote, head):
-                done.pushed = _count(found, others, head)
+            if new == others or _pushed(found, remote, new):
+                done.pushed = _count(found.git, others, new)
                 done.nested_repositories = program.repositories(found)
                 call.notes += map(_is_apart, done.nested_repositories)
                 return {"branch": branch, "remote": remote.name, **done.result()}
@@ -428,19 +166,18 @@ def _is_apart(path: str) -> str:
     return f"{said}: {program.HINT}"
 
 
-def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> None:
+def _look(call: Call, git: Git, tree: str) -> None:
     """Add notes on secrets and conflict markers in the texts that are about to be committed.
 
     Raises:
         Refused: a text contains a secret, and the settings refuse secrets.
     """
-    git = repository.git
     since = git.commit_id("HEAD") or git.empty_tree()
     found = [
-        entry for entry in objects.differences(since, tree) if entry.after and entry.after.is_plain
+        entry for entry in differences(git, since, tree) if entry.after and entry.after.is_plain
     ]
     sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
-    data = objects.read(objects.small(sides, _LARGEST))
+    data = read_blobs(git, smaller_blobs(git, sides, _LARGEST))
     for path, old, new in found:
         assert new is not None
         after = data.get(new.name, b"")
@@ -472,7 +209,9 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     if name in known and merge:  # otherwise it is a path, whose repository has hooks
         return RemoteBranch(name, merge, True)
     if not known:
-        raise Refused("The repository has no remote to sync with", "git remote add origin URL")
+        is_named = "origin" in git.line("remote").split("\n")
+        hint = "git config remote.origin.url URL" if is_named else "git remote add origin URL"
+        raise Refused("The repository has no remote to sync with", hint)
     if "origin" not in known and len(known) > 1:
         raise Refused(
             f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
@@ -505,83 +244,135 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
 
 
 def _merge_remote(
-    call: Call, repository: Repository, branch: str, others: str, done: SyncReport
+    call: Call, repository: Repository, subject: str, head: str, others: str, done: SyncReport
 ) -> str:
-    """Replay the local commits onto the remote ones; return the id of the last commit."""
+    """Merge the remote branch with HEAD, and check the result out; return its commit.
+
+    Raises:
+        ConcurrentEdit: files changed meanwhile; nothing else has.
+        Refused: the result has unsafe names, or changes a file that git may run.
+    """
     git = repository.git
-    head = git.commit_id("HEAD")
     if not others or others == head or (head and _has(git, head, others)):
         return head
-    with Objects(git, repository.folder) as objects:
-        new = others
-        replay = None
-        if head and not _has(git, others, head):
-            ignore = call.settings.ignore
-            new, replay = _replayed(repository, objects, others, head, ignore)
-        _require_unused(call.root, objects.differences(head or git.empty_tree(), new))
-        switch(repository, objects, call.store, branch, head, new)
-    done.pulled += _count(repository, head, others)
-    if replay is not None:
-        done.twice.update({entry.copy: entry.path for entry in replay.twice})
-        done.undeleted.update(dict.fromkeys(replay.undeleted))
-        done.dropped_values.update(dict.fromkeys(replay.dropped_values))
-        done.renamed.update(replay.renamed)
+    new, merge = others, None
+    if head and not _has(git, others, head):
+        base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
+            merge = TreeMerge(
+                git, Path(scratch), base or git.empty_tree(), head, others, call.settings.ignore
+            )
+        text = _message(f"{subject}: merge", merge.dropped_values)
+        new = _commit(git, merge.tree, (head, others), text)
+    _fast_forward(repository, call.store, head, new)
+    done.pulled += _count(git, head, others)
+    if merge is not None:
+        done.add(merge)
     return new
 
 
-def _used(root: Path, found: list[ChangedPath]) -> list[str]:
-    """Return the paths that get new contents and that git may run or read settings from."""
-    place = find(root)
-    changed = [entry.path for entry in found if entry.after]
-    return approval.affected(place, changed) if place is not None else []
+def _commit(git: Git, tree: str, parents: Iterable[str], message: str) -> str:
+    """Write a commit, signed if the settings say so; return its id."""
+    signed = ["-S"] if git.config("commit.gpgSign").lower() == "true" else []
+    above = [word for parent in parents for word in ("-p", parent)]
+    data = message.encode("utf-8", "surrogateescape")
+    words = ("commit-tree", *signed, *above, tree)
+    return git.run(*words, data=data, more=git.identity()).decode().strip()
 
 
-def _require_unused(root: Path, found: list[ChangedPath]) -> None:
-    """Check that the sync changes no file that git may run or read settings from.
+def _fast_forward(repository: Repository, store: MemoryStore, head: str, new: str) -> None:
+    """Move the folder, index and branch to a later commit; ``head`` may be empty.
 
-    Only the current contents of such files are approved.
+    The replaced memories are kept as revisions.
 
     Raises:
-        Refused: such a file would change.
+        ConcurrentEdit: git would overwrite a change, or the branch has moved; nothing changed.
+        Refused: the commit has unsafe names, or changes a file that git may run.
+        GitError: git failed; the next sync takes back what it had changed.
     """
-    used = _used(root, found)
-    if used:
+    git = repository.git
+    check_names(git, new)
+    changed = differences(git, head or git.empty_tree(), new)
+    used = _used(store.root, [entry.path for entry in changed if entry.after])
+    if used:  # only the current contents of such files are approved
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
             "look at it, then git pull --rebase; memvault git sync asks about it afterwards",
         )
+    with contextlib.ExitStack() as locks:
+        for each in locks_for_paths(store.root, [entry.path for entry in changed]):
+            locks.enter_context(each)
+        saved = list(_save_revisions(store, changed))
+        git.run("update-ref", _UNFINISHED, new)
+        words = ("merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new)
+        reflog = {"GIT_REFLOG_ACTION": "memvault git sync"}
+        ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS, more=reflog)
+        is_untouched = any(mark in ran.stderr for mark in (_OVERWRITES, _MOVED))
+        if ran.code and not is_untouched:
+            raise git.failed("merge", ran)
+        git.run("update-ref", "-d", _UNFINISHED)
+        if ran.code:
+            for mem_id, revision in saved:
+                store.history.delete(mem_id, revision)
+            names = (line for line in ran.stderr.splitlines() if line.startswith("\t"))
+            name = replace_surrogates(next(names, "\tThe branch").strip())
+            raise ConcurrentEdit(f"{name} is in the way of what others pushed", "try again")
 
 
-def _replayed(
-    repository: Repository, objects: Objects, others: str, head: str, ignore: tuple[str, ...]
-) -> tuple[str, Replay]:
+def _save_revisions(
+    store: MemoryStore, changed: Iterable[ChangedPath]
+) -> Iterator[tuple[str, str]]:
+    """Save the files that will be replaced or deleted; yield their memIds and revisions."""
+    for path, before, _ in changed:
+        if before is not None and before.is_plain and path.endswith(".md"):
+            with contextlib.suppress(MemvaultError, OSError):
+                data, state = store.read_bytes(path)
+                mem_id = store.parse(data, state).mem_id
+                yield mem_id, store.history.save(mem_id, data, store.root / path)
+
+
+def _take_back(repository: Repository, root: Path) -> None:
+    """Restore the files that a sync had changed when its checkout was cut off.
+
+    Files that were edited since are left as they are, and so are files that git may run
+    or read settings from: the ref may be forged, and only their current contents are approved.
+
+    Raises:
+        GitError: git failed.
+        Refused: a part of the repository cannot be read.
+    """
     git = repository.git
-    nothing = git.empty_tree()
-    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
-    replay = Replay(objects, MemoryMerger(git, objects.scratch), base, others, ignore)
-    commits = objects.commits(others, head)
-    if any(len(commit.parents) > 1 for commit in commits):
-        # Replaying would lose how a person merged, so merge commits are kept and merged.
-        last = commits[-1]
-        tree = replay.step(base, head)
-        text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.dropped_values)
-        return objects.commit(tree, [head, others], last, text), replay
-    new, below, before = others, git.line("rev-parse", f"{others}^{{tree}}"), base
-    old = git.line("rev-parse", f"{base}^{{tree}}")
-    for commit in commits:
-        known = len(replay.dropped_values)
-        tree = replay.step(before, commit.name)
-        lost = replay.dropped_values[known:]
-        # A commit without remaining changes is left out, unless its message names lost values.
-        if tree != below or commit.tree == old or lost:
-            text = _message(commit.message, lost)
-            new, below = objects.commit(tree, [new], commit, text), tree
-        before, old = commit.name, commit.tree
-    return new, replay
+    new = git.commit_id(_UNFINISHED)
+    if not new:
+        return
+    head = git.commit_id("HEAD") or git.empty_tree()
+    if not _has(git, head, new):
+        git.run("read-tree", new)
+        words = ("diff-files", QUIET_INSIDE, "--diff-filter=d", "--name-only", "-z")
+        edited = set(null_separated(git.run(*words)))
+        left = [
+            path
+            for path, _, after in differences(git, head, new)
+            if path not in edited
+            and not is_private(path)
+            and (after is not None or not os.path.lexists(repository.top / path))
+        ]
+        used = _used(root, left)
+        data = "".join(f"{path}\0" for path in left if path not in used)
+        if data:
+            git.run(
+                "restore", f"--source={head}", "--staged", "--worktree",
+                "--pathspec-from-file=-", "--pathspec-file-nul",
+                data=data.encode("utf-8", "surrogateescape"),
+            )  # fmt: skip
+        git.run("read-tree", head)
+    git.run("update-ref", "-d", _UNFINISHED)
 
 
-def _why(commit: Commit) -> str:
-    return f"The last of the commits here: {commit.message.partition(chr(10))[0]}"
+def _used(root: Path, changed: list[str]) -> list[str]:
+    """Return the paths that git may run or read settings from."""
+    place = find(root)
+    return approval.affected(place, changed) if place is not None else []
 
 
 def _message(text: str, lost: list[str]) -> str:
@@ -621,9 +412,9 @@ def _has(git: Git, commit: str, earlier: str) -> bool:
     return git.run_unchecked("merge-base", "--is-ancestor", earlier, commit).code == 0
 
 
-def _count(repository: Repository, since: str, until: str) -> int:
-    """Return the number of commits after ``since`` up to ``until``."""
+def _count(git: Git, since: str, until: str) -> int:
+    """Return the number of commits after ``since`` up to ``until``, without merges."""
     if not until:
         return 0
     words = (until, f"^{since}") if since else (until,)
-    return int(repository.git.line("rev-list", "--count", *words))
+    return int(git.line("rev-list", "--count", "--no-merges", *words))

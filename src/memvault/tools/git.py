@@ -33,7 +33,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 
 @group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
 def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
-    """Sync the vault: commit all changes, rebase them onto what others pushed, and push.
+    """Sync the vault: commit all changes, merge what others pushed, and push.
 
     Nothing is force-pushed. Headers are merged by key, lists as sets, texts as git does. A
     memory whose text both sides changed is kept as two files that refer to each other in

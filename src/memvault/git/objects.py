@@ -1,0 +1,149 @@
+"""Git's trees and blobs as values, read and written without the folder and its index."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import Refused
+from memvault.git.program import Git
+from memvault.sanitize import replace_surrogates
+from memvault.vault.file_names import normalize
+
+_SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
+"""Short names (8.3) that Windows gives .git and .memvault."""
+
+
+class TreeEntry(NamedTuple):
+    """A file in a tree: its mode, and the object id of its content as ``name``."""
+
+    mode: str
+    name: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a plain file, not a link or a submodule."""
+        return self.mode.startswith("100")
+
+
+class ChangedPath(NamedTuple):
+    """A path that differs between two trees; a side is None if it has no such file."""
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+def tree_files(git: Git, tree: str) -> dict[str, TreeEntry]:
+    """Return the files of a tree by path."""
+    found = {}
+    for line in null_separated(git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
+        about, path = line.split("\t", 1)
+        mode, _, name = about.split(" ")
+        found[path] = TreeEntry(mode, name)
+    return found
+
+
+def differences(git: Git, before: str, after: str) -> list[ChangedPath]:
+    """Return the paths that differ between two trees."""
+    words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
+    parts = null_separated(git.run(*words))
+    found = []
+    for about, path in zip(parts[::2], parts[1::2], strict=True):
+        mode, new_mode, name, new_name, _ = about.lstrip(":").split(" ")
+        found.append(ChangedPath(path, _entry(mode, name), _entry(new_mode, new_name)))
+    return found
+
+
+def check_names(git: Git, tree: str) -> None:
+    """Check that each path in a tree is a single file on every operating system.
+
+    Raises:
+        Refused: a path leads into .memvault or .git on some system, or is both a file
+            and a folder.
+    """
+    files: dict[str, str] = {}
+    folders: set[str] = set()
+    for path in null_separated(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)):
+        if is_private(path):
+            hint = "take it out with git rm -r --cached where it was committed, and push that"
+            raise Refused(
+                f"{replace_surrogates(path)} is of one machine, and no file to share", hint
+            )
+        above = folded(path)
+        files[above] = path
+        while (above := above.rpartition("/")[0]) and above not in folders:
+            folders.add(above)
+    for name in folders & files.keys():
+        hint = "rename one of the two where it was committed, and push that with git"
+        raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
+
+
+def read_blobs(git: Git, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the contents of objects by their ids."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return {}
+    data = git.run("cat-file", "--batch", data="".join(f"{n}\n" for n in wanted).encode())
+    found, place = {}, 0
+    for name in wanted:
+        end = data.index(b"\n", place)
+        size = int(data[place:end].rsplit(b" ", 1)[1])
+        found[name] = data[end + 1 : end + 1 + size]
+        place = end + size + 2
+    return found
+
+
+def smaller_blobs(git: Git, names: Iterable[str], most: int) -> list[str]:
+    """Return the ids of objects with at most ``most`` bytes."""
+    wanted = dict.fromkeys(names)
+    data = "".join(f"{name}\n" for name in wanted).encode()
+    sizes = git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
+    return [name for name, size in zip(wanted, map(int, sizes), strict=True) if size <= most]
+
+
+def write_blob(git: Git, data: bytes) -> str:
+    """Store bytes as an object; return its id."""
+    return git.run("hash-object", "-w", "--stdin", data=data).decode().strip()
+
+
+def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEntry | None]) -> str:
+    """Return the id of a tree with changes by path; None deletes a file.
+
+    A separate index is written to the folder ``scratch``.
+    """
+    own = {"GIT_INDEX_FILE": str(scratch / "index")}
+    git.run("read-tree", tree, more=own)
+    nothing = TreeEntry("0", "0" * len(tree))
+    # Deleted first, since a folder may take the name of a file.
+    ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
+    lines = (f"{' '.join(entry or nothing)}\t{path}\0" for path, entry in ordered)
+    data = "".join(lines).encode("utf-8", "surrogateescape")
+    git.run("update-index", "-z", "--index-info", data=data, more=own)
+    return git.run("write-tree", more=own).decode().strip()
+
+
+def is_private(path: str) -> bool:
+    """Return whether a path leads into .git or .memvault on Linux, macOS or Windows."""
+    names = (name.partition(":")[0].rstrip(" .") for name in folded(path).split("/"))
+    return any(name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names)
+
+
+def folded(path: str) -> str:
+    """Return a path as compared by file systems that ignore case and Unicode normal forms."""
+    if path.isascii():
+        return path.lower()
+    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
+    return normalize("NFC", normalize("NFC", kept).casefold())
+
+
+def null_separated(data: bytes) -> list[str]:
+    """Return the paths or records that git ends with null bytes."""
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
+
+
+def _entry(mode: str, name: str) -> TreeEntry | None:
+    return None if set(mode) == {"0"} else TreeEntry(mode, name)

@@ -1,0 +1,221 @@
+"""A sync says in one sentence what keeps it from its work, and what should not be shared."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, write
+from git_clones import Clone, cloned, git, hook, without_identity
+from made_secrets import MADE, made
+from memvault import open_vault
+
+
+@pytest.fixture
+def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
+    """Two clones of one vault, where git knows nobody's name."""
+    without_identity(monkeypatch, tmp_path / "home")
+    yield from cloned(tmp_path)
+
+
+def failure(clone: Clone) -> dict[str, Any]:
+    """Return why a sync failed."""
+    return dict(clone.vault.call("git_sync", confirm=True)["error"])
+
+
+def notes(result: dict[str, object]) -> str:
+    """What a call was told besides, in one text."""
+    return "\n".join(map(str, result.get("warnings", [])))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("has_commit", [True, False])
+def test_a_repository_in_the_vault_is_left_out_and_named(
+    clones: tuple[Clone, ...], has_commit: bool
+) -> None:
+    """The rest is synced as ever; sync, status and doctor say which folder is not."""
+    one, two = clones
+    inner = one.root / "proj" / "sub"
+    write(inner, "idea.md", "An idea.\n")
+    git(inner, "init", "--quiet")
+    if has_commit:
+        git(inner, "add", "--all")
+        git(inner, "commit", "--quiet", "--message", "first")
+    one.remember("Beside it", "It travels.")
+    done = one.sync()
+    assert done["committed"] == 1
+    assert done["notSynced"] == ["proj/sub"]
+    assert "proj/sub is a git repository of its own" in notes(done)
+    two.sync()
+    assert [path for path in two.texts() if "beside-it" in path]
+    assert not one.git("ls-files", "--stage", "proj")
+    again = one.sync()
+    assert (again["committed"], again["notSynced"]) == (0, ["proj/sub"])
+    assert one.call("git_status")["notSynced"] == ["proj/sub"]
+    found = one.call("vault_doctor", only=["repository-inside"])["findings"]
+    assert [entry["filePath"] for entry in found] == ["proj/sub"]
+
+
+def test_a_submodule_is_its_owners_business(clones: tuple[Clone, ...], tmp_path: Path) -> None:
+    """A repository that .gitmodules names is synced as git does, and is no finding."""
+    one, _ = clones
+    other = tmp_path / "other"
+    write(other, "idea.md", "An idea.\n")
+    git(other, "init", "--quiet")
+    git(other, "add", "--all")
+    git(other, "commit", "--quiet", "--message", "first")
+    allow = ("-c", "protocol.file.allow=always")
+    one.git(*allow, "submodule", "--quiet", "add", str(other), "sub")
+    assert "notSynced" not in one.sync()
+    assert one.git("ls-files", "--stage", "sub").startswith("160000 ")
+    assert one.call("vault_doctor", only=["repository-inside"])["findings"] == []
+    modules = one.root / ".gitmodules"
+    modules.write_bytes(modules.read_bytes().replace(b"\n", b"\r\n"))
+    assert one.call("vault_doctor", only=["repository-inside"])["findings"] == []
+
+
+def test_a_secret_in_any_file_is_told_before_it_is_pushed(clones: tuple[Clone, ...]) -> None:
+    """A token in a file that is no memory, or in a name, is named with its line and never shown."""
+    one, _ = clones
+    token, _ = made("npm token")
+    write(one.root, "deploy.env", f"A=1\nTOKEN={token}\n")
+    write(one.root, "goals.yaml", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n")
+    (one.root / "picture.png").write_bytes(b"\x89PNG\0" + token.encode())
+    said = notes(one.sync())
+    assert "deploy.env holds a secret now" in said
+    assert "line 2" in said
+    assert "goals.yaml is shared with the marks of a conflict" in said
+    assert "picture.png" not in said
+    assert token not in said
+
+
+def test_a_secret_that_was_pasted_is_told_before_it_is_shared(clones: tuple[Clone, ...]) -> None:
+    """Sync names a secret that came by hand; where the settings take none, nothing is committed."""
+    one, _ = clones
+    before, make = MADE["GitHub token"]
+    secret = before + make()
+    write(one.root, "note.md", f"Use {secret} for it.\n")
+    write(one.root, "memvault.toml", 'version = 1\n\n[secrets]\non_write = "refuse"\n')
+    with open_vault(one.root) as vault:
+        failed = vault.call("git_sync")["error"]
+    assert "note.md contains a secret" in failed["message"]
+    assert secret not in str(failed)
+    assert "note.md" in one.git("status", "--porcelain", "--untracked-files=all")
+    write(one.root, "memvault.toml", "version = 1\n")
+    with open_vault(one.root) as vault:
+        warned = vault.call("git_sync")["warnings"]
+    assert "note.md holds a secret" in warned[0]
+    assert secret not in str(warned)
+
+
+def test_marks_that_are_pushed_are_told(clones: tuple[Clone, ...]) -> None:
+    """A sync that commits the marks of a conflict says in which file they are."""
+    one, _ = clones
+    write(one.root, "note.md", "One.\n\n<<<<<<< ours\nTwo.\n=======\nThree.\n>>>>>>> theirs\n")
+    warned = " ".join(one.sync()["warnings"])
+    assert "note.md" in warned
+    assert "conflict" in warned
+    assert "warnings" not in one.sync()
+
+
+def test_a_refused_commit_leaves_what_was_staged(clones: tuple[Clone, ...]) -> None:
+    """Where a hook refuses the commit of a sync, it is quoted, and staged is what was before."""
+    one, _ = clones
+    write(one.root, "staged.md", "1\n")
+    one.git("add", "staged.md")
+    write(one.root, "other.md", "1\n")
+    file = hook(one.root, "pre-commit", "echo 'no secrets please' >&2; exit 1")
+    failed = failure(one)
+    assert "no secrets please" in failed["message"]
+    assert "hook" in failed["hint"]
+    assert one.git("status", "--porcelain").splitlines() == ["A  staged.md", "?? other.md"]
+    file.unlink()
+    assert one.sync()["committed"] == 2
+
+
+def test_a_hook_that_refuses_a_push_is_quoted(clones: tuple[Clone, ...]) -> None:
+    """What a hook before a push says is in the message."""
+    one, _ = clones
+    one.remember("Wombats", "They dig.")
+    for where in ("", " >&2"):
+        hook(one.root, "pre-push", f"echo 'not on a Sunday'{where}; exit 1")
+        failed = failure(one)
+        assert "not on a Sunday" in failed["message"]
+        assert "a hook" in failed["hint"]
+
+
+def test_a_branch_that_others_call_otherwise(clones: tuple[Clone, ...]) -> None:
+    """A branch that the others do not have is named, with the one that they have."""
+    one, _ = clones
+    one.git("switch", "--quiet", "--create", "mine")
+    assert "git switch main" in failure(one)["hint"]
+    one.git("branch", "--quiet", "--delete", "main")
+    assert "git branch --move main" in failure(one)["hint"]
+
+
+def test_a_merge_that_waits_for_a_person(clones: tuple[Clone, ...]) -> None:
+    """A merge with files in conflict says that they come first."""
+    one, two = clones
+    for clone in clones:
+        write(clone.root, "note.md", f"{clone.root.name}\n")
+    one.sync()
+    two.git("add", "--all")
+    two.git("commit", "--quiet", "--message", "Two")
+    git(two.root, "pull", "--quiet", "--no-rebase", good=False)
+    failed = failure(two)
+    assert "merge is under way" in failed["message"]
+    assert "note.md" in failed["hint"]
+    assert "git merge --continue" in failed["hint"]
+    assert "note.md" in two.call("git_status")["todo"][0]
+
+
+def test_a_lock_that_was_left_is_named(clones: tuple[Clone, ...]) -> None:
+    """A lock of a git that was killed is named with what takes it away."""
+    one, _ = clones
+    one.remember("Wombats", "They dig.")
+    (one.root / ".git/index.lock").touch()
+    failed = failure(one)
+    assert "index.lock" in failed["message"]
+    assert "delete" in failed["hint"]
+    (one.root / ".git/index.lock").unlink()
+    assert one.sync()["pushed"] == 1
+
+
+def test_without_a_home_sync_works(
+    clones: tuple[Clone, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a home folder, sync does its work or says what is missing."""
+    one, _ = clones
+    one.remember("Wombats", "They dig.")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
+    assert one.sync()["pushed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        ("true", "no git repository"),
+        ("git init -q", "git remote add origin URL"),
+        ("git init -q; git config remote.origin.prune 1", "git config remote.origin.url URL"),
+        ("git init -q; git remote add origin x; git checkout -q --detach", "No branch"),
+        ("git init -q; git remote add origin ./nowhere", "git ls-remote failed"),
+        ("git init -q ..", "more than the vault"),
+        ("git init -q; git remote add a x; git remote add b y", "none of the remotes a, b"),
+    ],
+    ids=["none", "remote", "address", "detached", "unreachable", "above", "several"],
+)
+def test_what_keeps_sync_from_its_work_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, prepare: str, said: str
+) -> None:
+    """Each trouble is one sentence with a hint, and nothing is changed."""
+    without_identity(monkeypatch, tmp_path / "home")
+    script = prepare.replace("git checkout", "git -c user.name=x -c user.email=x commit -q "
+                             "--allow-empty -m x; git checkout")  # fmt: skip
+    subprocess.run(["sh", "-c", script], cwd=folder, check=True)
+    ran = run("git", "sync", "--confirm", "true")
+    assert refused(ran, 1)
+    assert said in ran.err
