@@ -15,8 +15,8 @@ from memvault.index.local.keyword import KeywordIndex
 from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.static_vector_file import StaticVectorFile
 from memvault.index.local.vectors import VectorCard
-from memvault.index.protocol import KeywordAnswer, KeywordQuery
-from memvault.index.text.bm25f import KeywordDocument
+from memvault.index.protocol import KeywordQuery
+from memvault.index.text.bm25f import KeywordDocument, Segment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,13 +43,8 @@ class KeywordStore(Protocol):
     def deleted_share(self) -> float:
         """Return the share of its documents that are deleted."""
 
-    def search(
-        self,
-        query: KeywordQuery,
-        lengths: Mapping[str, float],
-        overlay: Sequence[KeywordDocument],
-    ) -> KeywordAnswer:
-        """Return the memories that match a query's terms best."""
+    def candidates(self, query: KeywordQuery) -> list[Segment]:
+        """Return the documents that may match a query's terms best, for ``bm25f``."""
 
     def close(self) -> None:
         """Close open files."""

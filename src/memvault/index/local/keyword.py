@@ -1,8 +1,8 @@
-"""The keyword index, stored by Whoosh and scored by ``bm25f``.
+"""The keyword index, stored by Whoosh; ``bm25f`` scores its postings.
 
 A memory is one Whoosh document for each block of its text (almost always one), with fields for
 title, headings, body, tags and exact identifiers. Terms come from ``analysis`` and not from
-Whoosh's analysers, which account for most of its run time. ``bm25f`` scores the postings.
+Whoosh's analysers, which account for most of its run time.
 
 Whoosh reads pickles. It is given only those in this program's own folder, and ``whoosh_schema``
 limits the classes that they may name. Errors that Whoosh raises while reading become
@@ -12,16 +12,15 @@ limits the classes that they may name. Errors that Whoosh raises while reading b
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from memvault.files.file_stamps import FileStamp, states_in
-from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordQuery
-from memvault.index.text import bm25f
-from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Segment, memory_segment
+from memvault.index.protocol import IndexCorrupted, KeywordQuery
+from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Posting, Segment
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
@@ -57,8 +56,8 @@ def _is_from_whoosh(error: Exception) -> bool:
 def _reading() -> Iterator[None]:
     """Turn any error raised while an index is read into ``IndexCorrupted``.
 
-    Bytes that Whoosh did not write may cause almost any error. No code of a caller may run inside
-    this context.
+    Bytes that Whoosh did not write may cause almost any error. Only Whoosh may run inside this
+    context.
     """
     try:
         yield
@@ -126,47 +125,12 @@ class KeywordIndex:
         total = reader.doc_count_all()
         return 1.0 - reader.doc_count() / total if total else 0.0
 
-    def search(
-        self,
-        query: KeywordQuery,
-        lengths: Mapping[str, float],
-        overlay: Iterable[KeywordDocument] = (),
-    ) -> KeywordAnswer:
-        """Return the memories that match a query's terms best, best first.
-
-        ``lengths`` maps each field to its number of terms in all memories: Whoosh's own sums
-        include deleted documents and are rounded. ``overlay`` are documents that are not in the
-        index yet and are searched together with it.
-        """
-        segments = [*self._segments(), memory_segment(list(overlay))]
-        with _reading():
-            return bm25f.rank_documents(segments, query, lengths)
-
     @_reading()
-    def _segments(self) -> list[Segment]:
+    def candidates(self, query: KeywordQuery) -> list[Segment]:  # noqa: ARG002 - all are candidates
+        """Return its segments, with all documents."""
         if self._opened() is None:
             return []
-        found = []
-        for leaf, _ in self._open_reader().leaf_readers():
-
-            def postings(name: str, term: str, leaf: Any = leaf) -> Iterator[tuple[int, float]]:
-                if (name, encoded := term.encode("utf-8", "replace")) not in leaf:
-                    return
-                matcher = leaf.postings(name, encoded)
-                while matcher.is_active():
-                    yield matcher.id(), matcher.weight()
-                    matcher.next()
-
-            def length(name: str, number: int, leaf: Any = leaf) -> float:
-                return float(leaf.doc_field_length(number, name))
-
-            @_reading()
-            def owner(number: int, leaf: Any = leaf) -> tuple[int, int]:
-                uid, block = leaf.stored_fields(number)["uid"].split()
-                return int(uid), int(block)
-
-            found.append(Segment(postings, length, owner, leaf.doc_count()))
-        return found
+        return [_segment(leaf) for leaf, _ in self._open_reader().leaf_readers()]
 
     def _open_reader(self) -> Any:
         if self._reader is None:
@@ -178,6 +142,27 @@ class KeywordIndex:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def _segment(leaf: Any) -> Segment:
+    """Return the documents of one of Whoosh's segments; its methods raise ``IndexCorrupted``."""
+
+    def postings(name: str, term: str) -> Iterator[Posting]:
+        with _reading():
+            if (name, encoded := term.encode("utf-8", "replace")) not in leaf:
+                return
+            matcher = leaf.postings(name, encoded)
+            while matcher.is_active():
+                number = matcher.id()
+                yield number, matcher.weight(), float(leaf.doc_field_length(number, name))
+                matcher.next()
+
+    @_reading()
+    def owner(number: int) -> tuple[int, int]:
+        uid, block = leaf.stored_fields(number)["uid"].split()
+        return int(uid), int(block)
+
+    return Segment(postings, owner, leaf.doc_count())
 
 
 def _storage(folder: Path) -> Any:

@@ -32,7 +32,12 @@ from memvault.index.protocol import (
     VectorQuery,
 )
 from memvault.index.text.analysis import query_languages
-from memvault.index.text.bm25f import KeywordDocument, field_lengths
+from memvault.index.text.bm25f import (
+    KeywordDocument,
+    field_lengths,
+    memory_segment,
+    rank_documents,
+)
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryStore
@@ -253,7 +258,8 @@ class Snapshot(NamedTuple):
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
         alive = query._replace(allowed_keys=self._alive(query.allowed_keys))
-        return self.words.search(alive, lengths, documents)
+        segments = [*self.words.candidates(alive), memory_segment(documents)]
+        return rank_documents(segments, alive, lengths)
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:

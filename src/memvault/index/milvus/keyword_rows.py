@@ -23,16 +23,15 @@ from memvault.files import atomic
 from memvault.files.file_stamps import FileStamp, state_of
 from memvault.files.plain_files import SETTING, read
 from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
-from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordQuery, StaleView
+from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 from memvault.index.text import bm25f
 from memvault.index.text.bm25f import (
     EXACT_FIELD,
     FIELDS,
     WHOLE_WEIGHT,
-    CollectionStats,
     KeywordDocument,
+    Posting,
     Segment,
-    memory_segment,
 )
 
 _FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
@@ -120,20 +119,17 @@ class _Candidates(NamedTuple):
             for document_tokens in self.counted.values()
         )
 
-    def segment(self) -> Segment:
-        """Return the documents as a segment for scoring."""
+    def segment(self, documents: int, holding: Sequence[int]) -> Segment:
+        """Return the documents as a segment that stands for all documents of the vault."""
         places = list(self.counted)
 
-        def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
+        def postings(name: str, term: str) -> Iterable[Posting]:
             token = encode_term(name, term)
             for number, place in enumerate(places):
                 if count := self.counted[place].get(token):
-                    yield number, float(count)
+                    yield number, float(count), float(self.lengths[place].get(name, 0))
 
-        def length(name: str, number: int) -> float:
-            return float(self.lengths[places[number]].get(name, 0))
-
-        return Segment(postings, length, places.__getitem__, len(places))
+        return Segment(postings, places.__getitem__, documents, holding)
 
 
 class MilvusKeywordStore:
@@ -261,22 +257,15 @@ class MilvusKeywordStore:
         """Return 0, because Milvus compacts by itself."""
         return 0.0
 
-    def search(
-        self,
-        query: KeywordQuery,
-        lengths: Mapping[str, float],
-        overlay: Sequence[KeywordDocument],
-    ) -> KeywordAnswer:
-        """Return the memories that match a query's terms best, scored as the local index does."""
+    def candidates(self, query: KeywordQuery) -> list[Segment]:
+        """Return the documents that Milvus ranks best, and how many contain each term."""
         terms = bm25f.wanted(query)
         card = self.card
         tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in terms]
-        segments = [memory_segment(list(overlay))]
-        holding = [0] * len(terms)
+        found, holding = _Candidates({}, {}, True), list[int]()
         if card.documents and terms:
             with self._engine.viewing():
-                found = self._candidates(card, query)
-                segments.insert(0, found.segment())
+                found = self._best(card, query)
                 in_engine = partial(self._engine.holding, self._vault, card.generation)
                 counted = (
                     found.holding if query.allowed_keys is None and found.is_all else in_engine
@@ -284,10 +273,9 @@ class MilvusKeywordStore:
                 holding = list(map(counted, tokens))
         if self._folder is not None and not self.files():  # maybe rebuilt, and the rows deleted
             raise StaleView
-        counts = CollectionStats(card.documents + len(overlay), holding)
-        return bm25f.rank_documents(segments, query, lengths, counts)
+        return [found.segment(card.documents, holding)]
 
-    def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Candidates:
+    def _best(self, card: GenerationState, query: KeywordQuery) -> _Candidates:
         """Return the documents that Milvus ranks best, with their token frequencies."""
         limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MOST)
         encoded, among = (

@@ -45,36 +45,39 @@ def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
     return lengths
 
 
-class Segment(NamedTuple):
-    """A source of postings: a part of the index on disk, or documents in memory.
+Posting = tuple[int, float, float]
+"""A document's number, how often its field contains a term, and the field's number of terms."""
 
-    ``owner`` maps a document's number to the uid of its memory and the number of its block.
+
+class Segment(NamedTuple):
+    """A number of documents: a part of the index on disk, candidates of an engine, or in memory.
+
+    ``postings`` yields the postings of a field and a term. ``owner`` maps a document's number to
+    the uid of its memory and the number of its block. ``holding`` is the number of documents that
+    contain each search term, by position, if ``postings`` yields only some of them.
     """
 
-    postings: Callable[[str, str], Iterable[tuple[int, float]]]
-    length: Callable[[str, int], float]
+    postings: Callable[[str, str], Iterable[Posting]]
     owner: Callable[[int], tuple[int, int]]
     documents: int
+    holding: Sequence[int] = ()
 
 
 def memory_segment(documents: list[KeywordDocument]) -> Segment:
     """Return a segment of documents in memory."""
-    inverted: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    inverted: dict[tuple[str, str], list[Posting]] = defaultdict(list)
     for number, document in enumerate(documents):
         for name, terms in document.fields.items():
             for term, count in terms.items():
-                inverted[name, term].append((number, float(count)))
+                inverted[name, term].append((number, float(count), float(terms.total())))
 
-    def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
+    def postings(name: str, term: str) -> Iterable[Posting]:
         return inverted.get((name, term), ())
-
-    def length(name: str, number: int) -> float:
-        return float(sum(documents[number].fields.get(name, Counter()).values()))
 
     def owner(number: int) -> tuple[int, int]:
         return documents[number].uid, documents[number].block
 
-    return Segment(postings, length, owner, len(documents))
+    return Segment(postings, owner, len(documents))
 
 
 DocumentId = tuple[int, int]
@@ -96,22 +99,11 @@ def wanted(query: KeywordQuery) -> list[QueryTerm]:
     return terms + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
 
 
-class CollectionStats(NamedTuple):
-    """The number of documents, and the number that contain each search term, by position.
-
-    These are the numbers of the whole collection if the segments contain only candidates.
-    """
-
-    total: int
-    holding: Sequence[int]
-
-
 def score(
-    segments: list[Segment],
+    segments: Sequence[Segment],
     wanted: Sequence[QueryTerm],
     lengths: Mapping[str, float],
     explain: bool,
-    counts: CollectionStats | None = None,
 ) -> tuple[Scores, dict[str, float], list[tuple[str, Scores]]]:
     """Return the score of each document, the idf of each group, and the scores of each group.
 
@@ -119,7 +111,7 @@ def score(
     its first stem. The third value is empty unless ``explain`` is set. Fields are weighted before
     saturation.
     """
-    total = counts.total if counts else sum(segment.documents for segment in segments)
+    total = sum(segment.documents for segment in segments)
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
     scores: Scores = defaultdict(float)
     rarities: dict[str, float] = {}
@@ -128,12 +120,12 @@ def score(
         gains: Scores = defaultdict(float)
         for number, segment in enumerate(segments):
             for name, boost in fields.items():
-                slope, mean, length = _B[name], means[name], segment.length
-                for document, count in _counts(segment, name, group):
-                    norm = 1.0 - slope + slope * length(name, document) / mean
+                slope, mean = _B[name], means[name]
+                for document, count, length in _postings(segment, name, group):
+                    norm = 1.0 - slope + slope * length / mean
                     gains[number, document] += boost * count / norm
-        holding = max(counts.holding[row], len(gains)) if counts else len(gains)
-        rarity = math.log(1.0 + (total - holding + 0.5) / (holding + 0.5))
+        holding = max(len(gains), sum(entry.holding[row] for entry in segments if entry.holding))
+        rarity = math.log(1.0 + (max(total - holding, 0) + 0.5) / (holding + 0.5))
         rarities.setdefault(group[0], rarity)  # the word's, if it is also a whole term
         for place, weight in gains.items():
             gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
@@ -144,13 +136,13 @@ def score(
 
 
 def rank_documents(
-    segments: list[Segment],
-    query: KeywordQuery,
-    lengths: Mapping[str, float],
-    counts: CollectionStats | None = None,
+    segments: Sequence[Segment], query: KeywordQuery, lengths: Mapping[str, float]
 ) -> KeywordAnswer:
-    """Return the best memories for a query's words, each by its best block."""
-    scores, rarity, explained = score(segments, wanted(query), lengths, query.explain, counts)
+    """Return the best memories for a query's words, each by its best block.
+
+    ``lengths`` maps each field to its number of terms in all documents.
+    """
+    scores, rarity, explained = score(segments, wanted(query), lengths, query.explain)
     hits: dict[int, KeywordHit] = {}
     for document in sorted(scores, key=scores.__getitem__, reverse=True):
         uid, block = segments[document[0]].owner(document[1])
@@ -168,16 +160,18 @@ def rank_documents(
         hits[uid] = KeywordHit(uid, scores[document], terms, (block,))
         if len(hits) >= query.limit:
             break
-    total = counts.total if counts else sum(segment.documents for segment in segments)
-    return KeywordAnswer(list(hits.values()), rarity, total)
+    documents = sum(segment.documents for segment in segments)
+    return KeywordAnswer(list(hits.values()), rarity, documents)
 
 
-def _counts(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[tuple[int, float]]:
-    """Return for each document how often its field contains the most frequent stem of a group."""
+def _postings(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[Posting]:
+    """Return for each document the posting of the most frequent stem of a group."""
     if len(group) == 1:
         return segment.postings(name, group[0])
-    max_counts: dict[int, float] = {}
+    most_frequent: dict[int, Posting] = {}
     for term in group:
-        for document, count in segment.postings(name, term):
-            max_counts[document] = max(count, max_counts.get(document, 0.0))
-    return max_counts.items()
+        for posting in segment.postings(name, term):
+            known = most_frequent.get(posting[0])
+            if known is None or posting[1] > known[1]:
+                most_frequent[posting[0]] = posting
+    return most_frequent.values()
