@@ -155,9 +155,6 @@ def _parse_entry(line: dict[str, Any]) -> JournalEntry:
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-_NOTHING_CHANGED = "nothing was changed"
-"""Phrase in the hints of storage errors, which know of one file only; ``tell`` replaces it."""
-
 FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
 """The hint of an error about a file that is missing."""
 
@@ -237,15 +234,10 @@ class ChangeSet:
         """Return whether this call may see a file of the vault."""
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
-    def tell(self, error: StorageError) -> None:
-        """Add to an error's hint which files were changed before, unless its message says so."""
+    def extend_hint(self, error: StorageError) -> None:
+        """Add to an error's hint which files were changed before it."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
-        if not paths or "written before that" in error.message:
-            return
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
-        done = f"{paths[0]}{more} was changed before that{undo}"
-        is_replaced = _NOTHING_CHANGED in error.hint
-        error.hint = (
-            error.hint.replace(_NOTHING_CHANGED, done) if is_replaced else f"{error.hint}; {done}"
-        )
+        if paths:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
+            error.hint += f"; {paths[0]}{more} was changed before that{undo}"

@@ -157,7 +157,7 @@ def _call_in_vault(
         except BaseException as error:
             call_context.delivery.requeue()
             if isinstance(error, StorageError):
-                call_context.change_set.tell(error)
+                call_context.change_set.extend_hint(error)
             if isinstance(error, Refused):
                 _locate_secret(error, arguments)
             if isinstance(error, MemvaultError):
