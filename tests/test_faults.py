@@ -170,8 +170,11 @@ def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -
     new, old = clean.contents.normal(), session.before.normal()
     if ended.code == 0 and now.normal() != new:
         wrong.append(f"acknowledged, and not done: {_differing(now.normal(), new)}")
-    if ended.code > 0 and "nothing was changed" in ended.out and now.returning().normal() != old:
-        wrong.append(f"said that nothing was changed: {_differing(now.normal(), old)}")
+    is_silent = ended.code > 0 and "was changed before that" not in ended.out
+    is_moving = ".memvault/moving.json" in now.private  # the next call completes that
+    by_git = name.startswith("git_")
+    if is_silent and not is_moving and not by_git and now.returning().normal() != old:
+        wrong.append(f"did not say what was changed: {_differing(now.normal(), old)}")
     later = session.after()
     if later.code != 0:
         wrong.append(f"later: {later.out} {later.err}")

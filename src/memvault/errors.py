@@ -45,10 +45,6 @@ __all__ = [
 ]
 
 
-_NOTHING_CHANGED = "nothing was changed"
-"""Phrase in the hints of storage errors, which know of one file only."""
-
-
 class FailedCall(NamedTuple):
     """A call that failed: its arguments, and the files that it had changed, in words."""
 
@@ -119,10 +115,9 @@ class StorageError(MemvaultError):
     code = "storage"
 
     def add_context(self, failed: FailedCall) -> None:
-        """Add to the hint which files were changed, unless the message names them."""
-        if failed.changed and "written before that" not in self.message:
-            hint = self.hint.replace(_NOTHING_CHANGED, failed.changed)
-            self.hint = f"{hint}; {failed.changed}" if hint == self.hint else hint
+        """Add to the hint which files were changed before."""
+        if failed.changed:
+            self.hint = f"{self.hint}; {failed.changed}"
 
 
 class Unwritable(StorageError):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address, agent_lock
-from memvault.errors import Conflict, Refused, StorageError, UsageError
+from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.sanitize import replace_surrogates, shorten
@@ -141,11 +141,10 @@ class AgentFileStore:
         In an old file, header keys that are not given are kept; None removes a key.
 
         Raises:
-            StorageError: a file cannot be written; the message names those written before.
+            StorageError: a file cannot be written; those before it are.
             Refused: the folder is not inside the vault, or an entry has a secret; nothing is
                 written.
         """
-        done: list[str] = []
         paths: list[str] = []
         entries = list(wanted)
         for entry in entries:
@@ -155,15 +154,8 @@ class AgentFileStore:
                 before, header = self._encode(name, old, text), {**old, **header}
             self._store.changes.check_secrets(before, self._encode(entry.name, header, entry.text))
         for entry in entries:
-            try:
-                rewritten = entry.old is not None and self._rewrite(entry.old, entry)
-                paths.append(entry.old.path if entry.old and rewritten else self._create(entry))
-            except StorageError as error:
-                if not done:
-                    raise
-                message = f"{error.message}; written before that: {', '.join(done)}"
-                raise StorageError(message, "set the others again") from error
-            done.append(entry.stem or entry.name)
+            rewritten = entry.old is not None and self._rewrite(entry.old, entry)
+            paths.append(entry.old.path if entry.old and rewritten else self._create(entry))
         return paths
 
     def update_header(self, entry: AgentFile, header: Mapping[str, Any]) -> None:

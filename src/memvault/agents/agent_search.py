@@ -101,7 +101,7 @@ class AgentSearch(NamedTuple):
     def messages(self) -> Iterator[AgentItem]:
         """Yield the messages in the agent's spaces, and the other events in its inbox."""
         root = self.store.root
-        spaces = Spaces(self.store.changes, self.address)
+        spaces = Spaces(self.store.changes, self.address, self.notes.append)
         seen_ids: set[str] = set()
         for space in spaces.joined():
             for message in spaces.messages(space, _MAX_MESSAGES)[0]:
@@ -118,7 +118,7 @@ class AgentSearch(NamedTuple):
             path = f"{folder}/{event.event_id}.md"
             name = sender_label(event.kind, event.data)
             yield AgentItem("inbox event", name, str(text), path, event.timestamp)
-        self.notes.extend(spaces.warnings + inbox.warnings)
+        self.notes.extend(inbox.warnings)
 
 
 _SOURCES: Mapping[str, Callable[[AgentSearch], Iterator[AgentItem]]] = {

@@ -39,16 +39,13 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
     except OSError as error:
         reason, hint = {
             errno.ENOSPC: _disk_full_error(path),
-            errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
+            errno.EDQUOT: ("The disk quota is used up", "free some space"),
             errno.EROFS: ("The file system is read-only", "reading still works"),
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
             errno.EPERM: ("Permission denied", "reading still works where files can be read"),
             errno.EFBIG: (str(error.strerror), "split it, or keep it outside of the vault"),
             errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
-        }.get(
-            error.errno or 0,
-            (error.strerror or str(error), "nothing was changed; check the disk and try again"),
-        )
+        }.get(error.errno or 0, (error.strerror or str(error), "check the disk and try again"))
         kind = Unwritable if error.errno in _READ_ONLY_ERRNOS else StorageError
         raise kind(f"{reason}: {path}", hint) from error
 
@@ -62,8 +59,8 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
     with contextlib.suppress(OSError, AttributeError):
         stats = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
         if stats.f_files and stats.f_favail < _INODES_PER_FILE and stats.f_bavail:
-            return "The disk takes no more files", "delete some files; nothing was changed"
-    return "The disk is full", "free some space; nothing was changed"
+            return "The disk takes no more files", "delete some files"
+    return "The disk is full", "free some space"
 
 
 def create(path: Path, data: bytes) -> None:

@@ -169,22 +169,13 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 class FileLock:
     """An exclusive lock on a file; use it in ``with``, or with ``acquire`` and ``release``.
 
-    ``meanwhile`` is called by ``with`` if another process holds the lock; what it does then need
-    not be done while others wait for this process. Without ``makes_folder``, a missing folder is an
-    error.
+    Without ``makes_folder``, a missing folder is an error.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        timeout: float = 30.0,
-        meanwhile: Callable[[], object] | None = None,
-        makes_folder: bool = True,
-    ) -> None:
+    def __init__(self, path: Path, timeout: float = 30.0, makes_folder: bool = True) -> None:
         self.path = path
         self.timeout = timeout
         self._makes_folder = makes_folder
-        self._meanwhile = meanwhile
         self._handle: int | None = None
         self._marker = MarkerLock(path)
 
@@ -251,11 +242,7 @@ class FileLock:
 
     def __enter__(self) -> FileLock:
         with atomic.map_os_errors(self.path):
-            acquired = self.acquire(0.0 if self._meanwhile else None)
-        if not acquired and self._meanwhile:
-            self._meanwhile()
-            with atomic.map_os_errors(self.path):
-                acquired = self.acquire()
+            acquired = self.acquire()
         if not acquired:
             raise TimedOut(
                 f"Another process has held {self.path} for {self.timeout:.0f} seconds",

@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound, UsageError
+from memvault.files.atomic import map_os_errors
 from memvault.files.lock import FileLock
 from memvault.memories import create, edit, experience_search
 from memvault.memories.episodes import number
@@ -253,9 +254,13 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
     Everything that was stored before the lock was taken is included.
     """
     filters = Filters(memory_type=TYPE)
-    with FileLock(
-        private_folder(store.root) / _LOCK_FILE, meanwhile=lambda: engine.list_records(filters)
-    ):
+    lock = FileLock(private_folder(store.root) / _LOCK_FILE)
+    with map_os_errors(lock.path):
+        is_free = lock.acquire(0.0)
+        lock.release()
+    if not is_free:
+        engine.list_records(filters)  # what is indexed now need not be while others wait
+    with lock:
         engine.invalidate()
         records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)

@@ -271,6 +271,7 @@ class MemoryStore:
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _numbered_names(self, path: str) -> Iterator[str]:
+        """Yield a path and then numbered variants of it that are likely to be free."""
         for name in paths.numbered_names(path, lambda name: os.path.lexists(self.root / name)):
             self._check_path(name)
             yield name
@@ -293,13 +294,7 @@ class MemoryStore:
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or to a numbered name if that is taken."""
         with self._lock():
-            return self.changes.restore(item, self._candidate_paths(item.path), subject)
-
-    def _candidate_paths(self, path: str) -> Iterator[str]:
-        """Yield a path and then numbered variants of it that are free."""
-        self._check_path(path)
-        yield path
-        yield from self._numbered_names(path)
+            return self.changes.restore(item, self._numbered_names(item.path), subject)
 
     def _lock(self, seconds: float = 30.0) -> FileLock:
         return FileLock(private_folder(self.root) / "lock", seconds)

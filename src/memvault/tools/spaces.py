@@ -30,7 +30,6 @@ def enter_space(
     spaces = _spaces(call)
     entered = spaces.enter(space)
     history, total = spaces.messages(entered, limit)
-    call.notes += spaces.warnings
     return {
         "spaceId": entered.space_id,
         "spaceName": entered.name,
@@ -47,7 +46,6 @@ def send_message(
     """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
-    call.notes += spaces.warnings
     return {"messageId": message.message_id, "status": "delivered"}
 
 
@@ -65,7 +63,6 @@ def read_messages(
     spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
-    call.notes += spaces.warnings
     paging = page_info(total, offset, len(messages))
     return {"messages": [_message(message) for message in messages], **paging}
 
@@ -89,14 +86,13 @@ def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
                 "lastMessage": last[0].timestamp if last else "",
             }
         )
-    call.notes += spaces.warnings
     return {"spaces": found, **paging}
 
 
 def _spaces(call: Call) -> Spaces:
     from memvault.agents.messages.spaces import Spaces
 
-    return Spaces(call.store.changes, call.address)
+    return Spaces(call.store.changes, call.address, call.notes.append)
 
 
 def _message(message: Message) -> dict[str, Any]:

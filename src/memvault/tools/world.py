@@ -29,9 +29,7 @@ def observe_location(
     radius are listed, nearest first; only those of a place that the agent is in can be
     gathered.
     """
-    world = _world(call)
-    view = world.observe(radius)
-    call.notes += world.notes
+    view = _world(call).observe(radius)
     return {
         "terrain": next((place.terrain for place in view.places if place.terrain), ""),
         "climate": next((place.climate for place in view.places if place.climate), ""),
@@ -71,9 +69,7 @@ def move_to(
     With too little stamina it does not move. Position and stamina are stored in
     agents/NAME.md, which anyone may edit.
     """
-    world = _world(call)
-    me, used = world.move(x, y)
-    call.notes += world.notes
+    me, used = _world(call).move(x, y)
     position = {"x": me.x, "y": me.y}
     return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
 
@@ -90,9 +86,7 @@ def gather_resource(
 
     If two agents want the last one, only one of them gets it.
     """
-    world = _world(call)
-    gathered = world.gather(resource, amount)
-    call.notes += world.notes
+    gathered = _world(call).gather(resource, amount)
     result = {
         "resource": gathered.resource,
         "amount": amount,
@@ -111,9 +105,7 @@ def interact_with_agent(
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog
 
-    world = _world(call)
-    to, distance = world.within_reach(other)
-    call.notes += world.notes
+    to, distance = _world(call).within_reach(other)
     talk_id = TalkLog(call.store.changes, call.address).send(to, message)
     return {"talkId": talk_id, "agent": str(to), "distance": round(distance, 4)}
 
@@ -121,4 +113,4 @@ def interact_with_agent(
 def _world(call: Call) -> World:
     from memvault.world.world import World
 
-    return World(call.store, call.address)
+    return World(call.store, call.address, call.notes.append)

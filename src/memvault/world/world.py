@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -155,14 +155,14 @@ class GatherResult(NamedTuple):
 class World:
     """The world as seen by one agent; brains of the same agent share one character.
 
-    ``notes`` lists the files that were skipped.
+    ``warn`` is called for each file that is skipped.
     """
 
-    def __init__(self, store: MemoryStore, me: Address) -> None:
+    def __init__(self, store: MemoryStore, me: Address, warn: Callable[[str], object]) -> None:
         self._store = store
         self._address = Address(me.agent)
         self._path = f"{_AGENTS}/{me.agent}.md"
-        self.notes: list[str] = []
+        self._warn = warn
 
     def observe(self, radius: float) -> Observation:
         """Return the places and agents within a radius."""
@@ -327,7 +327,7 @@ class World:
                 yield figure(name, parsed.header or {})
 
     def _skip(self, path: str, reason: str) -> None:
-        self.notes.append(f"{path} is passed over: {reason}")
+        self._warn(f"{path} is passed over: {reason}")
 
 
 def _header_of(path: str, data: bytes) -> dict[str, Any]:

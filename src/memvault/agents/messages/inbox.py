@@ -445,7 +445,7 @@ class Inbox:
         unnamed.
         """
         path = self.folder / name
-        letter = message_files.read_or_note(self._root, path, "an event", self.warnings)
+        letter = message_files.read_or_warn(self._root, path, "an event", self.warnings.append)
         if letter is None:
             return None
         event = _event(letter)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -132,13 +132,15 @@ def read(path: Path) -> MessageFile:
     return MessageFile(path.name[:-3], header, file.document.text, timestamp)
 
 
-def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> MessageFile | None:
-    """Read a message file; return None if it is missing or invalid, and note the latter."""
+def read_or_warn(
+    root: Path, path: Path, what: str, warn: Callable[[str], object]
+) -> MessageFile | None:
+    """Read a message file; return None if it is missing or invalid, and warn of the latter."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)
         except ValueError as error:
-            problems.append(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
+            warn(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,14 +51,14 @@ class Space(NamedTuple):
 class Spaces:
     """The spaces of a vault, as seen by one participant.
 
-    ``warnings`` names files that are not messages, and members that could not be notified of one.
+    ``warn`` is called for files that are not messages, and members that could not be notified.
     """
 
-    def __init__(self, changes: VaultWriter, me: Address) -> None:
+    def __init__(self, changes: VaultWriter, me: Address, warn: Callable[[str], object]) -> None:
         self._changes = changes
         self._root = changes.root
         self._me = me
-        self.warnings: list[str] = []
+        self._warn = warn
 
     def enter(self, given: str) -> Space:
         """Enter a space, created if missing, and become a member of it.
@@ -144,7 +145,7 @@ class Spaces:
 
     def _message(self, path: Path) -> Message | None:
         """Read a message; one without a header is from the user."""
-        letter = message_files.read_or_note(self._root, path, "a message", self.warnings)
+        letter = message_files.read_or_warn(self._root, path, "a message", self._warn)
         if letter is None:
             return None
         sender = str(letter.header.get("senderName") or "user")
@@ -177,7 +178,7 @@ class Spaces:
                 inbox = Inbox(self._root, address(member))
                 inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp, self._changes)
             except MemvaultError as error:
-                self.warnings.append(f"{member} could not be told: {error.message}")
+                self._warn(f"{member} could not be told: {error.message}")
         return message
 
     def members(self, space: Space) -> list[str]:
