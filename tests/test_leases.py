@@ -133,7 +133,7 @@ def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
 
 
 def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> None:
-    """Whoever leaves a result without settling it leaves its events to the next, nested ones too."""
+    """A result left without settling gives its events to the next call, those of call_tool too."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
     with invoke.call(workspace, "call_tool", {"toolName": "peek_inbox"}) as left:

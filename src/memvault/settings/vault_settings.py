@@ -6,13 +6,16 @@ import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.model import MemoryType
 from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
+
+if TYPE_CHECKING:
+    from memvault.secrets.detector import SecretDetector
 
 _MAX_WARNED = 10
 COLLECTION = "letters, digits and _, 100 at most, a digit not first"
@@ -116,6 +119,13 @@ class Settings(NamedTuple):
     autocommit: bool = False
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def detector(self) -> SecretDetector:
+        """The detector of secrets in the texts of this vault."""
+        from memvault.secrets.detector import detector_named
+
+        return detector_named(self.secrets.detector)
 
 
 def _are_types(value: Any) -> bool:
