@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, succeeded, write
+from memvault import open_vault
 
 SETTINGS = '[secrets]\ndetector = "kingfisher"\n'
 LOGIN = "curl -u admin:" + "k7Vq2mZx9LpT" + " https://api.intra.net/v1/items_1234567890"
@@ -55,3 +56,18 @@ def test_without_the_extra_the_built_in_forms_hold(asking: Path) -> None:
 def test_who_does_not_ask_does_not_wait(folder: Path, run: Run) -> None:
     """Installed or not, the extra is loaded only for a vault that asks for it."""
     assert "curl" not in succeeded(run("remember", "Login", LOGIN, "--type", "fact")).err
+
+
+def test_a_vault_that_asks_changes_no_other_of_its_process(asking: Path, tmp_path: Path) -> None:
+    """Of two vaults that are open at once, each finds and masks what its own settings say."""
+    pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
+    other = tmp_path / "other"
+    write(other, "memvault.toml", "version = 1\n")
+    with open_vault(asking) as first, open_vault(other) as second:
+        for vault, knows in ((first, True), (second, False), (first, True)):
+            made = vault.call("memory_remember", title="Login to the items", content=LOGIN)
+            assert any("curl auth user" in note for note in made.get("warnings", ())) is knows
+            told = vault.call("context", task="how do we log in to the items")["context"]
+            assert ("k7Vq2mZx9LpT" not in told) is knows
+            found = vault.call("vault_doctor", only=["secret-in-text"])
+            assert bool(found["findings"]) is knows

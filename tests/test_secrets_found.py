@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from conftest import ROOT, SHARED, examples
 from growth import seconds
 from made_secrets import MADE, made
-from memvault.secrets.detector import allows, find_secrets, masked, masked_part, secret_values
+from memvault.secrets.detector import BUILTIN, allows
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
+
+find_secrets, masked, masked_part = BUILTIN.find, BUILTIN.masked, BUILTIN.masked_part
+secret_values = BUILTIN.values
 
 SIZES = (30_000, 120_000)
 PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)

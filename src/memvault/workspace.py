@@ -68,7 +68,6 @@ class Workspace:
 
             if not detector.is_installed():
                 return settings.replace(warnings=(*settings.warnings, _NO_KINGFISHER))
-            detector.enable_source(detector.spans)
         return settings
 
     def refresh_settings(self) -> None:

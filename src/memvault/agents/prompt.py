@@ -13,7 +13,7 @@ from memvault.agents.address import Address
 from memvault.agents.messages.inbox import PLAN, Event, Inbox, sender_label
 from memvault.errors import MemvaultError
 from memvault.index.protocol import BEST_EFFORT
-from memvault.secrets import detector
+from memvault.secrets.detector import SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import normalize
 
@@ -182,6 +182,10 @@ def gather(
     Due plans are delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []
+    detector = store.settings.detector
+
+    def dated_entry(modified: str, name: str, text: str) -> PromptEntry:
+        return PromptEntry(modified[:10], detector.masked(f"{name}: {text}"))
 
     def read(
         trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
@@ -214,32 +218,31 @@ def gather(
         [
             PromptSection(
                 "MEMORIES",
-                [_dated_entry(entry.modified, entry.name, entry.text) for entry in values],
+                [dated_entry(entry.modified, entry.name, entry.text) for entry in values],
             ),
             PromptSection(
                 "GOALS",
                 [
-                    _dated_entry(goal.modified, goal.id, goal.description)
+                    dated_entry(goal.modified, goal.id, goal.description)
                     for goal in goals
                     if goal.status == agent_files.ACTIVE
                 ],
             ),
             PromptSection(
-                "DUE PLANS", [_event_entry(event) for event in events if event.kind == PLAN]
+                "DUE PLANS",
+                [_event_entry(event, detector) for event in events if event.kind == PLAN],
             ),
-            PromptSection("INBOX", [_event_entry(event) for event in events if event.kind != PLAN]),
-            PromptSection(RECALLED, [_memory_entry(found) for found in recalled]),
+            PromptSection(
+                "INBOX", [_event_entry(event, detector) for event in events if event.kind != PLAN]
+            ),
+            PromptSection(RECALLED, [_memory_entry(found, detector) for found in recalled]),
         ],
         recalled,
         notes,
     )
 
 
-def _dated_entry(modified: str, name: str, text: str) -> PromptEntry:
-    return PromptEntry(modified[:10], detector.masked(f"{name}: {text}"))
-
-
-def _event_entry(event: Event) -> PromptEntry:
+def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
     data = event.data
     where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
     text = data.get("message") or data.get("content") or data.get("instruction") or ""
@@ -247,7 +250,7 @@ def _event_entry(event: Event) -> PromptEntry:
     return PromptEntry(event.timestamp[:16], detector.masked(line))
 
 
-def _memory_entry(found: RecallResult) -> PromptEntry:
+def _memory_entry(found: RecallResult, detector: SecretDetector) -> PromptEntry:
     """Make an entry of a search result: its title, snippet, memId, and any newer memory.
 
     The title is left out if the snippet starts with it. Since the entry is shown unrequested, its
@@ -256,7 +259,7 @@ def _memory_entry(found: RecallResult) -> PromptEntry:
     title, snippet = found.memory.title, found.snippet
     text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
     memory = found.memory
-    if not detector.allows(memory.metadata):
-        text = detector.masked_part(text, detector.secret_values(f"{title}\n{memory.body}"))
+    if not allows(memory.metadata):
+        text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
     newer = f"; newer: {found.validity.newer}" if found.validity.newer else ""
     return PromptEntry(memory.modified[:10], f"{text} ({memory.mem_id}{newer})")

@@ -21,7 +21,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call, Caller
 from memvault.errors import Conflict, NotFound, UsageError
 from memvault.model import FALLBACK_TYPE, Memory
-from memvault.secrets import detector
+from memvault.secrets.detector import SecretDetector, allows
 from memvault.tools.core import invoke
 from memvault.tools.core.registry import Tool
 from memvault.vault import paths
@@ -123,10 +123,10 @@ def parts(memory: Memory) -> tuple[str, str]:
     return memory.body[: len(memory.body) - len(text)], text
 
 
-def display_text(memory: Memory) -> str:
+def display_text(memory: Memory, detector: SecretDetector) -> str:
     """Return a file's text for a model, with secrets masked unless the memory allows them."""
     text = parts(memory)[1].replace("\r\n", "\n")
-    return text if detector.allows(memory.metadata) else detector.masked(text)
+    return text if allows(memory.metadata) else detector.masked(text)
 
 
 def split_lines(text: str) -> list[str]:
@@ -283,7 +283,7 @@ def view(
     file = place.file(call, inside)
     if file is None:
         return {"text": _listing(place, call, path, inside)}
-    lines = split_lines(display_text(file))
+    lines = split_lines(display_text(file, call.settings.detector))
     if len(lines) > _MAX_LINES:
         raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
     first, last = line_range(view_range, len(lines))
@@ -345,7 +345,7 @@ def str_replace(
     written = _write(call, file, lead + changed)
     first = text.count("\n", 0, at) + 1
     shown = numbered(
-        split_lines(display_text(written)),
+        split_lines(display_text(written, call.settings.detector)),
         max(1, first - _CONTEXT_LINES),
         first + new.count("\n") + _CONTEXT_LINES,
     )

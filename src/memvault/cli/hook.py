@@ -167,19 +167,20 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that match a prompt at least fairly, one per line, within the budget."""
     from memvault.agents import prompt
     from memvault.index.embedding import static
-    from memvault.secrets import detector
 
     prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
     query = {"query": prompt_text[:_MAX_QUERY], "limit": _MAX_HITS, "strict": True, "full": True}
     entries = []
-    for memory in _call_tool(line, _workspace(line), "memory_recall", query)["memories"]:
+    workspace = _workspace(line)
+    for memory in _call_tool(line, workspace, "memory_recall", query)["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
-        secrets = detector.secret_values(f"{title}\n{memory['content']}")
+        detector = workspace.settings.detector
+        secrets = detector.values(f"{title}\n{memory['content']}")
         text = detector.masked_part(f"{title} ({memory['memId']}): {passage}", secrets)
         entries.append(prompt.PromptEntry(str(memory.get("modified", ""))[:10], text))
     section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)

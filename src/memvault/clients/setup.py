@@ -28,7 +28,7 @@ from memvault.clients.client import (
 )
 from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
-from memvault.secrets import detector
+from memvault.secrets.detector import masked
 
 _FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".opencode", "agents", "plugins", "rules"}
 _HINT = "correct it, or take it out; nothing was changed"
@@ -174,7 +174,7 @@ def diff(change: FileEdit) -> str:
     )
     before, after = ((text or "").splitlines() for text in (change.before, change.after))
     lines = difflib.unified_diff(before, after, old, new, lineterm="")
-    return detector.masked("\n".join(lines))
+    return masked("\n".join(lines))
 
 
 def _insert_part(text: str | None, part: Part, file: ClientFile) -> str:

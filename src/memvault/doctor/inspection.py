@@ -189,7 +189,7 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))
     file = InspectedFile(path, document.etag(data), mtime)
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=writer.in_file(path, data))
+        file = file._replace(secrets=writer.in_file(path, data, call.settings.detector))
     if data[:2] in _UTF16 or any(sign in data for sign in (b"[[", b"](", b"<<<<<<< ")):
         text = document.decode(data).text
         note_links = tuple(links(split_front_matter(text).body)) if is_memory else ()

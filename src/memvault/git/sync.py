@@ -187,9 +187,9 @@ def _look(call: Call, git: Git, tree: str) -> None:
             call.notes.append(
                 f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
             )
-        on_write = call.settings.secrets.on_write
+        on_write, detector = call.settings.secrets.on_write, call.settings.detector
         before = data.get(old.name, b"") if old else b""
-        secrets = writer.added_secrets(before, after) if on_write != "off" else []
+        secrets = writer.added_secrets(before, after, detector) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",

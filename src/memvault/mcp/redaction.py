@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.model import Memory
-from memvault.secrets import detector
+from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 
 _ID_KEYS = ("memId", "id")
 _TEXT_KEYS = ("content", "snippet", "text", "diff")
@@ -54,9 +54,17 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def masked_file(memory: Memory, text: str) -> str:
+def masked_file(memory: Memory, text: str, detector: SecretDetector) -> str:
     """Return the text of a memory's file with its secrets masked, unless it allows them."""
-    return text if detector.allows(memory.metadata) else detector.masked(text)
+    return text if allows(memory.metadata) else detector.masked(text)
+
+
+def _detector(call: Call) -> SecretDetector:
+    """Return the detector of a call's vault; the built-in one if its settings cannot be read."""
+    try:
+        return call.settings.detector
+    except MemvaultError:
+        return BUILTIN
 
 
 def _masked(call: Call, value: Any, known: KnownSecrets, lookups: _Lookups) -> Any:
@@ -85,6 +93,7 @@ def _in_vault(call: Call, name: str) -> Call:
 
 
 def _masked_text(call: Call, text: str, known: KnownSecrets, lookups: _Lookups) -> str:
+    detector = _detector(call)
     result = detector.masked_part(text, *known)
     if result != text and not known.allowed:
         names = islice(dict.fromkeys(match[1] for match in _MEM_ID.finditer(text)), _MAX_MEM_IDS)
@@ -109,7 +118,7 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
         memory = call.store.read_listed(path) if path else call.engine.resolve(mem_id)
     if memory is None:
         return None
-    secrets = detector.secret_values(f"{memory.title}\n{memory.body}")
-    if detector.allows(memory.metadata):
+    secrets = _detector(call).values(f"{memory.title}\n{memory.body}")
+    if allows(memory.metadata):
         return KnownSecrets(allowed=frozenset(secrets))
     return KnownSecrets(secrets)

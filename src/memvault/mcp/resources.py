@@ -15,7 +15,6 @@ from memvault.errors import NotFound
 from memvault.index.protocol import MemoryRecord
 from memvault.mcp import prompts, redaction
 from memvault.mcp.results import read_request, replace_surrogates
-from memvault.secrets import detector
 
 _MAX_VALUES = 100
 """The protocol's maximum number of values in a completion."""
@@ -40,7 +39,7 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
         )
     with read_request(call):
         values = list(dict.fromkeys(_matches(call, name, prefix.strip().casefold())))
-    visible = [value for value in values if detector.masked(value) == value]
+    visible = [value for value in values if call.settings.detector.masked(value) == value]
     return types.CompleteResult(
         completion=types.Completion(
             values=replace_surrogates(visible[:_MAX_VALUES]),
@@ -99,15 +98,16 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
 
     with read_request(call):
         records = call.engine.list_records(Filters())
+    masked = call.settings.detector.masked
     later = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
     page = [later[mem_id] for mem_id in sorted(later)[:_PAGE_SIZE]]
-    visible = [record for record in page if detector.masked(record.mem_id) == record.mem_id]
+    visible = [record for record in page if masked(record.mem_id) == record.mem_id]
     listing = [
         types.Resource(
             uri=uri_for(record.mem_id),
             name=replace_surrogates(record.mem_id),
-            title=replace_surrogates(detector.masked(record.title)),
-            description=replace_surrogates(_description(record)),
+            title=replace_surrogates(masked(record.title)),
+            description=replace_surrogates(masked(_description(record))),
             mime_type=_MARKDOWN,
         )
         for record in visible
@@ -117,7 +117,7 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
 
 
 def _description(record: MemoryRecord) -> str:
-    return detector.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
+    return " ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)])
 
 
 def templates() -> types.ListResourceTemplatesResult:
@@ -160,21 +160,18 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.store.read_bytes(memory.path)
-        return redaction.masked_file(memory, document.decode(data).text)
+        return redaction.masked_file(memory, document.decode(data).text, call.settings.detector)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []
     if not records:
         raise NotFound(f"No memory has the {start.split('/')[-2]} {name!r}", "list the memories")
-    visible = [
-        entry for entry in records[:_PAGE_SIZE] if detector.masked(entry.mem_id) == entry.mem_id
-    ]
+    masked = call.settings.detector.masked
+    visible = [entry for entry in records[:_PAGE_SIZE] if masked(entry.mem_id) == entry.mem_id]
     lines = [
         f"- [{sanitize.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in visible
     ]
     more = len(records) - _PAGE_SIZE
-    return detector.masked(
-        "\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n"
-    )
+    return masked("\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n")
 
 
 def uri_for(name: str, start: str = MEMORY) -> str:

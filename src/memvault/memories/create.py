@@ -14,7 +14,7 @@ from memvault import clock
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.files import plain_files
 from memvault.model import FALLBACK_TYPE, FileState, Memory
-from memvault.secrets.detector import masked
+from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 from memvault.vault.document import plain_text
@@ -133,7 +133,11 @@ def add(
     """
     name = clean_title(title)
     kind = paths.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
-    identity = {"id": paths.new_id(masked(name)), "memory_type": kind, "tags": []}
+    identity = {
+        "id": paths.new_id(store.settings.detector.masked(name)),
+        "memory_type": kind,
+        "tags": [],
+    }
     times = dict.fromkeys(("created", "modified"), clock.iso())
     return store.add(kind, name, {**identity, **header, **times}, content)
 
@@ -157,7 +161,7 @@ def clean_tags(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
-def title_of(text: str, max_length: int = _MAX_TITLE) -> str:
+def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector = BUILTIN) -> str:
     """Return a title made of the first words of a text.
 
     Secrets are masked first, because a secret that is cut would not be detected any more.
@@ -165,7 +169,8 @@ def title_of(text: str, max_length: int = _MAX_TITLE) -> str:
     Raises:
         UsageError: the text is empty.
     """
-    lines = [line for line in masked(plain_text(text)).splitlines() if any(map(str.isalnum, line))]
+    masked = detector.masked(plain_text(text))
+    lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         raise UsageError("The text is empty", "say what is to be kept, in words")
     sentence = _SENTENCE.split(_LIST_MARKER.sub("", lines[0]).strip(), maxsplit=1)[0]

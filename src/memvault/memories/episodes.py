@@ -26,6 +26,7 @@ from memvault.vault.markdown import headings
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer
     from memvault.recall.engine import RecallEngine
+    from memvault.secrets.detector import SecretDetector
 
 TYPE = "episode"
 ERROR = "action_error"
@@ -101,10 +102,10 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
         "skills_used": skills,
         "agent": agent,
     }
-    return create.add(store, _title(story), body, TYPE, header)
+    return create.add(store, _title(story, store.settings.detector), body, TYPE, header)
 
 
-def _title(story: EpisodeInput) -> str:
+def _title(story: EpisodeInput, detector: SecretDetector) -> str:
     """Return a short title: the situation, or else the actions, and the outcome."""
     situation = _first_meaningful((*story.context, *story.actions))
     latest_first = list(reversed(story.outcomes))
@@ -112,10 +113,10 @@ def _title(story: EpisodeInput) -> str:
         map(_outcome_kind, latest_first)
     )
     if situation and outcome:
-        return ": ".join(create.title_of(text, _MAX_TITLE_PART) for text in (situation, outcome))
-    return create.title_of(
-        situation or outcome or _first_meaningful([story.reflection]) or "Episode"
-    )
+        parts = (situation, outcome)
+        return ": ".join(create.title_of(part, _MAX_TITLE_PART, detector) for part in parts)
+    text = situation or outcome or _first_meaningful([story.reflection]) or "Episode"
+    return create.title_of(text, detector=detector)
 
 
 def _first_meaningful(texts: Iterable[str]) -> str:

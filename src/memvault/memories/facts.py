@@ -63,7 +63,7 @@ def add(
     Raises:
         UsageError: the text is empty, or the category or the source is too long.
     """
-    title = create.title_of(text)
+    title = create.title_of(text, detector=store.settings.detector)
     header = {
         "category": experience_search.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
@@ -94,10 +94,11 @@ def change(
     changes: dict[str, object] = {}
     body = None
     if text is not None:
-        title = create.title_of(text)
+        title = create.title_of(text, detector=store.settings.detector)
         body = experience_search.with_text(memory, text)
         with contextlib.suppress(UsageError):  # the old text may be empty
-            derived = create.title_of(experience_search.text_of(memory))
+            earlier = experience_search.text_of(memory)
+            derived = create.title_of(earlier, detector=store.settings.detector)
             if derived == memory.title != title:
                 changes["title"] = title
     if confidence is not None:

@@ -20,7 +20,6 @@ from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, ends
 from memvault.model import Memory
-from memvault.secrets.detector import masked
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 from memvault.vault.file_names import name_key, referenced_names, retitled
@@ -94,6 +93,7 @@ def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
 
 
 def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
+    masked = store.settings.detector.masked
     old = PurePosixPath(memory.path)
     stem = old.stem
     if title != memory.title:

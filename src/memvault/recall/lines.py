@@ -10,7 +10,7 @@ from memvault.index.embedding import static
 from memvault.index.text.analysis import Analyser
 from memvault.model import Memory
 from memvault.recall.query import Query
-from memvault.secrets import detector
+from memvault.secrets.detector import SecretDetector, allows
 
 _LINE_TOKENS = 22
 """Tokens per line as the built-in tokenizer counts them; quotes and a comma add to that."""
@@ -36,7 +36,13 @@ def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
     return text[best:].strip("… ")
 
 
-def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = "") -> str:
+def one_line(
+    memory: Memory,
+    told: str,
+    detector: SecretDetector,
+    marks: Iterable[str] = (),
+    vault: str = "",
+) -> str:
     """Return a memory as one line: its title, its text, its memId and its marks.
 
     Secrets are masked unless the memory allows them, because a list of lines shows memories that
@@ -45,8 +51,8 @@ def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = 
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])
     text = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
-    if not detector.allows(memory.metadata):
-        secrets = detector.secret_values(f"{memory.title}\n{memory.body}")
+    if not allows(memory.metadata):
+        secrets = detector.values(f"{memory.title}\n{memory.body}")
         title, text = detector.masked_part(title, secrets), detector.masked_part(text, secrets)
     title = _truncate(title, _MAX_TITLE_TOKENS)
     remaining = (

@@ -102,77 +102,88 @@ class Secret(NamedTuple):
     line: int
 
 
-class SecretDetector:
-    """The additional detector of this process: a function from a text to spans and kinds."""
-
-    more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
-
-
-def enable_source(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
-    """Set an additional detector; for a span that both find, the built-in kind is used."""
-    SecretDetector.more = more
-
-
 def allows(header: Mapping[str, Any]) -> bool:
     """Return whether a header allows the secrets in its file."""
     return str(header.get(KEY) or "").strip().casefold() == ALLOWED
 
 
-def find_secrets(text: str) -> list[Secret]:
-    """Return the secrets in a text in order, without overlaps.
+Source = Callable[[str], Iterable[tuple[int, int, str]]]
+"""A function from a text to the start, end and kind of each secret in it."""
 
-    Secrets on a line with a mark that allows them are left out.
+
+class SecretDetector:
+    """A way to find and mask secrets: by the built-in formats, and by another source if given.
+
+    For a span that both find, the built-in kind is used.
     """
-    spans = sorted(_find_spans(text), key=lambda span: (span[0], -span[1]))
-    if not spans:
-        return []
-    lines = [match.end() for match in _LINE_END.finditer(text)]
-    allowed = _allowed_lines(text, lines)
-    secrets: list[Secret] = []
-    end = 0
-    for start, stop, kind in spans:
-        line = bisect_right(lines, start)
-        if start >= end and line not in allowed:
-            secrets.append(Secret(kind, start, stop, line + 1))
-            end = stop
-    return secrets
+
+    def __init__(self, more: Source | None = None) -> None:
+        self._more = more
+
+    def find(self, text: str) -> list[Secret]:
+        """Return the secrets in a text in order, without overlaps.
+
+        Secrets on a line with a mark that allows them are left out.
+        """
+        found = [*_find_spans(text), *(self._more(text) if self._more else ())]
+        if not found:
+            return []
+        lines = [match.end() for match in _LINE_END.finditer(text)]
+        allowed = _allowed_lines(text, lines)
+        secrets: list[Secret] = []
+        end = 0
+        for start, stop, kind in sorted(found, key=lambda span: (span[0], -span[1])):
+            line = bisect_right(lines, start)
+            if start >= end and line not in allowed:
+                secrets.append(Secret(kind, start, stop, line + 1))
+                end = stop
+        return secrets
+
+    def values(self, text: str) -> dict[str, str]:
+        """Return the secrets in a text, each with its kind."""
+        return {text[one.start : one.end]: one.kind for one in self.find(text)}
+
+    def masked(self, text: str, fine: Iterable[str] = ()) -> str:
+        """Return a text with a mask for each secret, except for the ``fine`` values."""
+        allowed = frozenset(fine)
+        while spans := [one for one in self.find(text) if text[one.start : one.end] not in allowed]:
+            pieces, end = [], 0
+            for kind, start, stop, _ in spans:
+                pieces += [text[end:start], mask(kind)]
+                end = stop
+            text = "".join([*pieces, text[end:]])
+        return text
+
+    def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
+        """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole.
+
+        ``secrets`` are those of the whole text, from ``values``. Fewer than eight characters of a
+        secret may remain where it was cut.
+        """
+        part = self.masked(part, fine)
+        if not secrets:
+            return part
+        pieces = {
+            value[at : at + _PIECE_LENGTH]: kind
+            for value, kind in secrets.items()
+            for at in range(len(value) - _PIECE_LENGTH + 1)
+        }
+        return "".join(
+            between if between.startswith(MASK) else _mask_pieces(between, pieces)
+            for between in _MASKS.split(part)
+        )
 
 
-def masked(text: str, fine: Iterable[str] = ()) -> str:
-    """Return a text with each secret replaced by a mask of its kind, except the ``fine`` values."""
-    allowed = frozenset(fine)
-    while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in allowed]:
-        pieces, end = [], 0
-        for kind, start, stop, _ in spans:
-            pieces += [text[end:start], mask(kind)]
-            end = stop
-        text = "".join([*pieces, text[end:]])
-    return text
+BUILTIN = SecretDetector()
+"""The detector of the built-in formats alone."""
+masked = BUILTIN.masked
+"""Mask the secrets in a text that belongs to no vault."""
 
 
-def secret_values(text: str) -> dict[str, str]:
-    """Return the secrets in a text, each with its kind."""
-    return {text[one.start : one.end]: one.kind for one in find_secrets(text)}
-
-
-def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
-    """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole text.
-
-    ``secrets`` are those of the whole, from ``secret_values``. Fewer than eight characters of a
-    secret may remain where it was cut.
-    """
-    part = masked(part, fine)
-    if not secrets:
-        return part
-    pieces = {
-        value[at : at + _PIECE_LENGTH]: kind
-        for value, kind in secrets.items()
-        for at in range(len(value) - _PIECE_LENGTH + 1)
-    }
-    return "".join(
-        between if between.startswith(MASK) else _mask_pieces(between, pieces)
-        for between in _MASKS.split(part)
-    )
+@lru_cache(None)
+def detector_named(name: str) -> SecretDetector:
+    """Return the detector that a vault's settings name: ``kingfisher`` if it is installed."""
+    return SecretDetector(spans) if name == "kingfisher" and is_installed() else BUILTIN
 
 
 def _mask_pieces(text: str, pieces: Mapping[str, str]) -> str:
@@ -207,8 +218,6 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(group), form.kind
             if group and _is_distinctive(value) and len(repeated) < _MAX_REPEATED:
                 repeated.add((value, form.kind))
-    if SecretDetector.more is not None:
-        yield from SecretDetector.more(text)
     for value, kind in repeated:
         start = text.find(value)
         while start >= 0:

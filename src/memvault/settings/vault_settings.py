@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock
 from memvault.errors import VaultUnreadable
@@ -24,6 +24,9 @@ from memvault.settings.table import (
     texts,
     whole,
 )
+
+if TYPE_CHECKING:
+    from memvault.secrets.detector import SecretDetector
 
 BUILTIN_TYPES: tuple[MemoryType, ...] = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
@@ -232,6 +235,13 @@ class Settings(Section):
     types = Setting(BUILTIN_TYPES, _TYPES, "more than the built-in ones", [_OWN_TYPE])
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def detector(self) -> SecretDetector:
+        """The detector of secrets in the texts of this vault."""
+        from memvault.secrets.detector import detector_named
+
+        return detector_named(self.secrets.detector)
 
 
 DEFAULTS = Settings()

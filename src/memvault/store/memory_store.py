@@ -49,7 +49,9 @@ class MemoryStore:
     @cached_property
     def changes(self) -> VaultWriter:
         """The writer for any file of the vault, which records each change in the journal."""
-        return VaultWriter(self.root, self.history, self.change_set, self.settings.secrets)
+        from memvault.store.writer import VaultWriter
+
+        return VaultWriter(self.root, self.history, self.change_set, self.settings)
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
@@ -100,10 +102,9 @@ class MemoryStore:
         written to the header. It also becomes an alias if Obsidian would not find the memory by its
         file name.
         """
-        from memvault.secrets.detector import masked
         from memvault.vault import file_names
 
-        stem = paths.slug(masked(title))
+        stem = paths.slug(self.settings.detector.masked(title))
         heading = first_heading(body)
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"

@@ -20,9 +20,8 @@ from memvault import clock
 from memvault.errors import Conflict, FailedCall, MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.model import FileState, Memory
-from memvault.secrets import detector
-from memvault.secrets.detector import Secret
-from memvault.settings.vault_settings import SecretSettings
+from memvault.secrets.detector import BUILTIN, MASK, Secret, SecretDetector, allows, mask
+from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     ChangeSet,
     FileChange,
@@ -44,32 +43,43 @@ _PLAIN_KEY = re.compile(r"\w{1,19}")
 
 
 class SecretRejected(Refused):
-    """An error for a text with a secret, in a vault whose settings refuse secrets."""
+    """An error for a text with a secret, in a vault whose settings refuse secrets.
+
+    It names no lines, as no file exists yet.
+    """
+
+    def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
+        super().__init__(
+            _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
+            "say where it is kept instead; in a text, gitleaks:allow on its line says that it is "
+            "fine",
+        )
+        self._detector = detector
 
     def add_context(self, failed: FailedCall) -> None:
         """Name in the message the arguments that hold a secret, if any does by itself."""
         places = [
             f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
             for name, text in _strings_in("", failed.arguments)
-            for one in detector.find_secrets(text)
+            for one in self._detector.find(text)
         ]
         if places:
             self.message = _REFUSED_MESSAGE + _join_places(places)
 
 
-def added_secrets(before: bytes, after: bytes) -> list[Secret]:
+def added_secrets(before: bytes, after: bytes, detector: SecretDetector = BUILTIN) -> list[Secret]:
     """Return the secrets that a file's new bytes add, unless its header allows them."""
     text = document.decode(after).text
-    secrets = detector.find_secrets(text)
+    secrets = detector.find(text)
     if not secrets or _allows_secrets(after):
         return []
-    known = detector.secret_values(document.decode(before).text)
+    known = detector.values(document.decode(before).text)
     return [one for one in secrets if text[one.start : one.end] not in known]
 
 
-def in_file(path: str, data: bytes) -> str:
+def in_file(path: str, data: bytes, detector: SecretDetector) -> str:
     """Describe the secrets in a file or its name; empty if its header allows them."""
-    secrets = detector.find_secrets(f"{path}\n{document.decode(data).text}")
+    secrets = detector.find(f"{path}\n{document.decode(data).text}")
     if not secrets or _allows_secrets(data):
         return ""
     lines = ((one.kind, one.line - 1) for one in secrets)
@@ -80,36 +90,26 @@ def in_file(path: str, data: bytes) -> str:
 
 def _allows_secrets(data: bytes) -> bool:
     """Return whether a file's header allows its secrets."""
-    return detector.allows(document.Document.parse(data).header or {})
+    return allows(document.Document.parse(data).header or {})
 
 
-def check_masks(before: bytes, after: bytes) -> Refused | None:
+def check_masks(before: bytes, after: bytes, detector: SecretDetector) -> Refused | None:
     """Return the error for a write that replaces a secret in the file by its mask.
 
     A caller who read a text with masks and writes all of it back would destroy the secret.
     """
     text = document.decode(after).text
-    if detector.MASK not in text:
+    if MASK not in text:
         return None
-    old, remaining = document.decode(before).text, detector.secret_values(text)
-    lost_kinds = {
-        kind for value, kind in detector.secret_values(old).items() if value not in remaining
-    }
-    for mask in map(detector.mask, sorted(lost_kinds)):
-        if text.count(mask) > old.count(mask):
+    old, remaining = document.decode(before).text, detector.values(text)
+    lost_kinds = {kind for value, kind in detector.values(old).items() if value not in remaining}
+    for masked in map(mask, sorted(lost_kinds)):
+        if text.count(masked) > old.count(masked):
             return Refused(
-                f"The text has {mask} where the file has the secret itself, which would be lost",
+                f"The text has {masked} where the file has the secret itself, which would be lost",
                 "add to the text with compound, or let its owner edit the file",
             )
     return None
-
-
-def refusal(secrets: Sequence[Secret]) -> SecretRejected:
-    """Return the error for a write that adds secrets; it names no lines, as no file exists yet."""
-    return SecretRejected(
-        _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
-        "say where it is kept instead; in a text, gitleaks:allow on its line says that it is fine",
-    )
 
 
 def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -168,12 +168,13 @@ class VaultWriter:
     """A writer of one vault's files for one change set; paths are relative to the vault."""
 
     def __init__(
-        self, root: Path, history: Revisions, change_set: ChangeSet, secrets: SecretSettings
+        self, root: Path, history: Revisions, change_set: ChangeSet, settings: Settings
     ) -> None:
         self.root = root
+        self.detector = settings.detector
+        self._on_write = settings.secrets.on_write
         self._history = history
         self._change_set = change_set
-        self._secrets = secrets
 
     @cached_property
     def journal(self) -> Journal:
@@ -189,14 +190,14 @@ class VaultWriter:
         """
         if self._change_set.reverts:  # what undo restores was in the file before
             return []
-        lost = check_masks(before, after)
+        lost = check_masks(before, after, self.detector)
         if lost is not None:
             raise lost
-        if self._secrets.on_write == "off":
+        if self._on_write == "off":
             return []
-        secrets = added_secrets(before, after)
-        if secrets and self._secrets.on_write == "refuse":
-            raise refusal(secrets)
+        secrets = added_secrets(before, after, self.detector)
+        if secrets and self._on_write == "refuse":
+            raise SecretRejected(secrets, self.detector)
         return secrets
 
     def warn_secrets(self, path: str, secrets: list[Secret]) -> None:
@@ -364,7 +365,7 @@ class VaultWriter:
 
     def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
         change_set = self._change_set
-        title = detector.masked(subject.title)
+        title = self.detector.masked(subject.title)
         file_change = FileChange(kind, path, subject.mem_id, title, before, after)
         change_set.files.append(file_change)
         if kind in ("changed", "removed"):

@@ -264,7 +264,7 @@ def memory_recall(
     results = collect_hits(call, answer)
     found = results[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
-    rendered = [_render_result(entry, full, explain, as_of_text) for entry in found]
+    rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in found]
     own_data = (
         agent_state.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
         if include
@@ -315,12 +315,14 @@ def _list_all(
         marks = standing.marks() | as_of_field(record.published_at)
         beginning = snippets.beginning(memory.body)
         entry = {**_entry(memory, {"score": 1.0}, beginning, full, record.vault), **marks}
-        rendered.append(RenderedMemory(memory, entry, beginning, marks, vault=record.vault))
+        rendered.append(
+            RenderedMemory(memory, entry, beginning, marks, call.settings, vault=record.vault)
+        )
     return result_budget.result(paging, rendered, offset)
 
 
 def _render_result(
-    entry: RecallResult, full: bool, explain: bool, as_of_text: str
+    call: Call, entry: RecallResult, full: bool, explain: bool, as_of_text: str
 ) -> RenderedMemory:
     scores = {"score": round(entry.score, 4), "strength": entry.strength}
     marks = entry.validity.marks() | as_of_field(entry.sent)
@@ -330,7 +332,9 @@ def _render_result(
         **({"why": {"chance": round(entry.probability, 4), **entry.why}} if explain else {}),
         **({"asOf": as_of_text} if as_of_text and entry.is_earlier else {}),
     }
-    return RenderedMemory(entry.memory, whole, entry.line, marks, entry.strength, entry.vault)
+    return RenderedMemory(
+        entry.memory, whole, entry.line, marks, call.settings, entry.strength, entry.vault
+    )
 
 
 def _entry(

@@ -64,7 +64,7 @@ def memory_save(
     """
     from memvault.memories import create
 
-    title = create.title_of(text)
+    title = create.title_of(text, detector=call.settings.detector)
     header = create.metadata_header(metadata or {}, area)
     memory = create.add(call.store, title, text, "", header)
     return {"id": memory.mem_id, "title": memory.title, "filePath": memory.path}

@@ -17,7 +17,6 @@ from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import STATE
-from memvault.secrets import detector
 from memvault.vault.paths import private_folder
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class TalkLog:
         """
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
-        masked_text = detector.masked(text)
+        masked_text = self._changes.detector.masked(text)
         line = {
             "time": clock.iso(),
             "severity": severity,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer, RecallResult
     from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
+    from memvault.settings.vault_settings import Settings
 
 
 Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview returned")]
@@ -69,6 +70,7 @@ class RenderedMemory(NamedTuple):
     whole: dict[str, Any]
     best: str
     marks: Mapping[str, Any]
+    settings: Settings
     strength: str = ""
     vault: str = ""
 
@@ -79,7 +81,7 @@ class RenderedMemory(NamedTuple):
 
         marks = [f"{_MARK_LABELS[key]} {value}" for key, value in self.marks.items()]
         weak = [self.strength] * (self.strength == "weak")
-        return one_line(self.memory, self.best, weak + marks, self.vault)
+        return one_line(self.memory, self.best, self.settings.detector, weak + marks, self.vault)
 
 
 class ResultBudget(NamedTuple):
