@@ -21,9 +21,9 @@ from typing import Any
 
 from judged import read_lines
 from memvault import Vault, open_vault, sanitize
-from memvault.cli import render
 from memvault.index.embedding import static
 from memvault.mcp import profiles
+from memvault.tools.core import registry, render
 
 NOTES = Path(__file__).with_name("everyday") / "everyday-ops"
 
@@ -70,7 +70,9 @@ def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]
 
 def text(tool: str, found: dict[str, Any]) -> str:
     """Return a result as the command line writes it."""
-    return "\n".join("".join(part for part, _ in line) for line in render.lines(tool, found))
+    return "\n".join(
+        "".join(part for part, _ in line) for line in render.lines(registry.find(tool).view, found)
+    )
 
 
 def descriptions() -> list[tuple[str, float, float]]:

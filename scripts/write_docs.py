@@ -14,7 +14,7 @@ from typing import Any
 
 from memvault import command_table
 from memvault.cli import completion
-from memvault.cli.examples import EXAMPLES
+from memvault.cli import registry as cli_registry
 from memvault.doctor import doctor
 from memvault.mcp import profiles
 from memvault.settings import vault_settings
@@ -41,7 +41,7 @@ def generated() -> dict[Path, str]:
     doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
     return {
         DOCS / "doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
-        DOCS / "reference.md": reference.markdown(EXAMPLES),
+        DOCS / "reference.md": reference.markdown(),
         DOCS / "tools.schema.json": f"{document}\n",
         DOCS / "mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
@@ -119,10 +119,12 @@ def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
 def main() -> int:
     """Write what differs; with ``--check`` name it and return 1."""
     check = "--check" in sys.argv[1:]
-    if command_table.FILE.read_text("utf-8") != reference.command_table():
+    rows = [*cli_registry.command_table(), *reference.command_table()]
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    if command_table.FILE.read_text("utf-8") != table:
         if check:
             return _stale(command_table.FILE)
-        command_table.FILE.write_text(reference.command_table(), "utf-8")
+        command_table.FILE.write_text(table, "utf-8")
         print(f"wrote {command_table.FILE.name}")
         return subprocess.run([sys.executable, __file__], check=False).returncode
     for path, text in generated().items():

@@ -17,7 +17,6 @@ import pytest
 
 from conftest import Ran, Run, write
 from copies import Copy
-from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
 from tool_calls import WORKING, call_of, normal, typed, words
@@ -256,7 +255,7 @@ def test_a_misspelling_gets_a_suggestion(notes: Path, run: Run, arguments: str) 
     assert len(ran.err.splitlines()) == 2
 
 
-HELPED = [tool.command for tool in registry.all_tools()] + [*EXTRA_COMMANDS, "model", ""]
+HELPED = [*dict.fromkeys(command.words for command in COMMANDS), "model", ""]
 
 
 def test_every_command_has_help(subtests: pytest.Subtests) -> None:
@@ -293,8 +292,7 @@ for line in sys.argv[1:]:
 def test_a_command_is_the_first_thing_that_a_process_loads(folder: Path) -> None:
     """Each module of commands can be loaded before any other of them."""
     first = {command.module: command.words for command in COMMANDS}
-    lines = [*first.values(), *EXTRA_COMMANDS]
-    line = [sys.executable, "-c", ALONE, *lines]
+    line = [sys.executable, "-c", ALONE, *first.values()]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

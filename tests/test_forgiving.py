@@ -15,7 +15,6 @@ from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault
 from memvault.arguments.parameters import Parameter, kebab, normal_key
 from memvault.cli import commands
-from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GlobalOptions
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
@@ -214,7 +213,7 @@ def test_arguments_may_be_given_by_name(run: Run, folder: Path) -> None:
     assert "--title" not in run("remember", "--help").out
 
 
-WORDS = [command.words for command in COMMANDS] + list(EXTRA_COMMANDS)
+WORDS = [command.words for command in COMMANDS]
 
 
 def test_help_shows_any_command(run: Run, subtests: pytest.Subtests) -> None:

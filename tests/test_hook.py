@@ -215,6 +215,13 @@ def test_whatever_is_wrong_it_says_nothing(
     silent(run("hook", *words, stdin=stdin))
 
 
+def test_options_may_stand_before_the_command(known: Path, run: Run, tmp_path: Path) -> None:
+    """With --vault before ``hook`` it answers as with --vault behind it."""
+    behind = run("hook", "prompt", "--vault", str(known), stdin=ASKED, cwd=tmp_path)
+    assert "PostgreSQL" in behind.out
+    assert run("--vault", str(known), "hook", "prompt", stdin=ASKED, cwd=tmp_path) == behind
+
+
 def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
     """In a folder that is no vault every event is silent."""
     for event in EVENTS:

@@ -258,10 +258,10 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
 
 
 BUDGET = {
-    "recall wombat": 115,
-    "inbox peek": 66,
-    "goals set g Ship": 62,
-    "remember New Bilby": 124,
+    "recall wombat": 105,
+    "inbox peek": 65,
+    "goals set g Ship": 60,
+    "remember New Bilby": 110,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current.
 

@@ -9,7 +9,6 @@ import pytest
 from conftest import Run
 from memvault import Vault
 from memvault.arguments.binding import LENIENCIES, Leniency
-from memvault.cli.examples import EXAMPLES
 from memvault.errors import UsageError
 from memvault.tools.core import reference, registry
 from plain_arguments import plain_arguments
@@ -117,7 +116,7 @@ def test_a_near_choice_is_named() -> None:
 
 def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
     """The reference prints the whole table, and no entry is there that nothing shows."""
-    page = reference.markdown(EXAMPLES)
+    page = reference.markdown()
     used: set[Leniency] = set()
     for name, sent, _ in SENT:
         plain_arguments(registry.find(name).parameters, sent, used)

@@ -8,24 +8,23 @@ from string import Formatter
 
 import pytest
 
-from memvault.cli import render
-from memvault.cli.forms import FORMS
-from memvault.cli.help_pages import EXTRA_COMMANDS
-from memvault.cli.views import VIEWS
-from memvault.tools.core import registry
+import memvault
+from memvault.cli.registry import all_commands
+from memvault.tools.core import render
+from memvault.tools.core.registry import all_tools
+from memvault.tools.core.render import Template
 
-SOURCES = "".join(
-    path.read_text("utf-8")
-    for path in Path(render.__file__).parents[1].rglob("*.py")
-    if path.name != "forms.py"
-)
+SOURCE = Path(memvault.__file__).parent
+SOURCES = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py"))
 OWN = {"number", "text"}
 """What the renderer itself adds to a record."""
+VIEWS = {tool.command: tool.view for tool in all_tools()}
+VIEWS |= {command.words: command.view for command in all_commands()}
 
 
-def plain(name: str, found: dict[str, object]) -> str:
+def plain(view: Template, found: dict[str, object]) -> str:
     """Return a result's lines as text."""
-    return "\n".join("".join(text for text, _ in line) for line in render.lines(name, found))
+    return "\n".join("".join(text for text, _ in line) for line in render.lines(view, found))
 
 
 def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
@@ -45,7 +44,7 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
         "none": [],
         "message": "That is all",
     }
-    assert plain("a_tool_of_tomorrow", found).splitlines() == [
+    assert plain(Template(), found).splitlines() == [
         "how many: 2",
         "ready: no",
         "tags: a, b",
@@ -65,14 +64,12 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_a_form_names_what_is_there(name: str) -> None:
-    """A form belongs to a tool or command, and each key in it is one that the program writes."""
-    tools = {tool.name for tool in registry.all_tools()}
-    assert name in tools | EXTRA_COMMANDS.keys() | {"a failure", "vault init", "mcp profiles"}
-    fields = {field for _, field, _, _ in Formatter().parse(FORMS[name]) if field}
-    fields |= set(re.findall(r"^\*(\S+)", FORMS[name], re.MULTILINE))
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_names_what_is_there(name: str) -> None:
+    """Each key in the view of a tool or command is one that the program writes."""
+    template = VIEWS[name].expanded
+    fields = {field for _, field, _, _ in Formatter().parse(template) if field}
+    fields |= set(re.findall(r"^\*(\S+)", template, re.MULTILINE))
     keys = {key for field in fields for key in re.findall(r"\w+", field)}
-    views = Path(render.__file__).with_name("forms.py").read_text("utf-8").partition("\n}\n")[2]
     for key in keys - OWN:
-        assert f'"{key}"' in SOURCES + (views if name in VIEWS else "") or f"{key}=" in SOURCES
+        assert f'"{key}"' in SOURCES or f"{key}=" in SOURCES

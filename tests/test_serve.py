@@ -210,7 +210,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
     (["tokens", "remove"], 2, "The token's name is missing"),
     (["tokens", "add"], 2, "The token's name is missing"),
-    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "--days"),
+    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "days must be at most"),
     (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host's name"),
 ]
 

@@ -255,7 +255,7 @@ def test_the_historian_has_memvault_and_nothing_else(
         succeeded(setup(name))
     head = (project / f".claude/agents/{HISTORIAN}.md").read_text("utf-8").split("---")[1]
     tools = head.partition("tools: ")[2].strip().split(", ")
-    assert tools == [f"mcp__memvault__{tool}" for tool in profiles.CORE]
+    assert tools == [f"mcp__memvault__{tool}" for tool in profiles.profiles()["core"].tools]
     agent = tomllib.loads((project / f".codex/agents/{HISTORIAN}.toml").read_text("utf-8"))
     assert agent["features"] == {"shell_tool": False, "unified_exec": False}
     assert agent["sandbox_mode"] == "read-only"

@@ -11,7 +11,6 @@ import frontmatter
 import pytest
 
 from conftest import ROOT, Run, refused, succeeded
-from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
 from memvault.tools.core import agent_guide, registry
@@ -22,7 +21,7 @@ TEXTS = (
     agent_guide.claude_skill,
     agent_guide.plain_text,
 )
-NAMES = {command.words for command in COMMANDS} | EXTRA_COMMANDS.keys()
+NAMES = {command.words for command in COMMANDS}
 
 
 def command_of(words: list[str]) -> str:

@@ -22,6 +22,7 @@ from memvault.call import Call
 from memvault.cli import output, results
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
+from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 from tool_calls import WORKING, call_of
@@ -73,7 +74,7 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
         else:
             options = GlobalOptions()
             options.json = as_json
-            results.print_result(options, tool, found)
+            results.print_result(options, found, registry.find(tool).view)
     return out.getvalue()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from memvault.cli.extra import json_arguments
+from memvault.arguments.inputs import read_object
 from memvault.errors import Bug, MemvaultError
 from memvault.sanitize import safe_json
 from memvault.tools.core import invoke, registry
@@ -38,7 +38,7 @@ def check(data: bytes) -> None:
     name, rest = first_line(data)
     tool = name if name in TOOLS else TOOLS[sum(map(ord, name)) % len(TOOLS)]
     try:
-        given = object_of(rest) or json_arguments(text_of(rest))
+        given = object_of(rest) or read_object(text_of(rest), "The arguments are", "")
         result = invoke.call(_vault(), tool, given).result
     except MemvaultError as error:
         assert not isinstance(error, Bug)

@@ -9,17 +9,24 @@ FILE = Path(__file__).parent / "data" / "commands.tsv"
 
 
 class Command(NamedTuple):
-    """A tool's exact name, the words of its command, its module, group, heading and summary."""
+    """A command: its words, module, group with heading, and summary.
+
+    ``tool`` is the exact name of its tool, or empty if it is not generated from one; ``core`` is
+    not empty if MCP clients are offered the tool by default.
+    """
 
     tool: str
     words: str
     module: str
     group: str
     heading: str
+    core: str
     summary: str
 
 
 COMMANDS = tuple(Command(*line.split("\t")) for line in FILE.read_text("utf-8").splitlines())
-"""Every tool, in the order of the help."""
-GROUPS = {command.group: command.heading for command in COMMANDS}
-"""The heading of each group, in the same order."""
+"""Every command, in the order of the help; those that are not generated from a tool come first."""
+TOOLS = tuple(command for command in COMMANDS if command.tool)
+"""The commands of the tools."""
+GROUPS = {command.group: command.heading for command in TOOLS}
+"""The heading of each group of tools, in the same order."""

@@ -15,10 +15,11 @@ import typer.main
 
 from memvault import __version__
 from memvault.cli import commands, output
-from memvault.cli.help_pages import EXTRA_COMMANDS, overview
+from memvault.cli.help_pages import overview
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import find
 from memvault.cli.shutdown import OutputError, termination_requested
-from memvault.command_table import COMMANDS
+from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound, to_memvault_error
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
@@ -139,10 +140,8 @@ class CommandGroup(typer.core.TyperGroup):
 
     def _command_names(self) -> list[str]:
         """Return the names of the group's commands, without the group's prefix."""
-        all_names = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
-        return [
-            name.removeprefix(self.prefix) for name in all_names if name.startswith(self.prefix)
-        ]
+        names = dict.fromkeys(command.words for command in COMMANDS)
+        return [name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build a command, given its words or the exact name of its tool.
@@ -152,17 +151,14 @@ class CommandGroup(typer.core.TyperGroup):
         """
         cmd_name = self.options.unescape(cmd_name)
         full_name = self.prefix + cmd_name
-        if full_name in EXTRA_COMMANDS:
-            return _extra_command(full_name, cmd_name, self.options)
-        is_group = any(words.startswith(f"{full_name} ") for words in EXTRA_COMMANDS)
-        for command in COMMANDS:
-            if command.words == full_name or (not self.prefix and command.tool == cmd_name):
-                if command.words in EXTRA_COMMANDS:
-                    return _extra_command(command.words, cmd_name, self.options)
-                return commands.tool_command(registry.find(command.tool), cmd_name, self.options)
-            if command.words.startswith(f"{full_name} "):
-                is_group = True
-        if is_group:
+        if not self.prefix:
+            full_name = next((e.words for e in TOOLS if e.tool == full_name), full_name)
+        for entry in COMMANDS:
+            if entry.words == full_name and entry.tool:
+                return commands.tool_command(registry.find(entry.tool), cmd_name, self.options)
+            if entry.words == full_name:
+                return commands.cli_command(find(entry), cmd_name, self.options)
+        if any(entry.words.startswith(f"{full_name} ") for entry in COMMANDS):
             return _group(self.options, f"{full_name} ", cmd_name)
         if cmd_name.startswith("-"):
             return None
@@ -202,12 +198,6 @@ class CommandGroup(typer.core.TyperGroup):
             from memvault.cli.help_pages import coloured
 
             formatter.write(coloured(overview()))
-
-
-def _extra_command(words: str, name: str, options: GlobalOptions) -> Any:
-    from memvault.cli.extra import extra_command
-
-    return extra_command(words, name, options)
 
 
 def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:

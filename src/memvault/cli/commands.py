@@ -1,54 +1,116 @@
-"""Typer commands generated from tools: parse the flags, call the tool, print the result."""
+"""Typer commands built from declared parameters: parse the flags, run it, print the result."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
 
 from memvault import sanitize
-from memvault.arguments.parameters import Parameter, kebab, normal_key
+from memvault.arguments.binding import bind
+from memvault.arguments.inputs import read_input, read_json, read_object
+from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
 from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.registry import CliCommand, command
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
+from memvault.tools.core.render import Template
 
 _SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 """Single-letter forms of options, in every command that has the option."""
-_FAILURE_KEYS = {"vault_doctor": "errors"}
-"""Result keys of tools whose command exits with 1 when the key's value is not zero."""
 
 
 def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
     """Build the Typer command of a tool."""
     parameters = tool.shell_parameters
 
+    def run(given: dict[str, Any]) -> None:
+        for parameter in parameters if parameters != tool.parameters else ():
+            if parameter.required and parameter.name not in given:
+                raise UsageError(
+                    f"memvault {tool.command} needs {_kebab_upper(parameter.key)}",
+                    parameter.arg.help,
+                )
+        run_tool(tool.name, tool.arguments(given), options, tool)
+
+    return _build(tool, name, parameters, options, run)
+
+
+def cli_command(declared: CliCommand, name: str, options: GlobalOptions) -> Any:
+    """Build the Typer command of a command that is not generated from a tool."""
+    parameters = declared.parameters
+
+    def run(given: dict[str, Any]) -> None:
+        results.check(options)
+        for parameter in parameters:
+            if parameter.required and parameter.name not in given:
+                hint = f"memvault {declared.words} --help says what it takes"
+                raise UsageError(f"{parameter.arg.help} is missing", hint)
+        arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
+        bound = bind(parameters, arguments, f"memvault {declared.words}")
+        found = declared.function(options, **bound)
+        if found is not None:
+            results.print_result(options, {"success": True, **found}, declared.view)
+
+    return _build(declared, name, parameters, options, run)
+
+
+def _build(
+    entry: Tool | CliCommand,
+    name: str,
+    parameters: tuple[Parameter, ...],
+    options: GlobalOptions,
+    run: Callable[[dict[str, Any]], None],
+) -> Any:
+    """Build a Typer command that runs a function with the values of its parameters."""
+
     def callback(**values: Any) -> None:
-        apply_global_options(options, values)
+        options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
         spelling.assign_positionals(parameters, values)
-        arguments = {}
+        given = {}
         for parameter in parameters:
             value = _text_from_pipe(parameter, values, options)
             if value is None:
                 value = _argument(parameter, values[parameter.name], options)
             if value is not None:
-                arguments[parameter.name] = value
-            elif parameter.required and parameters != tool.parameters:
-                name = _kebab_upper(parameter.key)
-                raise UsageError(f"memvault {tool.command} needs {name}", parameter.arg.help)
-        run_tool(tool.name, tool.arguments(arguments), options)
+                given[parameter.name] = value
+        run(given)
 
-    declared = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
-    declared |= spelling.positional_as_options(parameters)
-    command = build_command(callback, name, tool.doc, declared, tool.command)
+    own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
+    with_signature(
+        callback, {**own, **spelling.positional_as_options(parameters), **shared_options()}
+    )
+    application = typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    settings = {"help_option_names": ["-h", "--help"]}
+    application.command(
+        name, cls=spelling.FlexibleCommand, help=entry.doc, context_settings=settings
+    )(callback)
+    command: Any = typer.main.get_command(application)
     command.keys = {normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    original_help: Callable[[Any], str] = command.get_help
+
+    def page(ctx: Any) -> str:
+        from memvault.cli import help_pages
+
+        ctx.max_content_width = help_pages.width()
+        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
+        return help_pages.coloured(help_pages.with_examples(text, entry.examples))
+
+    command.get_help = page
+    for parameter in command.params:
+        if parameter.param_type_name == "argument" and parameter.metavar is not None:
+            # Typer puts optional arguments in brackets, and all are optional to it, since
+            # memvault checks them. It creates them itself, so no subclass can override this.
+            shown = partial(_fixed_metavar, parameter.metavar)
+            parameter.make_metavar = shown
     return command
 
 
@@ -65,8 +127,14 @@ def _text_from_pipe(
     return piped(_kebab_upper(parameter.key), arg.cli_optional, options.quiet)
 
 
-def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> None:
-    """Run a tool on the vault selected by the options, and write its result."""
+def run_tool(
+    name: str, arguments: Mapping[str, Any], options: GlobalOptions, tool: Tool | None
+) -> None:
+    """Run a tool on the vault selected by the options, and write its result.
+
+    ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
+    values' types.
+    """
     from memvault.tools.core import invoke
 
     results.check(options)
@@ -75,18 +143,20 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
         try:
             outcome = invoke.call(workspace, name, arguments, options.caller())
         except Refused as error:
-            arguments = arguments | _confirm(error)
-            outcome = invoke.call(workspace, name, arguments, options.caller())
+            outcome = invoke.call(
+                workspace, name, {**arguments, **_confirm(error)}, options.caller()
+            )
         with outcome:
-            query = arguments.get("query") or arguments.get("around") or ""
-            results.print_result(options, name, outcome.result, str(query))
+            query = str(arguments.get("query") or arguments.get("around") or "")
+            view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
+            results.print_result(options, outcome.result, view, query, writes)
             output.flush()
             notes = outcome.settle()
         if not options.quiet:
             output.notes(notes)
     finally:
         workspace.close()
-    if outcome.result.get(_FAILURE_KEYS.get(name, "")):
+    if tool and outcome.result.get(tool.fails_if):
         raise typer.Exit(1)
 
 
@@ -118,18 +188,11 @@ def long_text(value: str) -> str:
     """
     from memvault.vault import document
 
-    if value == "-":
-        return document.decode(sys.stdin.buffer.read()).text
     if value.startswith("@@"):
         return value[1:]
-    if value.startswith("@") and len(value) > 1:
-        try:
-            return document.decode(Path(value[1:]).read_bytes()).text
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UsageError(
-                f"{value[1:]} cannot be read: {reason}", "a text that begins with @ is written @@"
-            ) from error
+    if value == "-" or (value.startswith("@") and len(value) > 1):
+        name = value.removeprefix("@")
+        return document.decode(read_input(name, "a text that begins with @ is written @@")).text
     return value
 
 
@@ -153,54 +216,14 @@ def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any,
     )
 
 
-def build_command(
-    callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any], words: str
-) -> Any:
-    """Build a Typer command from a callback, its declared parameters and the global options.
-
-    ``words`` is the full name of the command, by which its examples are found.
-    """
-    with_signature(callback, {**declared, **shared_options()})
-    application = typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
-    settings = {"help_option_names": ["-h", "--help"]}
-    application.command(name, cls=spelling.FlexibleCommand, help=doc, context_settings=settings)(
-        callback
-    )
-    command = typer.main.get_command(application)
-    original_help: Callable[[Any], str] = command.get_help
-
-    def page(ctx: Any) -> str:
-        from memvault.cli import help_pages
-
-        ctx.max_content_width = help_pages.width()
-        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
-        return help_pages.coloured(help_pages.with_examples(text, words))
-
-    command.get_help = page  # type: ignore[method-assign]  # Typer creates the command
-    for parameter in command.params:
-        if parameter.param_type_name == "argument" and parameter.metavar is not None:
-            # Typer puts optional arguments in brackets, and all are optional to it, since
-            # memvault checks them. It creates them itself, so no subclass can override this.
-            shown = partial(_fixed_metavar, parameter.metavar)
-            parameter.make_metavar = shown  # type: ignore[method-assign]  # per argument
-    return command
-
-
 def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
     return text
 
 
-def apply_global_options(options: GlobalOptions, given: dict[str, Any]) -> None:
-    """Update the global options from the parameters of a command."""
-    options.update(**{name: given[name] for name, *_ in GLOBAL_OPTIONS})
-
-
 def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
-    """Return the type and the Typer declaration of a tool's parameter."""
+    """Return the type and the Typer declaration of a parameter."""
     arg = parameter.arg
-    metavar: str | None = _kebab_upper(parameter.key)
+    metavar: str | None = arg.metavar or _kebab_upper(parameter.key)
     kind: Any = str | None
     flag = parameter.flag
     if parameter.choices:
@@ -218,7 +241,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
         if (parameter.required or parameter.default) and "/" not in flag:  # needs a negative form
             flag += f"/--no-{flag.removeprefix('--')}"
     elif dict in parameter.types:
-        metavar = "JSON"
+        metavar = arg.metavar or "JSON"
     elif str not in parameter.types:
         kind = (int if int in parameter.types else float) | None
     return kind, typer.Option(
@@ -253,15 +276,15 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
         value = options.unescape(value)
+    if isinstance(value, str) and parameter.types == (dict,):
+        return read_json(value, f"{parameter.named} is", parameter.arg.help)
     if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
         value = _number(value)
-    if isinstance(value, str) and parameter.types == (dict,):
-        return _from_json(parameter, value)
     if parameter.arg.join_words and isinstance(value, list | tuple):
         return " ".join(map(options.unescape, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
-            return _from_json(parameter, value[0])
+            return read_json(value[0], f"{parameter.named} is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional:
             return _resolve_pairs(value) if parameter.arg.text else value
@@ -277,20 +300,6 @@ def _number(text: str) -> Any:
         with contextlib.suppress(ValueError):
             return kind(text)
     return text
-
-
-def _from_json(parameter: Parameter, text: str) -> Any:
-    """Parse a JSON argument, which is an object or a list.
-
-    Raises:
-        UsageError: If the text is not valid JSON.
-    """
-    import json
-
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{parameter.named} is not JSON: {error}", parameter.arg.help) from error
 
 
 def _resolve_pairs(pairs: list[str]) -> list[str]:
@@ -309,3 +318,31 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
             text = text.removesuffix("\n").removesuffix("\r")
         resolved.append(f"{key}{sign}{text}")
     return resolved
+
+
+@command(
+    "call",
+    examples=(
+        """memvault call memory_recall '{"query": "database"}'""",
+        "echo '{}' | memvault call memory_list -",
+    ),
+    group="catalogue",
+)
+def call(
+    options: GlobalOptions,
+    name: Annotated[str, Arg("The tool's exact name", positional=True)] = "",
+    arguments: Annotated[
+        str, Arg("Its arguments as one JSON object", positional=True, metavar="JSON")
+    ] = "",
+) -> None:
+    """Run a tool by its exact name with JSON arguments, and print its result as JSON.
+
+    - reads the arguments from standard input, @file from a file.
+    """
+    from memvault.tools.core import registry
+
+    options.json = True
+    hint = """write them as '{"query": "words"}'"""
+    given = read_object(long_text(arguments), "The arguments are", hint)
+    tool = registry.lookup(name)
+    run_tool(tool.name if tool else name, given, options, tool)

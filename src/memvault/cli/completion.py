@@ -9,38 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import sanitize
-from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GLOBAL_OPTIONS
-from memvault.command_table import COMMANDS
+from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError
 
+if TYPE_CHECKING:
+    from memvault.arguments.parameters import Parameter
+
 FILE = Path(__file__).resolve().parents[1] / "data" / "words.tsv"
-_NO_VALUE = ""
-_VALUE_KINDS = {
-    "memoryType": "type",
-    "tags": "tag",
-    "memId": "memory",
-    "memory": "memory",
-    "id": "memory",
-    "ids": "memory",
-    "factId": "memory",
-    "episodeId": "memory",
-    "supersedes": "memory",
-    "filePath": "memory",
-    "agent": "agent",
-    "spaceId": "space",
-    "folder": "file",
-    "under": "tag",
-    "old": "tag",
-}
-"""The kind of value that an argument takes, by the argument's key."""
-_MEMORY_ARGUMENTS = {"memory_compound": "query", "memory_forget": "query"}
-"""Arguments that accept any text, and most often are the name of a memory."""
 
 
 class CompletionSpec(NamedTuple):
@@ -65,61 +46,38 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
+    from memvault.cli.registry import find
+    from memvault.tools.core import registry
+
     specs = [
         CompletionSpec(
             "", flag, {"--agent": "agent", "--vault": "file"}.get(flag, "*") if takes else "", text
         )
         for _, flag, takes, text in GLOBAL_OPTIONS
     ]
-    for command in COMMANDS:
-        if command.words not in EXTRA_COMMANDS:
-            specs += _tool_specs(command.tool, command.words)
-    for name in EXTRA_COMMANDS:
-        specs += _extra_specs(name)
+    own = {entry.words for entry in COMMANDS if not entry.tool}
+    for entry in COMMANDS:
+        if not entry.tool:
+            specs += _specs(entry.words, find(entry).parameters)
+        elif entry.words not in own:
+            specs += _specs(entry.words, registry.find(entry.tool).shell_parameters)
     return "".join("\t".join(word).replace("\n", " ") + "\n" for word in specs)
 
 
-def _tool_specs(tool: str, command: str) -> list[CompletionSpec]:
-    from memvault.tools.core import registry
-
-    specs, position = [], 0
-    for parameter in registry.find(tool).shell_parameters:
-        value = _VALUE_KINDS.get(parameter.key, "*")
-        if _MEMORY_ARGUMENTS.get(tool) == parameter.key:
-            value = "memory"
-        if parameter.choices:
-            value = "|".join(parameter.choices)
-        if parameter.arg.positional:
+def _specs(command: str, parameters: Iterable[Parameter]) -> Iterator[CompletionSpec]:
+    position = 0
+    for parameter in parameters:
+        arg = parameter.arg
+        choices = "|".join(parameter.choices) or (arg.metavar if "|" in arg.metavar else "")
+        value = choices or arg.names or "*"
+        if arg.positional:
             name = f"{position}+" if list in parameter.types else str(position)
-            specs.append(CompletionSpec(command, name, value, parameter.arg.help))
+            yield CompletionSpec(command, name, value, arg.help)
             position += 1
             continue
         for flag in parameter.flag.split("/"):
-            value = _NO_VALUE if parameter.types == (bool,) else value
-            specs.append(CompletionSpec(command, flag, value, parameter.arg.help))
-    return specs
-
-
-def _extra_specs(command: str) -> list[CompletionSpec]:
-    from memvault.cli.extra import COMMANDS as EXTRA
-
-    specs, position = [], 0
-    declared: dict[str, tuple[Any, Any]] = EXTRA[command][1]
-    for key, (kind, info) in declared.items():
-        flags = [flag for flag in getattr(info, "param_decls", None) or () if flag.startswith("-")]
-        value = _NO_VALUE if kind is bool else _VALUE_KINDS.get(key, "*")
-        if "|" in (info.metavar or ""):
-            value = info.metavar.strip("[]")
-        if flags:
-            specs += [
-                CompletionSpec(command, flag, value, info.help)
-                for flag in flags
-                if flag[:2] == "--"
-            ]
-        else:
-            specs.append(CompletionSpec(command, str(position), value, info.help))
-            position += 1
-    return specs
+            is_switch = parameter.types == (bool,)
+            yield CompletionSpec(command, flag, "" if is_switch else value, arg.help)
 
 
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
@@ -211,7 +169,7 @@ def _parse_line(
 
 def _names() -> dict[str, str]:
     """Return every command with its summary, and every command group."""
-    summaries = {command.words: command.summary for command in COMMANDS} | EXTRA_COMMANDS
+    summaries = {entry.words: entry.summary for entry in (*TOOLS, *COMMANDS)}
     groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
     return {**groups, **summaries}
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated, Any
 
 from memvault import sanitize
-from memvault.cli import output, results
+from memvault.arguments.parameters import Arg
+from memvault.cli import output
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
 
 _BASH = """\
@@ -43,22 +46,37 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _MARK = "# completion of memvault"
 
 
+@command("completion bash", ("memvault completion bash", "source <(memvault completion bash)"))
 def bash(options: GlobalOptions) -> None:
     """Print the bash completion script, to be sourced."""
     output.text(_BASH, options.json)
 
 
+@command("completion zsh", ("memvault completion zsh", "memvault completion zsh > _memvault"))
 def zsh(options: GlobalOptions) -> None:
     """Print the zsh completion script, to be sourced."""
     output.text(_ZSH, options.json)
 
 
+@command(
+    "completion fish", ("memvault completion fish", "memvault completion fish > memvault.fish")
+)
 def fish(options: GlobalOptions) -> None:
     """Print the fish completion script, to be sourced."""
     output.text(_FISH, options.json)
 
 
-def install(options: GlobalOptions, shell: str, remove: bool) -> None:
+@command(
+    "completion install",
+    ("memvault completion install bash", "memvault completion install bash --remove"),
+)
+def install(
+    options: GlobalOptions,  # noqa: ARG001  # every command has them
+    shell: Annotated[
+        str, Arg("The shell (default $SHELL)", positional=True, metavar="bash|zsh|fish")
+    ] = "",
+    remove: Annotated[bool, Arg("Uninstall it")] = False,
+) -> dict[str, Any]:
     """Install completion for bash, zsh or fish; --remove uninstalls it.
 
     This writes the script to your data folder (fish: your configuration folder) and,
@@ -68,8 +86,7 @@ def install(options: GlobalOptions, shell: str, remove: bool) -> None:
     file, startup_file = _target_files(name)
     changed_files = _remove(file, startup_file) if remove else _install(name, file, startup_file)
     changed = [str(path) for path in changed_files]
-    result = {"success": True, "shell": name, "changed": changed, "removed": remove}
-    results.print_result(options, "completion install", result)
+    return {"shell": name, "changed": changed, "removed": remove}
 
 
 def _resolve_shell(shell: str) -> str:

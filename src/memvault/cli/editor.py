@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault import process, sanitize
+from memvault.arguments.parameters import Arg
 from memvault.cli import output, results
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
+from memvault.tools.core.render import Template
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -23,29 +26,64 @@ _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
 """Programs that open a URL with the desktop's default application."""
 
 
-def path(options: GlobalOptions, memory: str) -> None:
+_EDITED = """
+    {title}  {memId}  {filePath}  {gone:is gone|}
+       {added:line|lines} added  {removed:line|lines} removed
+       problem: {problem}
+    """
+MemoryOrVault = Annotated[
+    str,
+    Arg("memId, path or title; the vault if missing", positional=True, names="memory"),
+]
+
+
+@command(
+    "path",
+    ('memvault path "Deploy notes"', "memvault path use-postgresql"),
+    view="{path}",
+)
+def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
 
     For use with other programs: vim "$(memvault path deploy-notes)".
     """
     with _open_call(options, memory) as (call, name):
         file = call.root / call.engine.resolve(name).path if name else call.root
-        _print_result(options, call, "path", {"path": str(file)})
+        return _result(call, {"path": str(file)})
 
 
-def edit(options: GlobalOptions, memory: str) -> None:
+@command(
+    "edit",
+    ('memvault edit "Deploy notes"', "EDITOR=nano memvault edit use-postgresql"),
+    view=_EDITED,
+)
+def edit(
+    options: GlobalOptions,
+    memory: Annotated[str, Arg("memId, path or title", positional=True, names="memory")],
+) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
     The editor is VISUAL, else EDITOR. The edit counts as made by hand, as in any
     program: it takes effect at once, and memvault undo does not revert it.
     """
-    if not memory:
-        raise UsageError("The memory is missing", "memvault edit MEMORY")
     with _open_call(options, memory) as (call, name):
-        _edit(options, call, call.engine.resolve(name))
+        return _edit(call, call.engine.resolve(name))
 
 
-def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) -> None:
+@command(
+    "open",
+    ('memvault open "Deploy notes" --print', "memvault open --with obsidian"),
+    view=f"    {{address}}{_EDITED}",
+)
+def open_memory(
+    options: GlobalOptions,
+    memory: MemoryOrVault = "",
+    where: Annotated[
+        str,
+        Arg("The program to open it in", flag="--with", metavar="obsidian|editor"),
+    ] = "",
+    address: Annotated[bool, Arg("Print the Obsidian URL, open nothing", flag="--print")] = False,
+) -> dict[str, Any] | None:
     """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
     --print prints the Obsidian URL and opens nothing. Without a memory it opens the
@@ -57,18 +95,33 @@ def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) 
         target = call.engine.resolve(name) if name else None
         url = _obsidian_url(call.root / target.path if target is not None else call.root)
         if address:
-            _print_result(options, call, "open", {"address": url})
-        elif where == "editor" or (not where and not (call.root / ".obsidian").is_dir()):
+            return _result(call, {"address": url})
+        if where == "editor" or (not where and not (call.root / ".obsidian").is_dir()):
             if target is None:
                 raise UsageError(
                     "The memory is missing", "an editor opens one: memvault open MEMORY"
                 )
-            _edit(options, call, target)
-        else:
-            _open(url, call.root)
+            return _edit(call, target)
+        _open(url, call.root)
+        return None
 
 
-def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_edit: bool) -> None:
+@command(
+    "new",
+    (
+        'memvault new "Disk full on db1" --type issue',
+        'memvault new "Move to ARM" --template architectural-decision',
+    ),
+)
+def new(
+    options: GlobalOptions,
+    title: Annotated[str, Arg("The memory's title", positional=True)],
+    template: Annotated[str, Arg("A file in the templates folder", metavar="NAME")] = "",
+    memory_type: Annotated[
+        str, Arg("The memory's type", flag="--type", names="type", metavar="TYPE")
+    ] = "",
+    no_edit: Annotated[bool, Arg("Do not open it in the editor")] = False,
+) -> None:
     """Create a memory from a template of the vault, and open it in your editor.
 
     Templates are the files in the vault's templates folder. {{title}}, {{date}} and
@@ -76,11 +129,9 @@ def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_
     name of the type.
     """
     from memvault.memories import create
-    from memvault.tools.core import invoke
+    from memvault.tools.core import invoke, registry
     from memvault.vault.paths import normal_type
 
-    if not title:
-        raise UsageError("The title is missing", 'memvault new "A title" --template NAME')
     with _open_call(options) as (call, _):
         type_template = normal_type(memory_type) if memory_type else ""
         filled = create.filled(call.root, template or type_template, title, bool(template))
@@ -90,9 +141,10 @@ def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_
             arguments["tags"] = filled.tags
         result = invoke.call_nested(call, "memory_remember", arguments)
         if no_edit or not _is_at_a_terminal():
-            _print_result(options, call, "memory_remember", result)
+            view, found = registry.find("memory_remember").view, _result(call, result)
         else:
-            _edit(options, call, call.store.read(result["filePath"]))
+            view, found = Template(_EDITED), _edit(call, call.store.read(result["filePath"]))
+        results.print_result(options, {"success": True, **found}, view, writes=True)
 
 
 @contextlib.contextmanager
@@ -104,7 +156,6 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
     from memvault.call import Call
     from memvault.tools.core import invoke
 
-    results.check(options)
     workspace = options.workspace()
     try:
         caller = options.caller()
@@ -116,11 +167,11 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
         workspace.close()
 
 
-def _print_result(options: GlobalOptions, call: Call, name: str, result: Mapping[str, Any]) -> None:
-    """Write a result with its warnings, in the form of a tool's result."""
+def _result(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with its warnings, in the form of a tool's result."""
     notes = [*call.settings.warnings, *call.all_notes()]
     warnings = {"warnings": list(dict.fromkeys(notes))} if notes else {}
-    results.print_result(options, name, {"success": True, **result, **warnings})
+    return {**result, **warnings}
 
 
 def _is_at_a_terminal() -> bool:
@@ -154,8 +205,8 @@ def _open(url: str, root: Path) -> None:
         raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
 
 
-def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
-    """Run the editor on a memory's file, and print what changed.
+def _edit(call: Call, memory: Memory) -> dict[str, Any]:
+    """Run the editor on a memory's file, and return what changed.
 
     Raises:
         Refused: If the editor could not be started, or failed.
@@ -188,7 +239,7 @@ def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
         result |= {"memId": now.mem_id, "title": now.title, **changed}
         if now.problem:
             result["problem"] = now.problem
-    _print_result(options, call, "edit", result)
+    return _result(call, result)
 
 
 def _editor(environment: dict[str, str]) -> list[str]:

@@ -22,13 +22,10 @@ def width() -> int:
     return shutil.get_terminal_size().columns if _is_looked_at() else _NARROW
 
 
-def with_examples(text: str, words: str) -> str:
+def with_examples(text: str, examples: tuple[str, ...]) -> str:
     """Append the examples of a command to its help."""
-    from memvault.cli.examples import EXAMPLES
-
-    lines = EXAMPLES.get(words, ())
-    shown = "".join(f"  {line}\n" for line in lines)
-    return f"{text.rstrip()}\n\nExamples:\n{shown}" if lines else text
+    shown = "".join(f"  {line}\n" for line in examples)
+    return f"{text.rstrip()}\n\nExamples:\n{shown}" if examples else text
 
 
 def coloured(text: str) -> str:
@@ -42,40 +39,6 @@ def coloured(text: str) -> str:
 
 def _is_looked_at() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-EXTRA_COMMANDS = {
-    "init": "Create a vault in a folder; existing files are not changed",
-    "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
-    "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
-    "serve": "Serve named vaults to a team: MCP over HTTP, for clients that have a token",
-    "completion bash": "Print the bash completion script",
-    "completion zsh": "Print the zsh completion script",
-    "completion fish": "Print the fish completion script",
-    "completion install": "Install completion for bash, zsh or fish",
-    "skill": "Print the guide for agents: which tool to use when, and how",
-    "edit": "Open a memory in your editor, and show what changed",
-    "open": "Open a memory in Obsidian, or in your editor",
-    "path": "Print the path of a memory's file, or of the vault",
-    "new": "Create a memory from a template of the vault",
-    "setup": "Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor",
-    "hook": "Print context for a program's agent at an event; setup installs it there",
-    "vaults add": "Register a name for a vault, for use with recall --vaults",
-    "vaults list": "List the named vaults",
-    "vaults remove": "Remove a vault's name; the vault itself is not changed",
-    "vaults default": "Set the vaults that recall searches by default",
-    "vaults trust": "Trust a vault that belongs to another user",
-    "vaults untrust": "Revoke the trust in a vault of another user",
-    "index push": "Upload the vault to the engine set in memvault.toml",
-    "index status": "Compare what was sent to the engine with the engine's contents",
-    "index drop": "Delete the vault from its engine",
-    "tokens add": "Create a token for memvault serve; it is shown only once",
-    "tokens list": "List the tokens with their vaults, scope and agent",
-    "tokens remove": "Revoke a token at once",
-    "tools trust": "Allow a registered tool, in its current version, to run on this machine",
-    "tools untrust": "Revoke the permission of a registered tool to run on this machine",
-}
-"""Summaries of the commands that are not generated from a tool."""
 
 
 _DAILY = (
@@ -124,16 +87,11 @@ def overview() -> str:
 def everything() -> str:
     """Return the page that lists all commands, grouped by purpose."""
     lines = [*_USAGE]
-    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
+    groups: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
     for command in COMMANDS:
-        groups[command.group].append((command.words, command.summary))
-    shown = {command for entries in groups.values() for command, _ in entries}
-    extra = [entry for entry in EXTRA_COMMANDS.items() if entry[0] not in shown]
-    tools = [entry for entry in extra if entry[0].startswith("tools ")]
-    groups["vault"] = [*(entry for entry in extra if entry not in tools), *groups["vault"]]
-    groups["catalogue"] += tools
+        groups[command.group][command.words] = command.summary
     for name, entries in groups.items():
-        lines += [f"{GROUPS[name]}:", *_rows(entries), ""]
+        lines += [f"{GROUPS[name]}:", *_rows([*entries.items()]), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
     lines.append("memvault help COMMAND shows the arguments of a command.")
     return "\n".join(lines) + "\n"

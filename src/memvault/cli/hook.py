@@ -13,10 +13,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 if TYPE_CHECKING:
-    from memvault.cli.options import GlobalOptions
     from memvault.clients.client import Event
     from memvault.workspace import Workspace
 
@@ -58,15 +57,19 @@ _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 class HookInvocation(NamedTuple):
     """The parsed command line of ``hook``."""
 
-    event: Event
+    event: str
     program: str
     vault: str | None
     agent: str | None
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
+    """Answer the event that a command line names."""
+    answer(_parse_arguments(arguments))
+
+
+def answer(line: HookInvocation) -> NoReturn:
     """Write the response to an event to standard output; always exit with code 0."""
-    line = _parse_arguments(arguments)
     answering = threading.Lock()
     threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
     # An error here must not disturb the client, and open files and other threads
@@ -77,23 +80,6 @@ def main(arguments: list[str]) -> int:
             _write(response)
     finally:
         os._exit(0)
-
-
-def hook(options: GlobalOptions, event: str, program: str) -> None:
-    """Print context for a program's agent at an event.
-
-    memvault setup adds this to the program's settings; the program runs it with
-    JSON on standard input. EVENT is session-start (prints what is known), prompt
-    (prints memories that match it at least fairly), pre-compact, stop or
-    session-end (print a reminder to save memories). It never fails: on any error
-    it prints nothing and exits with 0, at session-start within 5 seconds, else
-    within one.
-    """
-    words = [event, "--for", program or "text"]
-    for name in ("vault", "agent"):
-        value = getattr(options, name)
-        words += [f"--{name}", value] if value else []
-    main(words)
 
 
 def _parse_arguments(arguments: list[str]) -> HookInvocation:
@@ -107,8 +93,8 @@ def _parse_arguments(arguments: list[str]) -> HookInvocation:
             options[name] = value if sign else next(remaining, "")
         elif not word.startswith("-"):
             words.append(word)
-    event = cast("Event", words[0] if words else "")  # an unknown event gets no response
     agent = options.get("--agent") or os.environ.get("MEMVAULT_AGENT")
+    event = words[0] if words else ""
     return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent)
 
 
@@ -143,12 +129,13 @@ def _read_event() -> Mapping[str, Any]:
 
 def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the response in the client's format, or an empty text."""
-    text = _EVENTS[line.event](line, given).strip()
+    event = cast("Event", line.event)  # an unknown event gets no response
+    text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
     from memvault.clients import setup
 
-    return setup.client(line.program).answer(line.event, text)
+    return setup.client(line.program).answer(event, text)
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:

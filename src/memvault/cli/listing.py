@@ -15,16 +15,14 @@ from string import Formatter
 from typing import Any
 
 from memvault import sanitize
-from memvault.cli.forms import FORMS
 from memvault.errors import UsageError
+from memvault.tools.core.render import SPREADING, Template
 
 _ESCAPE = re.compile(r"\\([tn\\])")
 _ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
 _META_KEYS = ("warnings", "success")
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 """First characters of texts that spreadsheets evaluate as formulas."""
-_MULTILINE_SPECS = ("each", "rest")
-"""Format specifications in forms for keys whose value is a text of several lines."""
 
 
 def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -68,7 +66,7 @@ def as_csv(found: Mapping[str, Any]) -> str:
     return out.getvalue()
 
 
-def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
+def format_rows(view: Template, found: Mapping[str, Any], template: str) -> str:
     r"""Format each entry of a result with a template, one line each.
 
     ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a
@@ -81,23 +79,22 @@ def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
     parts = list(_parse_template(template))
     rows = result_rows(found)
     known_keys = dict.fromkeys(key for row in rows for key in _key_paths(row))
-    form_keys = _form_keys(name)
+    view_keys = _view_keys(view)
     for _, field, _ in parts:
-        if field is not None and rows and field not in known_keys and field not in form_keys:
+        if field is not None and rows and field not in known_keys and field not in view_keys:
             raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known_keys)}")
-    multiline = {key for key, specs in form_keys.items() if specs.intersection(_MULTILINE_SPECS)}
+    multiline = {key for key, specs in view_keys.items() if specs.intersection(SPREADING)}
     return "".join("".join(_fill(parts, row, multiline)) + "\n" for row in rows)
 
 
-def _form_keys(name: str) -> dict[str, set[str]]:
-    """Return the keys in a tool's form with their format specifications.
+def _view_keys(view: Template) -> dict[str, set[str]]:
+    """Return the keys in a view with their format specifications.
 
     These include keys that entries rarely have.
     """
     specs: dict[str, set[str]] = {}
-    for _, field, spec, _ in Formatter().parse(FORMS.get(name, "")):
-        if field:
-            key = field.replace("[", ".").replace("]", "")
+    for _, field, spec, _ in Formatter().parse(view.expanded):
+        for key in (field or "").replace("[", ".").replace("]", "").split("|"):
             specs.setdefault(key, set()).add(spec or "")
     return specs
 

@@ -16,6 +16,16 @@ from memvault import sanitize
 from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
+_FAILURE = """
+       {runs:each}
+       gone already: {files:each}
+    *refused
+       line {line}: {problem}  {text}
+
+    *candidates
+       {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}
+    """
+"""The view of the details of an error."""
 _PROGRESS_DELAY = 1.0
 
 
@@ -38,11 +48,11 @@ def failure(error: MemvaultError, as_json: bool) -> None:
     if as_json:
         json(error.result())
         return
-    from memvault.cli import render
+    from memvault.tools.core import render
 
     texts = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
     _write([[(text.replace("\n", " "), "")] for text in texts], sys.stderr)
-    _write(render.lines("a failure", error.details), sys.stderr)
+    _write(render.lines(render.Template(_FAILURE), error.details), sys.stderr)
 
 
 def flush() -> None:

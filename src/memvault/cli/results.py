@@ -15,7 +15,7 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.settings.locate import THIS
 
 if TYPE_CHECKING:
-    from memvault.cli.render import Line
+    from memvault.tools.core.render import Line, Template
 
 _PASSAGE_PREFIX = "   > "
 """Prefix of the lines of a recalled memory's passage."""
@@ -36,9 +36,16 @@ def check(options: GlobalOptions) -> None:
 
 
 def print_result(
-    options: GlobalOptions, name: str, found: Mapping[str, Any], query: str = ""
+    options: GlobalOptions,
+    found: Mapping[str, Any],
+    view: Template,
+    query: str = "",
+    writes: bool = False,
 ) -> None:
-    """Write a result and its warnings; ``query`` is the text searched for, to be highlighted.
+    """Write a result and its warnings.
+
+    ``query`` is the text searched for, to be highlighted; ``writes`` is whether it is from a tool
+    that writes, whose result must always be reported.
 
     Raises:
         UsageError: If a template has a key that no entry of the result has.
@@ -47,51 +54,45 @@ def print_result(
         output.json(found)
         return
     if options.csv or options.row_format is not None:
-        _print_rows(options, name, found)
+        _print_rows(options, found, view, writes)
     else:
-        _print_human(options, name, found, query)
+        _print_human(options, found, view, query)
     if not options.quiet:
-        output.notes([*found.get("warnings", ()), *_other_vault_note(name, found)])
+        vault = found.get("vault")
+        output.notes(found.get("warnings", ()))
+        if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
+            output.notes(
+                [f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"]
+            )
 
 
-def _print_rows(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None:
+def _print_rows(
+    options: GlobalOptions, found: Mapping[str, Any], view: Template, writes: bool
+) -> None:
     from memvault.cli import listing
 
     if options.row_format is None:
         output.write_raw(listing.as_csv(found))
         return
     try:
-        output.write_raw(listing.format_rows(name, found, options.row_format))
+        output.write_raw(listing.format_rows(view, found, options.row_format))
     except UsageError as error:
-        if not _is_from_writing_tool(name):
+        if not writes:
             raise
-        _print_human(options, name, found, "")
+        _print_human(options, found, view, "")
         output.notes([f"--format was not followed: {error.message}"])
 
 
-def _is_from_writing_tool(name: str) -> bool:
-    """Return whether a result is from a tool that writes, which must always be reported."""
-    from memvault.tools.core import registry
-
-    tool = registry.lookup(name)
-    return tool is not None and not tool.read_only
-
-
-def _other_vault_note(name: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note for a change in another vault, which an undo in this vault does not revert."""
-    vault = found.get("vault")
-    if isinstance(vault, str) and vault != THIS and _is_from_writing_tool(name):
-        yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
-
-
-def _print_human(options: GlobalOptions, name: str, found: Mapping[str, Any], query: str) -> None:
-    from memvault.cli import render
+def _print_human(
+    options: GlobalOptions, found: Mapping[str, Any], view: Template, query: str
+) -> None:
+    from memvault.tools.core import render
 
     if sys.stdout is None or not sys.stdout.isatty():
-        output.write(render.lines(name, found))
+        output.write(render.lines(view, found))
         return
     coloured = output.is_coloured(sys.stdout)
-    rendered = _highlighted(name, found, query) if coloured else render.lines(name, found)
+    rendered = _highlighted(view, found, query) if coloured else render.lines(view, found)
     lines = list(output.styled(rendered, coloured))
     may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
     if may_page and os.environ.get("TERM") != "dumb":
@@ -114,15 +115,15 @@ def _root(options: GlobalOptions) -> Path | None:
         return None
 
 
-def _highlighted(name: str, found: Mapping[str, Any], query: str) -> Iterator[Line]:
+def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterator[Line]:
     """Yield the lines for a terminal, with markdown rendered and the query's words highlighted."""
-    from memvault.cli import render, terminal
+    from memvault.cli import terminal
+    from memvault.tools.core import render
 
-    content = found.get("content") if name == "memory_show" else None
-    for line in render.lines(name, {**found, "content": ""} if content else found):
-        is_passage = (
-            name == "memory_recall" and "".join(text for text, _ in line)[:5] == _PASSAGE_PREFIX
-        )
-        yield terminal.highlight(line, query) if query and is_passage else line
-    for line in terminal.markdown(content, shutil.get_terminal_size().columns) if content else ():
-        yield terminal.highlight(line, query) if query else line
+    def markdown(text: str) -> list[Line]:
+        rendered = terminal.markdown(text, shutil.get_terminal_size().columns)
+        return [terminal.highlight(line, query) for line in rendered]
+
+    for line in render.lines(view, found, markdown):
+        is_passage = "".join(text for text, _ in line).startswith(_PASSAGE_PREFIX)
+        yield terminal.highlight(line, query) if is_passage else line

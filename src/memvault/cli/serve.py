@@ -7,21 +7,46 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
-from memvault.cli import results
+from memvault.arguments.parameters import Arg
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.errors import MemvaultError, UsageError
 from memvault.settings import locate
+from memvault.tools.core.results import list_result
+
+TokenName = Annotated[str, Arg("The token's name", positional=True)]
 
 
+@command(
+    "mcp",
+    ("memvault mcp", "memvault mcp --vault . --agent historian"),
+    view="""
+        *profiles
+        {name:<14}{count:>4} tools {tokens:>7} tokens  {heading}
+
+        About four characters are a token
+        """,
+)
 def mcp(
-    options: GlobalOptions, tools: str, list_profiles: bool, programs: bool, vaults: str
-) -> None:
-    """Serve the vault's tools and memories to an MCP client.
+    options: GlobalOptions,
+    tools: Annotated[
+        str, Arg("Profiles and tools to offer, as core,talk (default core)", metavar="NAMES")
+    ] = "",
+    list_profiles: Annotated[bool, Arg("List the profiles, and exit")] = False,
+    vaults: Annotated[
+        str, Arg("Names of other vaults that the client may reach", metavar="NAME,NAME")
+    ] = "",
+    programs: Annotated[
+        bool, Arg("Let the client name an extractor, and models, to run on this machine")
+    ] = False,
+) -> dict[str, Any] | None:
+    """Serve the tools and memories to an MCP client, on standard input and output.
 
-    It speaks MCP on standard input and output, for the vault and the agent given by
+    It serves the vault and the agent given by
     --vault and --agent, until the input ends. --tools selects the tools it offers;
     the default is [mcp] tools in memvault.toml or in your own settings. --vaults
     names the other vaults that the client may reach; no others are reachable. It
@@ -30,9 +55,7 @@ def mcp(
     from memvault.mcp import profiles
 
     if list_profiles:
-        result = {"success": True, **profiles.table()}
-        results.print_result(options, "mcp profiles", result)
-        return
+        return profiles.table()
     with _require_sdk("mcp"):
         from memvault.mcp import server
     from memvault.agents.address import address
@@ -47,21 +70,34 @@ def mcp(
     code = server.serve(root, caller, profiles.ToolSelection(tools))
     if code:
         raise typer.Exit(code)
+    return None
 
 
+@command(
+    "serve",
+    (
+        "memvault serve --http :8420",
+        "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
+    ),
+)
 def serve(
     _: GlobalOptions,
-    http: str,
-    vaults: str,
-    tools: str,
-    names: list[str],
-    audit: str,
-    calls: int,
-    queue: int,
-    rate: int,
-    body: int,
-    certificate: str,
-    key: str,
+    http: Annotated[str, Arg("Where to listen", metavar="[HOST]:PORT")] = "",
+    vaults: Annotated[str, Arg("Vaults to serve (default all named)", metavar="NAME,NAME")] = "",
+    tools: Annotated[str, Arg("Profiles and tools to offer, as for mcp", metavar="NAMES")] = "",
+    names: Annotated[
+        list[str] | None,
+        Arg("A host name by which clients reach this server", flag="--name", metavar="HOST"),
+    ] = None,
+    audit: Annotated[str, Arg("File of the audit log (default stderr)", metavar="FILE")] = "",
+    calls: Annotated[int, Arg("Maximum concurrent requests per token", minimum=1)] = 16,
+    queue: Annotated[int, Arg("Maximum queued requests per token", minimum=0)] = 100,
+    rate: Annotated[int, Arg("Maximum requests per second and token", minimum=1)] = 50,
+    body: Annotated[int, Arg("Maximum size of a request in megabytes", minimum=1, maximum=64)] = 4,
+    certificate: Annotated[
+        str, Arg("TLS certificate in PEM format, for https", metavar="FILE")
+    ] = "",
+    key: Annotated[str, Arg("The certificate's key", metavar="FILE")] = "",
 ) -> None:
     """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 
@@ -78,7 +114,7 @@ def serve(
     if not http.strip():
         raise UsageError("The address is missing", "memvault serve --http :8420")
     limits = RequestLimits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
-    address = http_server.ListenAddress.read(http, [name for name in names if name.strip()])
+    address = http_server.ListenAddress.read(http, names or [])
     given = http_server.TlsCertificate(certificate, key)
     code = http_server.serve(
         address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit)
@@ -106,9 +142,28 @@ def _vaults(text: str) -> tuple[str, ...]:
     return found
 
 
+@command(
+    "tokens add",
+    (
+        "memvault tokens add ann --vaults work",
+        "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",
+    ),
+    view="""
+        {token}
+
+        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}
+        """,
+)
 def add(
-    options: GlobalOptions, name: str, vaults: str, scope: str, as_agent: str, days: int
-) -> None:
+    _: GlobalOptions,
+    name: TokenName,
+    vaults: Annotated[str, Arg("The vaults it gives access to", metavar="NAME,NAME")] = "",
+    scope: Annotated[str, Arg("Its permissions", metavar="read|write")] = "read",
+    as_agent: Annotated[
+        str, Arg("The agent it acts as (default NAME)", flag="--as", metavar="AGENT")
+    ] = "",
+    days: Annotated[int, Arg("Days until it expires; 0 for never", minimum=0, maximum=36_500)] = 0,
+) -> dict[str, Any]:
     """Create a token for memvault serve; it is shown only once.
 
     It gives access to the vaults in --vaults; the first is used if a client names none.
@@ -119,27 +174,34 @@ def add(
 
     vault_names = [part.strip() for part in vaults.split(",") if part.strip()]
     token, text = tokens.add(name, vault_names, scope, as_agent, days)
-    _print_result(options, "tokens add", {**token.public_fields(), "token": text})
+    return {**token.public_fields(), "token": text}
 
 
-def names(options: GlobalOptions) -> None:
+@command(
+    "tokens list",
+    ("memvault tokens list", "memvault tokens list --json"),
+    view="""
+        *tokens
+        {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}
+        """,
+)
+def names(_: GlobalOptions) -> dict[str, Any]:
     """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""
     from memvault.server import tokens
 
     found = [token.public_fields() for token in tokens.all_tokens()]
-    message = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
-    _print_result(
-        options, "tokens list", {"tokens": found, **({} if found else {"message": message})}
-    )
+    nothing = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
+    return list_result("tokens", found, nothing)
 
 
-def remove(options: GlobalOptions, name: str) -> None:
+@command(
+    "tokens remove",
+    ("memvault tokens remove ann", "memvault tokens remove ci"),
+    view="Nobody comes in with the token {name} any more",
+)
+def remove(_: GlobalOptions, name: TokenName) -> dict[str, Any]:
     """Revoke a token; this takes effect at once, also for clients that are using it."""
     from memvault.server import tokens
 
     tokens.remove(name)
-    _print_result(options, "tokens remove", {"name": name})
-
-
-def _print_result(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
-    results.print_result(options, command, {"success": True, **found})
+    return {"name": name}

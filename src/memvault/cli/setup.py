@@ -7,11 +7,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault import sanitize
-from memvault.cli import confirmation, output, results
+from memvault.arguments.parameters import Arg
+from memvault.cli import confirmation, hook, output
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.clients import NAMES
 from memvault.errors import Refused, UsageError
 from memvault.tools.core import agent_guide
@@ -24,15 +26,23 @@ if TYPE_CHECKING:
 _SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
 
 
+@command(
+    "setup",
+    (
+        "memvault setup claude-code",
+        "memvault setup codex --user --dry-run",
+        "memvault setup opencode --remove",
+    ),
+)
 def setup(
     options: GlobalOptions,
-    program: str,
-    project: bool,
-    user: bool,
-    dry_run: bool,
-    remove: bool,
-    yes: bool,
-) -> None:
+    program: Annotated[str, Arg("The program", positional=True, metavar="|".join(NAMES))],
+    project: Annotated[bool, Arg("For this folder (default)")] = False,
+    user: Annotated[bool, Arg("For all of your projects")] = False,
+    dry_run: Annotated[bool, Arg("Only show what changes")] = False,
+    remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
+    yes: Annotated[bool, Arg("Do not ask")] = False,
+) -> dict[str, Any] | None:
     """Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor.
 
     The program gets the MCP server, hooks that recall memories at the start of a
@@ -44,8 +54,6 @@ def setup(
     """
     from memvault.clients import setup as planning
 
-    if not program:
-        raise UsageError("The program is missing", f"name {', '.join(NAMES)}")
     client = planning.client(program)
     if project and user:
         raise UsageError("--project and --user cannot be combined", "choose one of them")
@@ -60,7 +68,6 @@ def setup(
         planning.write(changes)
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {
-        "success": True,
         "program": client.name,
         "scope": context.scope,
         "changes": [
@@ -73,11 +80,11 @@ def setup(
         **({"warnings": [_SDK_MISSING]} if is_sdk_missing else {}),
     }
     if options.json:
-        results.print_result(options, "setup", result)
-        return
+        return result
     output.text(_summary(client.title, result), as_json=False)
     if not options.quiet:
         output.notes(result.get("warnings", ()))
+    return None
 
 
 def _summary(title: str, found: Mapping[str, Any]) -> str:
@@ -157,7 +164,19 @@ FORMS = {
 """The function that builds the text of each form, and the name of its file."""
 
 
-def print_guide(options: GlobalOptions, form: str, out: str) -> None:
+@command(
+    "skill",
+    (
+        "memvault skill",
+        "memvault skill --as text",
+        "memvault skill --as claude --out skills",
+    ),
+)
+def print_guide(
+    options: GlobalOptions,
+    form: Annotated[str, Arg("The format", flag="--as", metavar="|".join(FORMS))] = "agents",
+    out: Annotated[str, Arg("Write it to a file in this folder", metavar="DIR")] = "",
+) -> dict[str, Any] | None:
     """Print the guide for agents: which tool to use when, and how.
 
     --as agents is a page such as AGENTS.md, claude a skill for Claude, text the
@@ -169,7 +188,7 @@ def print_guide(options: GlobalOptions, form: str, out: str) -> None:
     make, name = FORMS[form]
     if not out:
         output.text(make(), options.json)
-        return
+        return None
     from memvault.files import atomic
 
     file = Path(out) / name
@@ -181,4 +200,30 @@ def print_guide(options: GlobalOptions, form: str, out: str) -> None:
         raise Refused(
             f"{file} is there already", "move it away, or choose another folder"
         ) from error
-    results.print_result(options, "skill", {"success": True, "file": str(file)})
+    return {"file": str(file)}
+
+
+@command(
+    "hook",
+    (
+        """echo '{"prompt": "which database"}' | memvault hook prompt""",
+        "memvault hook session-start --for claude-code < /dev/null",
+    ),
+)
+def run_hook(
+    options: GlobalOptions,
+    event: Annotated[
+        str, Arg("The event in the program", positional=True, metavar="|".join(hook.EVENTS))
+    ],
+    program: Annotated[
+        str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
+    ] = "",
+) -> None:
+    """Print context for a program's agent at an event; setup installs it there.
+
+    The program runs it with JSON on standard input. EVENT is session-start (prints what is
+    known), prompt (prints memories that match it at least fairly), pre-compact, stop or
+    session-end (print a reminder to save memories). It never fails: on any error it prints
+    nothing and exits with 0, at session-start within 5 seconds, else within one.
+    """
+    hook.answer(hook.HookInvocation(event, program, options.vault, options.agent))

@@ -6,11 +6,12 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from memvault.arguments.parameters import normal_name
-from memvault.cli import confirmation, results
+from memvault.arguments.parameters import Arg, normal_name
+from memvault.cli import confirmation
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,23 @@ if TYPE_CHECKING:
     from memvault.plugins.trust import ToolFingerprint
 
 
-def trust(options: GlobalOptions, name: str, yes: bool) -> None:
+ToolName = Annotated[str, Arg("The tool's name", positional=True)]
+Folder = Annotated[str, Arg("The vault", positional=True, names="file", metavar="DIR")]
+
+
+@command(
+    "tools trust",
+    ("memvault tools trust word_count --yes", "memvault tools trust word_count"),
+    view="""
+        {name} may run here: {command}
+           as long as {covers:each} stays as it is
+           not covered: {notCovered:each}
+        """,
+    group="catalogue",
+)
+def trust(
+    options: GlobalOptions, name: ToolName, yes: Annotated[bool, Arg("Do not ask")] = False
+) -> dict[str, Any]:
     """Allow a registered tool, in its current version, to run on this machine.
 
     It shows the command and the files that the trust covers, and asks. Once one of
@@ -34,21 +51,24 @@ def trust(options: GlobalOptions, name: str, yes: bool) -> None:
     if not yes:
         _ask(tool.definition.name, summary)
     trusts.grant(root, tool, fingerprint)
-    results.print_result(options, "tools trust", {"success": True, **summary})
+    return summary
 
 
-def untrust(options: GlobalOptions, name: str) -> None:
+@command(
+    "tools untrust",
+    ("memvault tools untrust word_count", "memvault tools untrust other_tool"),
+    view="{name} no longer runs here\n   {wasTrusted:|it did not before}",
+    group="catalogue",
+)
+def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     """Revoke the permission of a registered tool to run on this machine."""
     from memvault.plugins import trust as trusts
 
-    if not name:
-        raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
-    was_trusted = trusts.revoke(options.workspace().root, name)
-    result = {"success": True, "name": name, "wasTrusted": was_trusted}
-    results.print_result(options, "tools untrust", result)
+    return {"name": name, "wasTrusted": trusts.revoke(options.workspace().root, name)}
 
 
-def trust_vault(options: GlobalOptions, folder: str) -> None:
+@command("vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"))
+def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault that belongs to another user, so that it is used without being named.
 
     A vault's settings and files control what is read and run on this machine, so a
@@ -57,31 +77,28 @@ def trust_vault(options: GlobalOptions, folder: str) -> None:
     """
     from memvault.settings import vaults
 
-    found = {"success": True, "trusted": vaults.trust(folder)}
-    results.print_result(options, "vaults trust", found)
+    return {"trusted": vaults.trust(folder)}
 
 
-def untrust_vault(options: GlobalOptions, folder: str) -> None:
+@command("vaults untrust", ("memvault vaults untrust .", "memvault vaults untrust ~/notes"))
+def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Revoke the trust in a vault of another user; it is then used only when named."""
     from memvault.settings import vaults
 
-    found = {"success": True, "trusted": vaults.distrust(folder)}
-    results.print_result(options, "vaults untrust", found)
+    return {"trusted": vaults.distrust(folder)}
 
 
 def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     """Return a registered tool by its name.
 
     Raises:
-        UsageError: If the name is missing, or is that of a built-in tool.
+        UsageError: If the name is that of a built-in tool.
         Refused: If the tool's file is invalid.
         NotFound: If there is no such tool.
     """
     from memvault.plugins import tool_file
     from memvault.tools.core import registry
 
-    if not name:
-        raise UsageError("The tool's name is missing", "memvault tools list names them")
     found = tool_file.read_all(options.workspace().root)
     wanted = normal_name(name)
     if wanted in found.tools:

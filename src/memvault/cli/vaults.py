@@ -1,25 +1,89 @@
-"""The commands ``vaults``, for named vaults, and ``index``, for the external search engine.
+"""The commands ``init``, ``vaults`` for named vaults, and ``index`` for the external search engine.
 
 They are not tools, so that neither ``call`` nor an MCP client can run them.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Annotated, Any
 
-from memvault.cli import results
+from memvault.arguments.parameters import Arg
 from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
 from memvault.errors import UsageError
+from memvault.tools.core.render import Template
+from memvault.tools.core.results import list_result
+
+Name = Annotated[str, Arg("The vault's name", positional=True)]
 
 
-def add(
+@command(
+    "init",
+    ("memvault init notes", "memvault init --bare work/notes"),
+    view=Template(
+        """
+        {vault} is a vault
+           {created:each}
+        {untouched:markdown file|markdown files} in it can be recalled now, unchanged
+        """,
+        lambda found: {**found, "untouched": found["memories"] or None},
+    ),
+)
+def init(
     options: GlobalOptions,
-    name: str,
-    folder: str,
-    collection: str,
-    which: str,
-    patience: float | None,
-) -> None:
+    folder: Annotated[
+        str, Arg("The folder, created if missing (default .)", positional=True, names="file")
+    ] = "",
+    bare: Annotated[bool, Arg("Only memvault.toml")] = False,
+    examples: Annotated[bool, Arg("Add an example memory per type")] = False,
+) -> dict[str, Any]:
+    """Create a vault in a folder; existing files are not changed.
+
+    A new or empty folder gets the full template: settings, README, AGENTS.md,
+    Obsidian settings and templates; --examples adds an example memory per type,
+    which list shows and searches leave out. A folder that has files only gets
+    memvault.toml.
+    """
+    from memvault.vault.init import init_vault
+
+    return init_vault(folder or options.vault or ".", bare, examples)
+
+
+@command(
+    "vaults add",
+    (
+        "memvault vaults add work .",
+        "memvault vaults add home ~/notes",
+        "memvault vaults add team http://milvus:19530 --of notes",
+    ),
+    view="""
+        {name} is {folder}
+        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}
+        """,
+)
+def add(
+    _: GlobalOptions,
+    name: Name,
+    folder: Annotated[
+        str,
+        Arg(
+            "The vault's folder, or the address of its engine",
+            positional=True,
+            names="file",
+            metavar="DIR|ADDRESS",
+        ),
+    ],
+    collection: Annotated[str, Arg("The collection in that engine", metavar="NAME")] = "",
+    remote_vault: Annotated[
+        str, Arg("The vault in that engine", flag="--of", metavar="VAULT")
+    ] = "",
+    timeout: Annotated[
+        float | None,
+        Arg("Timeout for responses of the engine", flag="--patience", metavar="SECONDS"),
+    ] = None,
+) -> dict[str, Any]:
     """Register a name for a vault, for use with recall --vaults and --vault.
 
     Every command then accepts NAME:MEMID for its memories. Names are stored in your own
@@ -32,18 +96,24 @@ def add(
     from memvault.settings.vaults import add_vault
 
     if remote_vaults.is_address(folder):
-        found = remote_vaults.add(name, folder, collection, which, patience)
-    elif collection or which or patience is not None:
+        return remote_vaults.add(name, folder, collection, remote_vault, timeout)
+    if collection or remote_vault or timeout is not None:
         raise UsageError(
             "--collection, --of and --patience are for a vault in an engine",
             "give its address, as http://…",
         )
-    else:
-        found = {"name": name, "folder": add_vault(name, folder)}
-    _print_result(options, "vaults add", found)
+    return {"name": name, "folder": add_vault(name, folder)}
 
 
-def remove(options: GlobalOptions, name: str) -> None:
+@command(
+    "vaults remove",
+    ("memvault vaults remove work", "memvault vaults remove home"),
+    view="""
+        {name} names nothing any more
+           {folder} {stays:stays as it is|is deleted, which held what was fetched of it}
+        """,
+)
+def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     """Remove a vault's name; the vault itself is not changed.
 
     For a vault that another machine sent, the data cached on this machine is deleted too.
@@ -52,22 +122,33 @@ def remove(options: GlobalOptions, name: str) -> None:
     from memvault.settings.vaults import remove_vault
 
     folder = remove_vault(name)
-    stays = not remote_vaults.forget(Path(folder))
-    _print_result(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
+    return {"name": name, "folder": folder, "stays": not remote_vaults.forget(Path(folder))}
 
 
-def names(options: GlobalOptions) -> None:
+@command(
+    "vaults list",
+    ("memvault vaults list", "memvault vaults list --json"),
+    view="""
+        *vaults
+        {name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}
+        """,
+)
+def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
     from memvault.settings.vaults import vault_table
 
-    found = vault_table()
-    message = "No vault has a name; memvault vaults add NAME DIR gives one"
-    _print_result(
-        options, "vaults list", {"vaults": found, **({} if found else {"message": message})}
-    )
+    nothing = "No vault has a name; memvault vaults add NAME DIR gives one"
+    return list_result("vaults", vault_table(), nothing)
 
 
-def default(options: GlobalOptions, vaults: str) -> None:
+@command("vaults default", ("memvault vaults default work,home", "memvault vaults default"))
+def default(
+    _: GlobalOptions,
+    vaults: Annotated[
+        str,
+        Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME"),
+    ] = "",
+) -> dict[str, Any]:
     """Set the vaults that recall searches by default besides the current one; no names, none.
 
     recall --vaults this searches only the current vault.
@@ -76,14 +157,22 @@ def default(options: GlobalOptions, vaults: str) -> None:
 
     chosen = [name.strip() for name in vaults.split(",") if name.strip()]
     set_default(chosen)
-    _print_result(options, "vaults default", {"default": chosen})
+    return {"default": chosen}
 
 
-def _print_result(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
-    results.print_result(options, command, {"success": True, **found})
-
-
-def push(options: GlobalOptions, take_over: bool, to: str) -> None:
+@command(
+    "index push",
+    ("memvault index push", "MEMVAULT_MILVUS_TOKEN=… memvault index push"),
+    view="Sent to {uri}  {documents:document|documents}  vault {vault}",
+)
+def push(
+    options: GlobalOptions,
+    take_over: Annotated[bool, Arg("Take over from the machine that sends it")] = False,
+    to: Annotated[
+        str,
+        Arg("The address of the engine, to which the token may be sent", metavar="ADDRESS"),
+    ] = "",
+) -> dict[str, Any]:
     """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
 
     From then on recall searches there. The first push gives the vault an id, which is
@@ -95,43 +184,50 @@ def push(options: GlobalOptions, take_over: bool, to: str) -> None:
     """
     from memvault.engine import publish
 
-    workspace = options.workspace()
-    try:
-        pushed = publish.push(workspace, take_over, to)
-        results.print_result(options, "index push", {"success": True, **pushed})
-    finally:
-        workspace.close()
+    with closing(options.workspace()) as workspace:
+        return publish.push(workspace, take_over, to)
 
 
-def status(options: GlobalOptions) -> None:
+@command(
+    "index status",
+    ("memvault index status", "memvault index status --json"),
+    view="""
+        {uri}  {collection}  vault {vault}
+           {documents:document|documents}  {rows[passages]:passage|passages}
+           sent by {host}  {sent:.16}
+           {problem}
+        """,
+)
+def status(options: GlobalOptions) -> dict[str, Any]:
     """Compare what this machine has sent to the engine with the engine's contents."""
     from memvault.engine import publish
 
-    workspace = options.workspace()
-    try:
-        results.print_result(
-            options, "index status", {"success": True, **publish.status(workspace)}
-        )
-    finally:
-        workspace.close()
+    with closing(options.workspace()) as workspace:
+        return publish.status(workspace)
 
 
-def drop(options: GlobalOptions, every: bool, yes: bool) -> None:
+@command(
+    "index drop",
+    ("memvault index drop", "memvault index drop --all --yes"),
+    view="{outcome}",
+)
+def drop(
+    options: GlobalOptions,
+    all_vaults: Annotated[
+        bool, Arg("Delete the data of other vaults there too", flag="--all")
+    ] = False,
+    yes: Annotated[bool, Arg("With --all: do not ask")] = False,
+) -> dict[str, Any]:
     """Delete the vault from its engine; recall then uses this machine's index again.
 
     --all deletes the collections, including the data of other vaults. Files are not changed.
     """
     from memvault.engine import publish
 
-    if every and not yes:
+    if all_vaults and not yes:
         raise UsageError(
             "--all deletes what every vault has in the collection",
             "memvault index drop --all --yes",
         )
-    workspace = options.workspace()
-    try:
-        results.print_result(
-            options, "index drop", {"success": True, **publish.drop(workspace, every)}
-        )
-    finally:
-        workspace.close()
+    with closing(options.workspace()) as workspace:
+        return publish.drop(workspace, all_vaults)

@@ -22,6 +22,7 @@ from memvault.clients.client import (
     markdown_agent,
     server_entry,
 )
+from memvault.command_table import TOOLS
 
 _NAME = "claude-code"
 _EVENTS: Mapping[Event, str] = {
@@ -30,10 +31,7 @@ _EVENTS: Mapping[Event, str] = {
     "pre-compact": "PreCompact",
     "stop": "Stop",
 }
-_TOOLS = (
-    "memory_recall", "memory_remember", "memory_compound", "memory_show", "memory_list",
-    "memory_list_types", "memory_forget", "memory_restore", "memory_undo", "context",
-)  # fmt: skip
+_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 """Tools that the MCP server offers; the tools of a sub-agent have to be listed by name."""
 
 

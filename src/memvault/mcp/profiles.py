@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import LARGEST, normal_name
 from memvault.call import Caller
-from memvault.command_table import COMMANDS, GROUPS
+from memvault.command_table import GROUPS, TOOLS
 from memvault.errors import UsageError
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import user_settings
@@ -24,32 +24,6 @@ from memvault.tools.core.plugin_tools import GROUP as VAULTS_OWN
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
-CORE: Mapping[str, tuple[str, ...]] = {
-    "memory_recall": (
-        "type",
-        "threshold",
-        "asOf",
-        "isAll",
-        "full",
-        "explain",
-        "rerank",
-        "brief",
-        "include",
-        "vaults",
-    ),
-    "memory_remember": ("importance", "source"),
-    "memory_compound": (),
-    "memory_show": ("revision",),
-    "memory_list": ("filter", "since", "until"),
-    "memory_list_types": (),
-    "memory_forget": ("threshold", "filter"),
-    "memory_restore": ("revision",),
-    "memory_undo": (),
-    "context": (),
-}
-"""The tools for recalling and writing memories, each with the arguments hidden from its schema.
-
-Agents seldom need the hidden arguments; they are still accepted."""
 _ALL = "all"
 _DEFAULT = "core"
 _CHARACTERS_PER_TOKEN = 4
@@ -71,15 +45,14 @@ class ToolProfile(NamedTuple):
 @cache
 def profiles() -> dict[str, ToolProfile]:
     """Return every profile by its name: ``core``, one for each group of tools, and ``all``."""
-    result = {
-        _DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))
-    }
+    core = tuple(command.tool for command in TOOLS if command.core)
+    result = {_DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", core)}
     for name, heading in GROUPS.items():
-        tools = tuple(command.tool for command in COMMANDS if command.group == name)
+        tools = tuple(command.tool for command in TOOLS if command.group == name)
         result[name] = ToolProfile(name, heading, tools)
     return {
         **result,
-        _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS)),
+        _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in TOOLS)),
     }
 
 
@@ -95,7 +68,9 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
     for word in filter(None, (part.strip() for part in text.split(","))):
         profile = profiles().get(word.lower().replace("_", "-"))
         if profile is not None and profile.name == _DEFAULT:
-            selection = {**CORE, **selection}
+            # Agents seldom need the hidden arguments; they are still accepted.
+            core = {name: registry.find(name).advanced for name in profile.tools}
+            selection = {**core, **selection}
         elif profile is not None:
             selection.update(dict.fromkeys(profile.tools, ()))
         else:
@@ -109,7 +84,7 @@ def _tool_name(word: str) -> str:
     tool = registry.lookup(word)
     if tool is not None:
         return tool.name
-    names = [*profiles(), *(command.tool for command in COMMANDS)]
+    names = [*profiles(), *(command.tool for command in TOOLS)]
     matches = get_close_matches(normal_name(word), names, n=1)
     hint = f"did you mean {matches[0]}?" if matches else "memvault mcp --list-profiles names them"
     raise UsageError(f"There is no profile or tool {word!r}", hint)

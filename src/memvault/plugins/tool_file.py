@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from memvault.arguments import parameters
 from memvault.arguments.binding import bind, check_type
 from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
-from memvault.command_table import COMMANDS
+from memvault.command_table import TOOLS
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.files.plain_files import SETTING
 from memvault.sanitize import replace_surrogates
@@ -269,9 +269,9 @@ def _description(text: str, whose: str) -> str:
 def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
     normalized = normal_name(name)
-    reserved_names = {command.tool for command in COMMANDS}
-    reserved_names.update(command.words.replace(" ", "_") for command in COMMANDS)
-    reserved_names.update(command.words.split()[0] for command in COMMANDS)
+    reserved_names = {command.tool for command in TOOLS}
+    reserved_names.update(command.words.replace(" ", "_") for command in TOOLS)
+    reserved_names.update(command.words.split()[0] for command in TOOLS)
     if normalized in reserved_names or normalized in _OTHER_RESERVED_NAMES:
         raise UsageError(f"{name} is a name of memvault's own", "choose another name")
 

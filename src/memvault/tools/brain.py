@@ -9,12 +9,14 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
-    FILTER_HELP,
     LISTED,
-    TYPE_HELP,
+    Expression,
     Limit,
+    NewTags,
     Offset,
+    TypeName,
     as_of_field,
     collect_hits,
     count_retrievals,
@@ -40,13 +42,23 @@ _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 
 
-@group.tool("memory_create", "create")
+@group.tool(
+    "create",
+    examples=(
+        'memvault create "Release checklist" "Run the tests, tag, publish."',
+        "memvault create Findings @notes.txt --type learning",
+    ),
+    view="""
+        Created {memId}  {filePath}
+           evicted: {evicted:each}
+        """,
+)
 def memory_create(
     call: Call,
     name: Annotated[str, Arg("The memory's title; its memId starts with it", positional=True)],
     value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
-    tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
+    memory_type: TypeName = None,
+    tags: NewTags = None,
 ) -> dict[str, Any]:
     """Create a memory and load it into active memory.
 
@@ -67,10 +79,54 @@ def memory_create(
     return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
-@group.tool("memory_load", "load")
+def _with_limit(found: Result) -> Result:
+    """Add where a loaded part ends and why it was cut, and the metadata of texts."""
+    if "memories" in found:
+        entries = [{**entry, "about": _about(entry["metadata"])} for entry in found["memories"]]
+        return {**found, "memories": entries}
+    limit = {
+        "maximum": "the most that one load takes",
+        "budget": f"the budget, {found.get('budget')} tokens",
+    }
+    return {
+        **found,
+        "end": found["offset"] + found["length"],
+        "limit": limit.get(found.get("cutAt", "")),
+    }
+
+
+def _about(metadata: Result) -> Result:
+    elsewhere = ("title", "created", "modified")
+    return {key: part for key, part in metadata.items() if part and key not in elsewhere}
+
+
+@group.tool(
+    "load",
+    examples=(
+        'memvault load "Use PostgreSQL"',
+        'memvault load "Use PostgreSQL" --offset 0 --length 500',
+        'memvault load --query "which database" --limit 3',
+    ),
+    view=Template(
+        """
+        {memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
+           evicted: {evicted:each}
+           cut at {limit}; --offset {end} loads on
+           > {content:each}
+        *memories
+        {similarity:.2f}  {strength}  {id}
+           replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}
+           {about}
+           > {text:each}
+        """,
+        _with_limit,
+    ),
+)
 def memory_load(
     call: Call,
-    mem_id: Annotated[str | None, Arg(f"Load this memory: {_MEM_ID}", positional=True)] = None,
+    mem_id: Annotated[
+        str | None, Arg(f"Load this memory: {_MEM_ID}", positional=True, names="memory")
+    ] = None,
     offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
     length: Annotated[
         int | None, Arg("Characters to load; 0: all, up to 20,000", minimum=0, default=0)
@@ -86,7 +142,7 @@ def memory_load(
     limit: Annotated[
         int | None, Arg("How many at most", minimum=1, default=_DEFAULT_LOADED)
     ] = None,
-    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
+    expression: Expression = None,
 ) -> dict[str, Any]:
     """Load a memory into active memory by memId, or long-term memories by a query.
 
@@ -219,20 +275,40 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     return result
 
 
-@group.tool("memory_evict", "evict", idempotent=True)
+@group.tool(
+    "evict",
+    idempotent=True,
+    examples=('memvault evict "Deploy notes"', "memvault evict deploy-notes"),
+    view="Evicted {memId}",
+)
 def memory_evict(
     call: Call,
-    mem_id: Annotated[str, Arg(f"The memory to evict: {_MEM_ID}", positional=True)],
+    mem_id: Annotated[str, Arg(f"The memory to evict: {_MEM_ID}", positional=True, names="memory")],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active_memory(call).evict(mem_id)
     return {"memId": piece.mem_id}
 
 
-@group.tool("memory_mutate", "mutate", destructive=True, idempotent=True)
+@group.tool(
+    "mutate",
+    destructive=True,
+    idempotent=True,
+    examples=(
+        'memvault mutate "Deploy notes" "Deploys run on Mondays."',
+        'memvault mutate "Deploy notes" @notes.txt',
+    ),
+    view="""
+        Changed {memId}
+        Before: revision {previousRevision}
+           evicted: {evicted:each}
+        """,
+)
 def memory_mutate(
     call: Call,
-    mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],
+    mem_id: Annotated[
+        str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True, names="memory")
+    ],
     value: Annotated[
         str, Arg("The new text, which replaces the whole old text", positional=True, text=True)
     ],
@@ -268,7 +344,19 @@ def memory_mutate(
     return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
-@group.tool("memory_search", "search", read_only=True, sent=True)
+@group.tool(
+    "search",
+    read_only=True,
+    sent=True,
+    examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
+    view="""
+        {best:weak=Nothing fits well; these come nearest}
+        *results
+        {score:.2f}  {strength}  {memId}  {title}
+           {marks}
+           > {snippet:each}
+        """,
+)
 def memory_search(
     call: Call,
     query: Annotated[
@@ -304,7 +392,32 @@ def memory_search(
     return {"best": answer.best, **list_result("results", results, nothing)}
 
 
-@group.tool("memory_active", "active", read_only=True)
+def _with_part_ends(found: Result) -> Result:
+    """Add the end of each part of a memory that is not the whole memory."""
+    entries = [
+        {**entry, "end": entry["offset"] + entry["length"]}
+        if entry["length"] < entry["totalLength"]
+        else entry
+        for entry in found["memories"]
+    ]
+    return {**found, "memories": entries}
+
+
+@group.tool(
+    "active",
+    read_only=True,
+    examples=("memvault active", "memvault active --agent historian"),
+    view=Template(
+        """
+        *memories
+        {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
+           > {content:each}
+
+        {tokens} of {budget} tokens, {left} left
+        """,
+        _with_part_ends,
+    ),
+)
 def memory_active(
     call: Call,
     full: Annotated[bool, Arg("Include the texts")] = False,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from memvault.arguments.inputs import read_input
 from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
-from memvault.errors import UsageError
 from memvault.plugins.tool_file import (
     ToolCommand,
     ToolDescription,
@@ -22,7 +22,17 @@ from memvault.tools.core.results import Offset, paginate
 group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
 
-@group.tool("get_available_tools", "tools list", read_only=True, sent=True)
+@group.tool(
+    "tools list",
+    read_only=True,
+    sent=True,
+    examples=("memvault tools list", "memvault tools list --json"),
+    view="""
+        *tools
+        {name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
+           {inputSchema:json}
+        """,
+)
 def get_available_tools(
     call: Call,
     schemas: Annotated[
@@ -58,7 +68,20 @@ def get_available_tools(
     return {"tools": shown, **paging}
 
 
-@group.tool("register_tool", "tools register", destructive=True, scope="all")
+@group.tool(
+    "tools register",
+    destructive=True,
+    scope="all",
+    examples=(
+        "memvault tools register word_count.json",
+        "memvault tools register - < word_count.json",
+    ),
+    view="""
+        Registered {name}  {filePath}
+        Before: revision {previousRevision}
+        {trusted:|It runs on this machine after memvault tools trust} {name}
+        """,
+)
 def register_tool(
     call: Call,
     name: ToolName,
@@ -93,22 +116,20 @@ def _register_file(
         str, Arg("A markdown file as in tools/, or JSON; - reads standard input", positional=True)
     ],
 ) -> dict[str, Any]:
-    import sys
-    from pathlib import Path
-
     from memvault.plugins import tool_file
 
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"{file} cannot be read: {reason}", "name a file, or - for standard input"
-        ) from error
-    return tool_file.arguments(data)
+    return tool_file.arguments(read_input(file, "name a file, or - for standard input"))
 
 
-@group.tool("call_tool", "call", destructive=True, scope="read")
+@group.tool(
+    "call",
+    destructive=True,
+    scope="read",
+    examples=(
+        """memvault call memory_recall '{"query": "database"}'""",
+        "echo '{}' | memvault call memory_list -",
+    ),
+)
 def call_tool(
     call: Call,
     tool_name: Annotated[str, Arg("The tool's exact name", positional=True)],

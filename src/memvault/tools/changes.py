@@ -8,10 +8,11 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Template
 from memvault.tools.core.results import (
-    FILTER_HELP,
-    TYPE_HELP,
     Confirm,
+    Expression,
+    TypeName,
     filters,
     is_confirmed,
     list_result,
@@ -25,14 +26,33 @@ _DEFAULT_THRESHOLD = 0.12
 """Default threshold; higher than that of fair results, so that loosely related memories stay."""
 
 
-@group.tool("memory_compound", "compound", destructive=True)
+@group.tool(
+    "compound",
+    destructive=True,
+    core=True,
+    examples=(
+        'memvault compound "Use PostgreSQL" "We run version 17 since March."',
+        'memvault compound "Use PostgreSQL" "Easier backups." --section Reasons',
+        'date | memvault compound "Deploy notes" -',
+    ),
+    view="""
+        Compounded {memId}  {filePath}
+        Before: revision {previousRevision}
+        """,
+)
 def memory_compound(
     call: Call,
-    query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],
+    query: Annotated[
+        str, Arg("The memory: memId, path, title, or words", positional=True, names="memory")
+    ],
     modifications: Annotated[str, Arg("Markdown text to insert", positional=True, text=True)],
     memory_type: Annotated[
         str | None,
-        Arg("Change the type; a file in its type's folder moves to the new one's", flag="--type"),
+        Arg(
+            "Change the type; a file in its type's folder moves to the new one's",
+            flag="--type",
+            names="type",
+        ),
     ] = None,
     mode: Annotated[
         Literal["append", "replace", "section"],
@@ -68,17 +88,41 @@ def memory_compound(
     }
 
 
-@group.tool("memory_forget", "forget", destructive=True)
+@group.tool(
+    "forget",
+    destructive=True,
+    core=True,
+    advanced=("threshold", "filter"),
+    examples=(
+        'memvault forget "Old notes"',
+        'memvault forget "Old notes" --confirm true',
+        'memvault forget "disk space" --type issue --threshold 0.9',
+    ),
+    view=Template(
+        """
+        Moved to the trash: {deletedFiles}
+           {files:each}
+        *candidates Would forget {candidates:#}:
+           {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}
+
+        Nothing is gone yet; confirm with --confirm {token}
+        """,
+        lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
+    ),
+)
 def memory_forget(
     call: Call,
     query: Annotated[
-        str, Arg("What to forget: words, or memIds separated by commas", positional=True)
+        str,
+        Arg(
+            "What to forget: words, or memIds separated by commas", positional=True, names="memory"
+        ),
     ],
-    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
+    memory_type: TypeName = None,
     threshold: Annotated[
         float, Arg("Minimum probability that a memory is meant by the query", minimum=0, maximum=1)
     ] = _DEFAULT_THRESHOLD,
-    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
+    expression: Expression = None,
     confirm: Confirm = None,
 ) -> dict[str, Any]:
     """Forget memories: preview them, and move them to the trash once confirmed.

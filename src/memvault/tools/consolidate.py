@@ -9,6 +9,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
@@ -18,7 +19,51 @@ if TYPE_CHECKING:
 group = ToolGroup("experience", place=52)
 
 
-@group.tool("consolidate_memories", "consolidate")
+def _with_statements(found: Result) -> Result:
+    """Flatten contradictory statements to a list; note if there are proposals to apply."""
+    statements = [
+        {**statement, "text": f"but {statement['text']}" if index else statement["text"]}
+        for entry in found.get("contradictions", ())
+        for index, statement in enumerate(entry["statements"])
+    ]
+    proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
+    does = "does it" if proposed and not found["applied"] else None
+    return {**found, "statements": statements, "does": does}
+
+
+@group.tool(
+    "consolidate",
+    examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
+    view=Template(
+        """
+        *facts {applied:Facts written|Facts}:
+           {confidence:.2f}  {factText}
+                 also: {wordings:each}
+              {factId}  from {episodes}
+
+        *procedures {applied:Procedures written|Procedures}:
+           {successRate:.2f}  {name}
+              {prompt:each}
+              {procedureId}  from {episodes}
+
+        *merged {applied:Merged|Facts that say the same}:
+           stays  {keptText}  {keptId}
+           archived  {archivedText}  {archivedId}
+
+        *forgotten {applied:Archived|For the archive}:
+           {title}  importance {importance:g}  {memId}  {modified:.10}
+
+        *statements Contradictions:
+           {text}  {memIds}
+
+        *refused Invalid lines from the extractor:
+           line {line}: {problem}  {text}
+
+        Nothing is written yet; memvault consolidate --apply {does}
+        """,
+        _with_statements,
+    ),
+)
 def consolidate_memories(
     call: Call,
     days: Annotated[

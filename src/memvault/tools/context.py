@@ -14,7 +14,16 @@ group = ToolGroup("brain", place=21)
 _DEFAULT_BUDGET = 2_000
 
 
-@group.tool("context", "context", scope="read")
+@group.tool(
+    "context",
+    scope="read",
+    core=True,
+    examples=(
+        'memvault context "I am about to change the database"',
+        'memvault context "fix the deploy" --budget 500',
+    ),
+    view="{context:each}",
+)
 def context(
     call: Call,
     task: Annotated[

@@ -7,12 +7,46 @@ from typing import Annotated, Any
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, page_info
 
 group = ToolGroup("vault", place=102)
 
 
-@group.tool("vault_doctor", "doctor", destructive=True, scope="all")
+def _with_summary(found: Result) -> Result:
+    """Add a summary with the number of findings of each severity."""
+    counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
+    nothing = "Nothing of that is wrong" if "only" in found else "Nothing is wrong"
+    counts_text = ", ".join(counted) if any(found["counts"].values()) else nothing
+    memories = found["memories"]
+    return {
+        **found,
+        "summary": f"{counts_text} in {memories} memor{'y' if memories == 1 else 'ies'}",
+    }
+
+
+@group.tool(
+    "doctor",
+    destructive=True,
+    scope="all",
+    examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
+    fails_if="errors",
+    view=Template(
+        """
+        *findings
+        {severity}  {code}  {filePath}
+           {message}
+           --fix would {fix}
+
+        *fixed Fixed:
+           {code}  {filePath}  {fix}
+
+        memvault undo {changeId} takes that back
+        {summary}
+        """,
+        _with_summary,
+    ),
+)
 def vault_doctor(
     call: Call,
     fix: Annotated[bool, Arg("Apply the fix of each finding")] = False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
+from memvault.arguments.inputs import read_object
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
@@ -39,23 +40,25 @@ class EpisodeOutcome(TypedDict):
 
 def _outcome(text: str) -> dict[str, Any]:
     """Parse an outcome from the command line: ``TYPE``, ``TYPE:TEXT`` or a JSON object."""
-    import json
-
     if text.lstrip().startswith("{"):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(
-                f"The outcome is not JSON: {error}", 'write {"type": "success"} or TYPE:TEXT'
-            ) from error
-        return dict(value)
+        return read_object(text, "The outcome is", 'write {"type": "success"} or TYPE:TEXT')
     kind, colon, rest = text.partition(":")
     if not kind.strip():
         raise UsageError(f"The outcome {text[:40]!r} has no type", "write TYPE or TYPE:TEXT")
     return {"type": kind.strip(), **({"text": rest.strip()} if colon else {})}
 
 
-@group.tool("store_episode", "episode store")
+@group.tool(
+    "episode store",
+    examples=(
+        'memvault episode store --context "Tests hung" --action "Ran one" --outcome success:ok',
+        'memvault episode store --context "Deploy" --action push --outcome "action_error:no disk"',
+    ),
+    view="""
+        Stored {episodeId}  {filePath}
+           it {success:went well|did not go well}
+        """,
+)
 def store_episode(
     call: Call,
     context: Annotated[
@@ -121,7 +124,23 @@ def store_episode(
     }
 
 
-@group.tool("recall_similar_experience", "episode recall", read_only=True)
+_EPISODES = """
+    *episodes
+    {episodeId}  {metadata[timestamp]}  distance {distance:.2f}  {strength}
+       {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
+       > {summary:each}
+    """
+
+
+@group.tool(
+    "episode recall",
+    read_only=True,
+    examples=(
+        'memvault episode recall "the tests hang again"',
+        'memvault episode recall "a deploy fails" --limit 2 --min-importance 0.5',
+    ),
+    view=_EPISODES,
+)
 def recall_similar_experience(
     call: Call,
     query: Annotated[str, Arg("A description of the situation", positional=True, join_words=True)],
@@ -152,7 +171,12 @@ def recall_similar_experience(
     return list_result("episodes", items, nothing)
 
 
-@group.tool("get_recent_episodes", "episode recent", read_only=True)
+@group.tool(
+    "episode recent",
+    read_only=True,
+    examples=("memvault episode recent", "memvault episode recent --days 1 --limit 5"),
+    view=_EPISODES,
+)
 def get_recent_episodes(
     call: Call,
     days: Annotated[int, Arg("How many days back", minimum=0, maximum=_MAX_DAYS)] = 7,
@@ -169,7 +193,15 @@ def get_recent_episodes(
     return _latest(call, lambda record: record.created >= since, limit, offset, nothing)
 
 
-@group.tool("get_episodes_with_skill", "episode with-skill", read_only=True)
+@group.tool(
+    "episode with-skill",
+    read_only=True,
+    examples=(
+        "memvault episode with-skill ops.deploy.roll",
+        "memvault episode with-skill ops.deploy.roll --limit 1",
+    ),
+    view=_EPISODES,
+)
 def get_episodes_with_skill(
     call: Call,
     skill_id: Annotated[str, Arg("The full id of the skill", positional=True, key="skillId")],

@@ -19,7 +19,14 @@ _MAX_EXPERIENCES = 3
 _NAME = "The procedure's name, one line"
 
 
-@group.tool("store_fact", "fact store")
+@group.tool(
+    "fact store",
+    examples=(
+        'memvault fact store "Staging has 20 GB of disk" --confidence 0.8',
+        'memvault fact store "Ana likes tea" --category people --source chat',
+    ),
+    view="Stored {factId}  {filePath}",
+)
 def store_fact(
     call: Call,
     fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
@@ -34,7 +41,21 @@ def store_fact(
     return {"factId": memory.mem_id, "title": memory.title, "filePath": memory.path}
 
 
-@group.tool("recall_fact", "fact recall", read_only=True)
+@group.tool(
+    "fact recall",
+    read_only=True,
+    examples=(
+        'memvault fact recall "how much disk has staging"',
+        "memvault fact recall tea --category people",
+    ),
+    view="""
+        *facts
+        {factId}  distance {distance:.2f}  {strength}
+           {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
+           replaced by {supersededBy}  ended {expired}  begins {notYet}
+           > {factText:each}
+        """,
+)
 def recall_fact(
     call: Call,
     query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
@@ -70,11 +91,28 @@ def recall_fact(
     return list_result("facts", items, nothing)
 
 
-@group.tool("update_fact", "fact update", destructive=True)
+@group.tool(
+    "fact update",
+    destructive=True,
+    examples=(
+        'memvault fact update "Tea is served at four" --new-confidence 0.5',
+        'memvault fact update "Tea is served at four" --new-text "Tea is served at five"',
+    ),
+    view="""
+        Updated {factId}  {filePath}
+        Before: revision {previousRevision}
+        """,
+)
 def update_fact(
     call: Call,
     fact_id: Annotated[
-        str, Arg("memId or its beginning, path, or exact title", positional=True, key="factId")
+        str,
+        Arg(
+            "memId or its beginning, path, or exact title",
+            positional=True,
+            key="factId",
+            names="memory",
+        ),
     ],
     new_text: Annotated[str | None, Arg("The new text of the fact", text=True)] = None,
     new_confidence: Annotated[
@@ -99,7 +137,15 @@ def update_fact(
     }
 
 
-@group.tool("store_procedure", "procedure store", destructive=True)
+@group.tool(
+    "procedure store",
+    destructive=True,
+    examples=(
+        'memvault procedure store roll_back "Stop, restore, start."',
+        'memvault procedure store roll "One by one." --skill-id ops.deploy.roll',
+    ),
+    view="{isUpdate:Updated|Stored} {procedureId}  {filePath}",
+)
 def store_procedure(
     call: Call,
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
@@ -138,7 +184,19 @@ def store_procedure(
     return result
 
 
-@group.tool("recall_procedure", "procedure recall", read_only=True)
+@group.tool(
+    "procedure recall",
+    read_only=True,
+    examples=(
+        'memvault procedure recall "a deploy is due"',
+        'memvault procedure recall "a deploy is due" --min-success-rate 0.1',
+    ),
+    view="""
+        *procedures
+        {name}  success rate {successRate:.3g}, used {usageCount:time|times}
+           > {prompt:each}
+        """,
+)
 def recall_procedure(
     call: Call,
     context: Annotated[
@@ -172,7 +230,14 @@ def recall_procedure(
     return list_result("procedures", items, nothing)
 
 
-@group.tool("update_success_rate", "procedure outcome")
+@group.tool(
+    "procedure outcome",
+    examples=(
+        "memvault procedure outcome roll --success",
+        "memvault procedure outcome roll --failure",
+    ),
+    view="success rate {successRate:.3g}, used {usageCount:time|times}",
+)
 def update_success_rate(
     call: Call,
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
@@ -194,7 +259,27 @@ def update_success_rate(
     return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
 
 
-@group.tool("recall_memory", "experience", read_only=True)
+@group.tool(
+    "experience",
+    read_only=True,
+    examples=(
+        'memvault experience "The deploy hangs"',
+        'memvault experience "The deploy hangs" "the disk is full"',
+    ),
+    view="""
+        *memoryContext[facts] Facts:
+         - {text:first}
+           > {text:rest}
+
+        *memoryContext[experiences] Experiences:
+         - {text:first}
+           > {text:rest}
+
+        *memoryContext[procedures] Procedures:
+         - {text:first}
+           > {text:rest}
+        """,
+)
 def recall_memory(
     call: Call,
     observations: Annotated[

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 group = ToolGroup("git", "Sharing a vault with git", place=105)
 
 
-@group.tool("git_init", "git init", idempotent=True, scope="all")
+@group.tool(
+    "git init",
+    idempotent=True,
+    scope="all",
+    examples=("memvault git init", "memvault git init --json"),
+    view="""
+        Set up in git  branch {branch}  {made:a new repository|}
+           {changed:each}
+        """,
+)
 def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Set the vault up in git: a repository if there is none, and a merge driver for memories.
 
@@ -31,7 +40,25 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     return {"made": made, "branch": repository.branch, "changed": changed, "driver": True}
 
 
-@group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
+@group.tool(
+    "git sync",
+    destructive=True,
+    open_world=True,
+    scope="all",
+    examples=("memvault git sync", "memvault git sync --json"),
+    view="""
+        {committed:file|files} committed  {pulled:commit|commits} pulled  \
+        {pushed:commit|commits} pushed
+        *keptTwice Kept as two files, since both sides changed the text:
+           {filePath}  {copyPath}
+
+        *renamed Renamed, since others have something under that name:
+           {from}  {filePath}
+
+           deleted on one side and changed on the other, so it stays: {notDeleted}
+           not kept, since what others have counts: {notKept:each}
+        """,
+)
 def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Sync the vault: commit all changes, merge what others pushed, and push.
 
@@ -46,7 +73,23 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     return sync(call, partial(_require_confirmation, call, confirm, "git sync"))
 
 
-@group.tool("git_status", "git status", read_only=True, scope="all")
+@group.tool(
+    "git status",
+    read_only=True,
+    scope="all",
+    examples=("memvault git status", "memvault git status --json"),
+    view="""
+        {branch}  {remote}  {url}
+           {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
+            {changed:file|files} to commit
+           under way: {underWay}
+        *keptTwice Kept as two files, since both sides changed the text:
+           {filePath}  {copyPath}
+
+        {repository:|The vault is in no git repository}
+           to do: {todo:each}
+        """,
+)
 def git_status(call: Call) -> dict[str, Any]:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.
 

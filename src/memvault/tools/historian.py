@@ -12,15 +12,17 @@ from memvault.model import FALLBACK_TYPE
 from memvault.tools.core import agent_state
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import (
-    FILTER_HELP,
     LISTED,
-    SINCE_HELP,
-    TAGS_HELP,
     TYPE_HELP,
-    UNTIL_HELP,
+    Expression,
+    NewTags,
     Offset,
     RenderedMemory,
     ResultBudget,
+    Since,
+    TagFilter,
+    TypeName,
+    Until,
     as_of_field,
     collect_hits,
     filters,
@@ -47,7 +49,19 @@ _MAX_SIMILAR = 3
 _MAX_SIMILAR_TEXT = 2_000
 
 
-@group.tool("memory_list_types", "types", read_only=True, sent=True)
+@group.tool(
+    "types",
+    read_only=True,
+    sent=True,
+    core=True,
+    examples=("memvault types", "memvault types --json"),
+    view="""
+        *types
+        {name:<24}{count:>5}  {description}
+
+        What fits none of them is {fallbackType}
+        """,
+)
 def memory_list_types(call: Call) -> dict[str, Any]:
     """List the types of memory, how many there are of each, and the fallback type.
 
@@ -68,18 +82,35 @@ def memory_list_types(call: Call) -> dict[str, Any]:
     }
 
 
-@group.tool("memory_remember", "remember")
+@group.tool(
+    "remember",
+    core=True,
+    advanced=("importance", "source"),
+    examples=(
+        'memvault remember "Retries need a cap" "Without one they storm." --type learning',
+        'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
+        'memvault remember "Deploy log" @notes.txt --type issue',
+    ),
+    view="""
+        {isUpdate:Updated|Remembered} {memId}  {filePath}
+        *similar Nearest that were there already:
+           {similarity:.2f}  {title}  {memId}  {filePath}
+        """,
+)
 def memory_remember(
     call: Call,
     title: Annotated[str, Arg("What the memory is called", positional=True)],
     content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type")] = None,
-    tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
+    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type")] = None,
+    tags: NewTags = None,
     importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
     source: Annotated[str | None, Arg("The source of this knowledge")] = None,
-    supersedes: Annotated[str | None, Arg("The memory that this one replaces")] = None,
+    supersedes: Annotated[
+        str | None, Arg("The memory that this one replaces", names="memory")
+    ] = None,
     file_path: Annotated[
-        str | None, Arg("Update this memory (path, memId or title) instead of adding one")
+        str | None,
+        Arg("Update this memory (path, memId or title) instead of adding one", names="memory"),
     ] = None,
 ) -> dict[str, Any]:
     """Remember something: write a new memory, never over an existing one.
@@ -145,7 +176,48 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     return []
 
 
-@group.tool("memory_recall", "recall", read_only=True, sent=True)
+@group.tool(
+    "recall",
+    read_only=True,
+    sent=True,
+    core=True,
+    advanced=(
+        "type",
+        "threshold",
+        "asOf",
+        "isAll",
+        "full",
+        "explain",
+        "rerank",
+        "brief",
+        "include",
+        "vaults",
+    ),
+    examples=(
+        "memvault recall which database do we use",
+        'memvault recall "lock timeout" --type issue -n 3',
+        "memvault recall --tags network --since 2020-01-01",
+    ),
+    view="""
+        {best:weak=Nothing fits well; these come nearest}
+        *memories
+        {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
+           {vault}  {memId}  {filePath}  {modified:.10}
+           {marks}
+           > {content|snippet:each}
+           why: {why}
+
+        *brief
+        {text}
+
+        {more:memory|memories} more; --offset {next} goes on
+        *others Of your own:
+        {number}. {name}  {score:.2f}  {kind}
+           {filePath}  {modified:.10}
+           > {content:each}
+           > {snippet:each}
+        """,
+)
 def memory_recall(
     call: Call,
     query: Annotated[
@@ -158,8 +230,8 @@ def memory_recall(
             join_words=True,
         ),
     ] = "",
-    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
-    tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
     limit: Annotated[
         int | None,
         Arg(f"How many at most; {LISTED} with isAll", minimum=1, default=_DEFAULT_LIMIT),
@@ -177,9 +249,9 @@ def memory_recall(
         float, Arg("Minimum probability that a memory answers the query", minimum=0, maximum=1)
     ] = 0.0,
     strict: Annotated[bool, Arg("Leave out weak memories")] = False,
-    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    since: Annotated[str | None, Arg(SINCE_HELP)] = None,
-    until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
+    expression: Expression = None,
+    since: Since = None,
+    until: Until = None,
     as_of: Annotated[
         str | None,
         Arg("Answer as of the end of a day, or as of a time: what existed and was valid then"),

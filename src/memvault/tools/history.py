@@ -8,6 +8,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
     LISTED,
     Confirm,
@@ -27,12 +28,44 @@ _NO_TRASH = "The trash is empty"
 _NOTHING_OLD = "Nothing in the trash is as old as that"
 
 
-@group.tool("memory_log", "log", read_only=True)
+def _with_file_lines(found: Result) -> Result:
+    """Add the lines that list the changed files, to each change or to the one that was undone."""
+    if "changes" not in found:
+        return {**found, "lines": _file_lines(found["files"])}
+    changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in found["changes"]]
+    return {**found, "changes": changes}
+
+
+def _file_lines(files: list[Result]) -> str:
+    """Format what was done to each file, one line per file."""
+    keys = ("change", "filePath", "title", "revision")
+    return "\n".join("  ".join(filter(None, map(entry.get, keys))) for entry in files)
+
+
+@group.tool(
+    "log",
+    read_only=True,
+    examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
+    view=Template(
+        """
+        {memId}  {filePath}  {edited:edited by hand since|}
+        *changes | Nothing was changed by a tool yet
+        {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+           {lines:each}
+        """,
+        _with_file_lines,
+    ),
+)
 def memory_log(
     call: Call,
     name: Annotated[
         str,
-        Arg("memId, path or title; by default all changes are shown", key="memId", positional=True),
+        Arg(
+            "memId, path or title; by default all changes are shown",
+            key="memId",
+            positional=True,
+            names="memory",
+        ),
     ] = "",
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -58,10 +91,20 @@ def memory_log(
     return {**about, "changes": [log.change_item(change) for change in shown], **paging, **more}
 
 
-@group.tool("memory_diff", "diff", read_only=True)
+@group.tool(
+    "diff",
+    read_only=True,
+    examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
+    view="""
+        *diff | Nothing differs
+        {text}
+        """,
+)
 def memory_diff(
     call: Call,
-    name: Annotated[str, Arg("memId, path or exact title", key="memId", positional=True)],
+    name: Annotated[
+        str, Arg("memId, path or exact title", key="memId", positional=True, names="memory")
+    ],
     revision: Annotated[
         str, Arg("The earlier revision; the last one by default", positional=True)
     ] = "",
@@ -77,7 +120,24 @@ def memory_diff(
     )
 
 
-@group.tool("memory_undo", "undo", destructive=True)
+@group.tool(
+    "undo",
+    destructive=True,
+    core=True,
+    examples=("memvault undo", "memvault undo --list"),
+    view=Template(
+        """
+        Undone {undone[tool]}  {undone[changeId]}
+           {lines:each}
+           memvault undo {changeId} takes that back
+        *changes | There is nothing to undo
+        {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+           {lines:each}
+           cannot be undone: {obstacle}
+        """,
+        _with_file_lines,
+    ),
+)
 def memory_undo(
     call: Call,
     change: Annotated[
@@ -123,7 +183,20 @@ def memory_undo(
     }
 
 
-@group.tool("trash_list", "trash list", read_only=True)
+@group.tool(
+    "trash list",
+    read_only=True,
+    examples=("memvault trash list", "memvault trash list --limit 5"),
+    view=Template(
+        """
+        *trash | The trash is empty
+        {title}  {memId}  {filePath}  {discarded:.19}
+
+        {shown} of {total:file|files}
+        """,
+        lambda found: {**found, "shown": len(found["trash"]) or None},
+    ),
+)
 def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import delete
@@ -132,7 +205,26 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
-@group.tool("trash_empty", "trash empty", destructive=True, scope="all")
+def _as_preview(found: Result) -> Result:
+    """Show the token only if there is something to confirm, and hide a count of zero."""
+    shown = {**found, "deletedFiles": found.get("deletedFiles") or None}
+    return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
+
+
+@group.tool(
+    "trash empty",
+    destructive=True,
+    scope="all",
+    examples=("memvault trash empty", "memvault trash empty --older 30d"),
+    view=Template(
+        """
+        Deleted for good: {deletedFiles:file|files}
+        Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:.10}
+        Nothing is gone yet; confirm with --confirm {token}
+        """,
+        _as_preview,
+    ),
+)
 def trash_empty(
     call: Call,
     older: Annotated[

@@ -8,11 +8,12 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Template
 from memvault.tools.core.results import (
     LISTED,
-    MEMORY_HELP,
     Confirm,
     Limit,
+    MemoryRef,
     Offset,
     is_confirmed,
     paginate,
@@ -25,10 +26,28 @@ if TYPE_CHECKING:
 group = ToolGroup("notes", "Links, tags and names", place=95)
 
 
-@group.tool("memory_rename", "rename", destructive=True)
+@group.tool(
+    "rename",
+    destructive=True,
+    examples=(
+        'memvault rename "Deploy notes" "Deploy log"',
+        'memvault rename "Old notes" --to archive/',
+        'memvault rename "Use PostgreSQL" "Use PostgreSQL 17" --confirm true',
+    ),
+    view=Template(
+        """
+        {title}  {memId}  {filePath}
+        *rewritten Links rewritten:
+           {filePath}  {links:link|links}
+
+        Nothing is changed yet; confirm with --confirm {confirmToken}
+        """,
+        lambda found: {**found, **found.get("after", {})},
+    ),
+)
 def memory_rename(
     call: Call,
-    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    name: MemoryRef,
     title: Annotated[
         str | None,
         Arg(
@@ -90,10 +109,18 @@ def memory_rename(
     }
 
 
-@group.tool("memory_links", "links", read_only=True)
+@group.tool(
+    "links",
+    read_only=True,
+    examples=('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
+    view="""
+        *links
+        {link}  {title}  {memId}  {filePath}  {problem}  {heading}  {key}  {embed:embedded|}
+        """,
+)
 def memory_links(
     call: Call,
-    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    name: MemoryRef,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -106,10 +133,19 @@ def memory_links(
     return {"links": [_link_item(link) for link in shown], **paging}
 
 
-@group.tool("memory_backlinks", "backlinks", read_only=True)
+@group.tool(
+    "backlinks",
+    read_only=True,
+    examples=('memvault backlinks "Use PostgreSQL"', "memvault backlinks use-postgresql --limit 5"),
+    view="""
+        *backlinks
+        {title}  {memId}  {filePath}  {key}
+           {line}: {text}
+        """,
+)
 def memory_backlinks(
     call: Call,
-    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    name: MemoryRef,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -124,7 +160,15 @@ def memory_backlinks(
     return {"backlinks": backlinks, **paging}
 
 
-@group.tool("memory_orphans", "orphans", read_only=True)
+@group.tool(
+    "orphans",
+    read_only=True,
+    examples=("memvault orphans", "memvault orphans --limit 5"),
+    view="""
+        *orphans
+        {title}  {memId}  {filePath}
+        """,
+)
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List memories without links to or from other memories."""
     from memvault.model import is_example

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Annotated, Any
 
+from memvault.arguments.inputs import read_object
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
@@ -18,25 +20,24 @@ _IDS_HELP = "memIds or their beginnings, paths, or exact titles, separated by co
 
 def _pairs(entry: str) -> dict[str, Any]:
     if entry.lstrip().startswith("{"):
-        value = _json(entry)
-        if not isinstance(value, dict):
-            raise UsageError("metadata is not a JSON object", 'write {"key": "value"}')
-        return value
+        return read_object(entry, "metadata is", 'write {"key": "value"}')
     key, equals, text = entry.partition("=")
     if not equals:
         raise UsageError(f"metadata {entry!r} has no =", "write --metadata KEY=VALUE")
-    value = _json(text)
+    value: Any = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
     return {key.strip(): text if value is None else value}
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-@group.tool("memory_save", "save")
+@group.tool(
+    "save",
+    examples=(
+        """memvault save "The user's name is Ana." --area main""",
+        "memvault save @notes.txt --metadata source=chat --metadata lang=en",
+    ),
+    view="Saved {id}",
+)
 def memory_save(
     call: Call,
     text: Annotated[
@@ -70,10 +71,19 @@ def memory_save(
     return {"id": memory.mem_id, "title": memory.title, "filePath": memory.path}
 
 
-@group.tool("memory_delete", "delete", destructive=True, idempotent=True)
+@group.tool(
+    "delete",
+    destructive=True,
+    idempotent=True,
+    examples=('memvault delete "Old notes"', 'memvault delete "Old notes" "Deploy notes"'),
+    view="""
+        Moved to the trash: {deleted:each}
+        Not found: {missing:each}
+        """,
+)
 def memory_delete(
     call: Call,
-    ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True)],
+    ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")],
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 

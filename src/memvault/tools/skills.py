@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 group = ToolGroup("skills", "Skills", place=60)
 
 
-@group.tool("list_skill_categories", "skills categories", read_only=True)
+@group.tool(
+    "skills categories",
+    read_only=True,
+    examples=("memvault skills categories", "memvault skills categories --json"),
+)
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the categories of skills, the first parts of their ids, with the number of skills.
 
@@ -30,7 +34,11 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     return {"categories": shown, **paging}
 
 
-@group.tool("list_subcategories", "skills subcategories", read_only=True)
+@group.tool(
+    "skills subcategories",
+    read_only=True,
+    examples=("memvault skills subcategories ops", "memvault skills subcategories ops --json"),
+)
 def list_subcategories(
     call: Call,
     category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
@@ -49,7 +57,15 @@ def list_subcategories(
     return {"subcategories": shown, **paging}
 
 
-@group.tool("list_skills", "skills list", read_only=True)
+@group.tool(
+    "skills list",
+    read_only=True,
+    examples=("memvault skills list ops.deploy", "memvault skills list ops.deploy --json"),
+    view="""
+        *skills
+        {skillId}  {name}  success rate {successRate:.3g}, used {usageCount:time|times}
+        """,
+)
 def list_skills(
     call: Call,
     subcategory_id: Annotated[
@@ -70,7 +86,18 @@ def list_skills(
     return {"skills": [_skill(entry) for entry in shown], **paging}
 
 
-@group.tool("use_skill", "skills use")
+@group.tool(
+    "skills use",
+    examples=(
+        'memvault skills use ops.deploy.roll "roll out version 2"',
+        'memvault skills use ops.deploy.roll "at night" --difficulty-modifier 0.2',
+    ),
+    view="""
+        {skillResult[skillId]}  {skillResult[name]}  \
+        expected success {skillResult[expectedSuccess]:.3g}
+           > {skillResult[prompt]:each}
+        """,
+)
 def use_skill(
     call: Call,
     skill_id: Annotated[

@@ -17,10 +17,23 @@ group = ToolGroup("talk", place=71)
 _LIMIT_HELP = "How many messages at most"
 
 
-@group.tool("enter_space", "space enter")
+@group.tool(
+    "space enter",
+    examples=("memvault space enter team", "memvault space enter team --limit 5"),
+    view="""
+        {spaceName}  {spaceId}
+        *history
+        {senderName}  {timestamp}
+           > {content:each}
+
+        {history:#} of {totalMessages:message|messages}
+        """,
+)
 def enter_space(
     call: Call,
-    space: Annotated[str, Arg("The space's id or name", key="spaceId", positional=True)],
+    space: Annotated[
+        str, Arg("The space's id or name", key="spaceId", positional=True, names="space")
+    ],
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
 ) -> dict[str, Any]:
     """Enter a space: become a member, read its last messages, and send to it from now on.
@@ -38,7 +51,10 @@ def enter_space(
     }
 
 
-@group.tool("send_message", "space send")
+@group.tool(
+    "space send",
+    examples=('memvault space send "Good morning"', "memvault space send @notes.txt"),
+)
 def send_message(
     call: Call,
     text: Annotated[str, Arg("The message", positional=True, text=True)],
@@ -49,12 +65,28 @@ def send_message(
     return {"messageId": message.message_id, "status": "delivered"}
 
 
-@group.tool("read_messages", "space read", read_only=True)
+@group.tool(
+    "space read",
+    read_only=True,
+    examples=("memvault space read", "memvault space read --space-id team --limit 5"),
+    view="""
+        *messages
+        {senderName}  {timestamp}
+           > {content:each}
+
+        {messages:#} of {total:message|messages}
+        """,
+)
 def read_messages(
     call: Call,
     space: Annotated[
         str | None,
-        Arg("The space to read; by default the one entered last", key="spaceId", flag="--space"),
+        Arg(
+            "The space to read; by default the one entered last",
+            key="spaceId",
+            flag="--space",
+            names="space",
+        ),
     ] = None,
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
@@ -67,7 +99,16 @@ def read_messages(
     return {"messages": [_message(message) for message in messages], **paging}
 
 
-@group.tool("list_spaces", "space list", read_only=True)
+@group.tool(
+    "space list",
+    read_only=True,
+    examples=("memvault space list", "memvault space list --json"),
+    view="""
+        *spaces
+        {spaceName}  {spaceId}  {joined:joined|}
+           {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}
+        """,
+)
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)

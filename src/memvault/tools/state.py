@@ -103,7 +103,16 @@ def _delete(
     return {"deleted": len(set(names)) - len(missing)}
 
 
-@group.tool("set_memories", "memories set", destructive=True, idempotent=True)
+@group.tool(
+    "memories set",
+    destructive=True,
+    idempotent=True,
+    examples=(
+        'memvault memories set deadline="28 February"',
+        "memvault memories set tone=friendly plan=@notes.txt",
+    ),
+    view="Kept {count}",
+)
 def set_memories(
     call: Call,
     memories: Annotated[
@@ -127,7 +136,16 @@ def set_memories(
     return {"count": agent_files.set_values(call.store, call.address, pairs)}
 
 
-@group.tool("get_memories", "memories get", read_only=True)
+@group.tool(
+    "memories get",
+    read_only=True,
+    examples=("memvault memories get", "memvault memories get deadline"),
+    view="""
+        *memories | There are no such memories
+        {key}  {value:first}
+           > {value:rest}
+        """,
+)
 def get_memories(
     call: Call,
     keys: Annotated[
@@ -150,7 +168,13 @@ def get_memories(
     return {"memories": [{"key": key, "value": values[key]} for key in shown], **paging}
 
 
-@group.tool("delete_memories", "memories delete", destructive=True, idempotent=True)
+@group.tool(
+    "memories delete",
+    destructive=True,
+    idempotent=True,
+    examples=("memvault memories delete deadline", "memvault memories delete a b"),
+    view="Deleted {deleted}",
+)
 def delete_memories(
     call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True)],
@@ -161,7 +185,16 @@ def delete_memories(
     return _delete(call, "memory", agent_files.delete_values, keys)
 
 
-@group.tool("set_goals", "goals set", destructive=True, idempotent=True)
+@group.tool(
+    "goals set",
+    destructive=True,
+    idempotent=True,
+    examples=(
+        'memvault goals set report "Hand in the report"',
+        "memvault goals set report --status completed",
+    ),
+    view="Kept {count}",
+)
 def set_goals(
     call: Call,
     goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)],
@@ -180,7 +213,16 @@ def set_goals(
     return {"count": agent_files.set_goals(call.store, call.address, goals_to_set)}
 
 
-@group.tool("get_goals", "goals get", read_only=True)
+@group.tool(
+    "goals get",
+    read_only=True,
+    examples=("memvault goals get", "memvault goals get --status active"),
+    view="""
+        *goals | There are no goals
+        {id}  {status}  {description:first}
+           > {description:rest}
+        """,
+)
 def get_goals(
     call: Call,
     status: Annotated[str | None, Arg("Only goals with this status")] = None,
@@ -204,7 +246,13 @@ def get_goals(
     }
 
 
-@group.tool("delete_goals", "goals delete", destructive=True, idempotent=True)
+@group.tool(
+    "goals delete",
+    destructive=True,
+    idempotent=True,
+    examples=("memvault goals delete report", "memvault goals delete report launch"),
+    view="Deleted {deleted}",
+)
 def delete_goals(
     call: Call,
     goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
@@ -215,7 +263,24 @@ def delete_goals(
     return _delete(call, "goal", agent_files.delete_goals, goal_ids)
 
 
-@group.tool("set_plans", "plans set", destructive=True)
+_PLANS = """
+    *plans | There are no plans
+    {name}  {status}
+       {id}  {cron}  {runAfter}  next {nextRunAt}  last {lastRunAt}
+       > {instruction:each}
+    """
+
+
+@group.tool(
+    "plans set",
+    destructive=True,
+    examples=(
+        'memvault plans set "Daily numbers" "Post them" --cron "0 9 * * *"',
+        'memvault plans set "Ask again" "Is it done?" --run-after "2 hours"',
+        'memvault plans set Launch "Check all" --at 2999-03-01T08:00',
+    ),
+    view=_PLANS,
+)
 def set_plans(
     call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", flatten=True)],
@@ -254,7 +319,12 @@ def set_plans(
     }
 
 
-@group.tool("get_plans", "plans get", read_only=True)
+@group.tool(
+    "plans get",
+    read_only=True,
+    examples=("memvault plans get", "memvault plans get --status active"),
+    view=_PLANS,
+)
 def get_plans(
     call: Call,
     status: Annotated[
@@ -296,7 +366,13 @@ def _plan(plan_status: PlanStatus) -> dict[str, Any]:
     }
 
 
-@group.tool("delete_plans", "plans delete", destructive=True, idempotent=True)
+@group.tool(
+    "plans delete",
+    destructive=True,
+    idempotent=True,
+    examples=("memvault plans delete follow-up", "memvault plans delete a b"),
+    view="Deleted {deleted}",
+)
 def delete_plans(
     call: Call,
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],

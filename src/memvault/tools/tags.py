@@ -8,11 +8,12 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
     LISTED,
-    MEMORY_HELP,
     Confirm,
     Limit,
+    MemoryRef,
     Offset,
     is_confirmed,
     paginate,
@@ -25,11 +26,32 @@ if TYPE_CHECKING:
 group = ToolGroup("notes", place=96)
 
 
-@group.tool("tag_list", "tags", read_only=True, sent=True)
+def _as_tree(found: Result) -> Result:
+    """Indent nested tags below their parent, and shorten each to its last part."""
+    entries = [
+        {**entry, "name": "  " * entry["tag"].count("/") + entry["tag"].rpartition("/")[2]}
+        for entry in found["tags"]
+    ]
+    return {**found, "tags": entries}
+
+
+@group.tool(
+    "tags",
+    read_only=True,
+    sent=True,
+    examples=("memvault tags", "memvault tags network", "memvault tags --json"),
+    view=Template(
+        """
+        *tags
+        {name:<32}{count:>6}
+        """,
+        _as_tree,
+    ),
+)
 def tag_list(
     call: Call,
     under: Annotated[
-        str | None, Arg("Only this tag and those nested in it", positional=True)
+        str | None, Arg("Only this tag and those nested in it", positional=True, names="tag")
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -54,11 +76,19 @@ def tag_list(
     }
 
 
-@group.tool("tag_add", "tag add", idempotent=True)
+@group.tool(
+    "tag add",
+    idempotent=True,
+    examples=(
+        'memvault tag add "Deploy notes" team/deploy',
+        "memvault tag add use-postgresql database,sql",
+    ),
+    view="{title}  {memId}  {tags}",
+)
 def tag_add(
     call: Call,
-    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
-    tags: Annotated[list[str], Arg("The tags", positional=True)],
+    name: MemoryRef,
+    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
 ) -> dict[str, Any]:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
@@ -67,11 +97,22 @@ def tag_add(
     return _tag_result(tagging.add(call.store, call.engine.resolve(name), cleaned_tags))
 
 
-@group.tool("tag_remove", "tag remove", destructive=True)
+@group.tool(
+    "tag remove",
+    destructive=True,
+    examples=(
+        'memvault tag remove "Use PostgreSQL" database',
+        'memvault tag remove "Deploy notes" team',
+    ),
+    view="""
+        {title}  {memId}  {tags}
+           it did not have: {missing}
+        """,
+)
 def tag_remove(
     call: Call,
-    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
-    tags: Annotated[list[str], Arg("The tags", positional=True)],
+    name: MemoryRef,
+    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
 ) -> dict[str, Any]:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
@@ -84,10 +125,21 @@ def tag_remove(
     return {**result, **({"missing": missing} if missing else {})}
 
 
-@group.tool("tag_rename", "tag rename", destructive=True)
+@group.tool(
+    "tag rename",
+    destructive=True,
+    examples=("memvault tag rename network net", "memvault tag rename network net --confirm true"),
+    view="""
+        {changed:memory|memories} changed
+        *memories
+           {title}  {memId}  {filePath}
+
+        Nothing is changed yet; confirm with --confirm {confirmToken}
+        """,
+)
 def tag_rename(
     call: Call,
-    old: Annotated[str, Arg("The current tag", positional=True)],
+    old: Annotated[str, Arg("The current tag", positional=True, names="tag")],
     new: Annotated[str, Arg("The new tag", positional=True)],
     confirm: Confirm = None,
 ) -> dict[str, Any]:

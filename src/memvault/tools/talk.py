@@ -8,6 +8,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, paginate
 
 if TYPE_CHECKING:
@@ -43,7 +44,46 @@ class EventSpec(TypedDict):
     ]
 
 
-@group.tool("talk_user", "talk user")
+def _with_heads(found: Result) -> Result:
+    """Add a heading and a text to each event.
+
+    Only talks and space messages have a sender; the field is ignored in other events.
+    """
+    from memvault.agents.messages.inbox import SERVICE, SPACE_MESSAGE, TALK, sender_label
+
+    events = []
+    for entry in found["events"]:
+        event = entry.get("result", entry)
+        if "data" in event:
+            data, kind = event["data"], event["type"]
+            sender = sender_label(kind, data)
+            text = data.get("message") or data.get("content") or data.get("instruction")
+            event = {**event, "head": f"{kind} {sender.removeprefix(f'{SERVICE} ')}", "text": text}
+            if kind in (TALK, SPACE_MESSAGE):
+                number = f" {data['talkId']}" if "talkId" in data else ""
+                event |= {"head": f"{kind}{number}", "sender": sender}
+        events.append(event)
+    return {**found, "events": events}
+
+
+_EVENTS = Template(
+    """
+    *events
+    {head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp}
+    {seconds:g} seconds have passed
+       > {text:each}
+
+    {remaining} left in the inbox
+    """,
+    _with_heads,
+)
+
+
+@group.tool(
+    "talk user",
+    examples=('memvault talk user "Which of the two?"', "memvault talk user @notes.txt"),
+    view="talk {talkId}",
+)
 def talk_user(
     call: Call,
     message: Message,
@@ -60,10 +100,17 @@ def talk_user(
     return _send(call, Address(USER), message)
 
 
-@group.tool("talk_agent", "talk agent")
+@group.tool(
+    "talk agent",
+    examples=(
+        'memvault talk agent designer "Is the mockup ready?"',
+        "memvault talk agent designer @notes.txt",
+    ),
+    view="talk {talkId}",
+)
 def talk_agent(
     call: Call,
-    other: Annotated[str, Arg("The agent's name", key="agent", positional=True)],
+    other: Annotated[str, Arg("The agent's name", key="agent", positional=True, names="agent")],
     message: Message,
 ) -> dict[str, Any]:
     """Send a message to another agent, without waiting for an answer."""
@@ -78,7 +125,14 @@ def talk_agent(
     return _send(call, to, message)
 
 
-@group.tool("talk_brain", "talk brain")
+@group.tool(
+    "talk brain",
+    examples=(
+        'memvault talk brain planner "What is next?"',
+        'memvault talk brain primary "All done." --agent main/planner',
+    ),
+    view="talk {talkId}",
+)
 def talk_brain(
     call: Call,
     subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
@@ -88,7 +142,11 @@ def talk_brain(
     return _send(call, call.address.of_brain(subbrain), message)
 
 
-@group.tool("talk_log", "talk log")
+@group.tool(
+    "talk log",
+    examples=('memvault talk log info "Began"', 'memvault talk log error "No disk left"'),
+    view="talk {talkId}",
+)
 def talk_log(
     call: Call,
     severity: Annotated[
@@ -100,7 +158,14 @@ def talk_log(
     return {"talkId": _talks(call).log(severity, message)}
 
 
-@group.tool("reply", "reply")
+@group.tool(
+    "reply",
+    examples=(
+        'memvault reply 1 "The second." --agent user',
+        "memvault reply 1 @notes.txt --agent user",
+    ),
+    view="talk {talkId}",
+)
 def reply(
     call: Call,
     talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
@@ -135,7 +200,12 @@ def _parse_event(word: str) -> dict[str, Any]:
     return {**event, "talkId": int(talk_id)} if talk_id else event
 
 
-@group.tool("wait_for", "wait for", destructive=True)
+@group.tool(
+    "wait for",
+    destructive=True,
+    examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
+    view=_EVENTS,
+)
 def wait_for(
     call: Call,
     events: Annotated[
@@ -195,7 +265,12 @@ def _parameter(entry: EventSpec) -> str:
     return str(value)
 
 
-@group.tool("peek_inbox", "inbox peek", destructive=True)
+@group.tool(
+    "inbox peek",
+    destructive=True,
+    examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
+    view=_EVENTS,
+)
 def peek_inbox(
     call: Call,
     count: Annotated[int, Arg("How many at most", minimum=1)] = 1,
@@ -213,7 +288,12 @@ def peek_inbox(
     return {"events": _event_list(call, popped), "remaining": popped.remaining}
 
 
-@group.tool("list_inbox", "inbox list", read_only=True)
+@group.tool(
+    "inbox list",
+    read_only=True,
+    examples=("memvault inbox list", "memvault inbox list --agent user"),
+    view=_EVENTS,
+)
 def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the events in the agent's inbox, oldest first, without removing them."""
     from memvault.agents.messages.inbox import PoppedEvents
@@ -223,7 +303,16 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **paging}
 
 
-@group.tool("list_agents", "agents", read_only=True)
+@group.tool(
+    "agents",
+    read_only=True,
+    examples=("memvault agents", "memvault agents --json"),
+    view="""
+        *agents
+        {agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  \
+        {inbox:event|events}  changed {changed:.19}
+        """,
+)
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.address import entries
@@ -239,7 +328,13 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
     return {"agents": agents, **paging}
 
 
-@group.tool("push_service", "inbox push")
+@group.tool(
+    "inbox push",
+    examples=(
+        'memvault inbox push ci "Build 7 failed"',
+        'memvault inbox push ci "Build 8 is fine" --agent historian',
+    ),
+)
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],

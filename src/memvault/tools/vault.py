@@ -9,15 +9,17 @@ from memvault.call import Call
 from memvault.errors import Refused, UsageError
 from memvault.model import is_example
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
-    FILTER_HELP,
     LISTED,
-    SINCE_HELP,
-    TAGS_HELP,
-    TYPE_HELP,
-    UNTIL_HELP,
+    Expression,
     Limit,
+    MemoryRef,
     Offset,
+    Since,
+    TagFilter,
+    TypeName,
+    Until,
     as_of_field,
     count_retrievals,
     filters,
@@ -41,12 +43,45 @@ Purpose = Annotated[
 ]
 
 
-@group.tool("memory_show", "show", read_only=True, sent=True)
+def _with_part_ends(found: Result) -> Result:
+    """Add the end of each part of a memory and the total length."""
+    parts = [
+        {**part, "end": part["offset"] + part["length"], "whole": found["totalLength"]}
+        for part in found.get("parts", ())
+    ]
+    return {**found, "parts": parts}
+
+
+@group.tool(
+    "show",
+    read_only=True,
+    sent=True,
+    core=True,
+    advanced=("revision",),
+    examples=(
+        'memvault show "Use PostgreSQL"',
+        "memvault show use-postgresql",
+        "memvault show architectural-decision/use-postgresql.md --json",
+    ),
+    view=Template(
+        """
+        {title}  {memoryType}  {tags}  {example:example|}
+           {memId}  {filePath}  {modified:.10}
+           {marks}
+           etag {etag}  revisions kept: {revisions:#}
+           problem: {problem}
+        *parts
+           {heading}  {offset} to {end} of {whole} characters
+
+
+        {content:markdown}
+        """,
+        _with_part_ends,
+    ),
+)
 def memory_show(
     call: Call,
-    name: Annotated[
-        str, Arg("memId or its beginning, path, or exact title", key="memId", positional=True)
-    ],
+    name: MemoryRef,
     revision: Annotated[
         str | None,
         Arg("Show the content of this revision, given by its name or the beginning of it"),
@@ -112,14 +147,34 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
 
 
-@group.tool("memory_list", "list", read_only=True, sent=True)
+@group.tool(
+    "list",
+    read_only=True,
+    sent=True,
+    core=True,
+    advanced=("filter", "since", "until"),
+    examples=(
+        "memvault list",
+        "memvault list --type issue --since 2020-01-01",
+        "memvault list -T network",
+    ),
+    view="""
+        *memories
+        {title}  {memoryType}  {tags}  {example:example|}
+           {memId}  {filePath}  {modified:.10}
+           {marks}
+           problem: {problem}
+
+        {count} of {total:memory|memories}
+        """,
+)
 def memory_list(
     call: Call,
-    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
-    tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
-    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    since: Annotated[str | None, Arg(SINCE_HELP)] = None,
-    until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    expression: Expression = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -137,12 +192,32 @@ def memory_list(
     return {"memories": memories, "count": len(memories), **paging}
 
 
-@group.tool("memory_restore", "restore", destructive=True)
+@group.tool(
+    "restore",
+    destructive=True,
+    core=True,
+    advanced=("revision",),
+    examples=(
+        "memvault restore",
+        'memvault restore "Thrown away"',
+        'memvault restore "Deploy notes" --revision 20261122T0200',
+    ),
+    view="""
+        Restored {memId}  {filePath}
+        *trash | The trash is empty
+           {title}  {memId}  {filePath}  {discarded:.19}
+        """,
+)
 def memory_restore(
     call: Call,
     name: Annotated[
         str,
-        Arg("memId, path or title; without it the trash is listed", key="memId", positional=True),
+        Arg(
+            "memId, path or title; without it the trash is listed",
+            key="memId",
+            positional=True,
+            names="memory",
+        ),
     ] = "",
     revision: Annotated[
         str | None, Arg("Revert an existing memory to this revision instead")
@@ -169,7 +244,12 @@ def memory_restore(
     return {**memory_reference(restored), "etag": restored.etag}
 
 
-@group.tool("vault_status", "status", read_only=True, scope="all")
+@group.tool(
+    "status",
+    read_only=True,
+    scope="all",
+    examples=("memvault status", "memvault status --json"),
+)
 def vault_status(call: Call) -> dict[str, Any]:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
     from memvault.doctor.status import status
@@ -177,7 +257,12 @@ def vault_status(call: Call) -> dict[str, Any]:
     return status(call)
 
 
-@group.tool("vault_reindex", "reindex", idempotent=True, scope="all")
+@group.tool(
+    "reindex",
+    idempotent=True,
+    scope="all",
+    examples=("memvault reindex", "memvault reindex --quiet"),
+)
 def vault_reindex(call: Call) -> dict[str, Any]:
     """Rebuild the index and embed the memories without vectors, with both embedders.
 
@@ -200,7 +285,22 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     }
 
 
-@group.tool("model_list", "model list", read_only=True, scope="all")
+@group.tool(
+    "model list",
+    read_only=True,
+    scope="all",
+    examples=("memvault model list", "memvault model list --json"),
+    view="""
+        *models
+        {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
+
+        In use: {inUse}
+        *rerankers Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:
+        {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
+
+        In use: {rerankerInUse}
+        """,
+)
 def model_list(call: Call) -> dict[str, Any]:
     """List the available models for embedding and reranking, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
@@ -222,7 +322,16 @@ def model_list(call: Call) -> dict[str, Any]:
     }
 
 
-@group.tool("model_use", "model use", open_world=True, idempotent=True, scope="all")
+@group.tool(
+    "model use",
+    open_world=True,
+    idempotent=True,
+    scope="all",
+    examples=(
+        "memvault model use BAAI/bge-small-en-v1.5",
+        "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank",
+    ),
+)
 def model_use(
     call: Call,
     name: Annotated[
@@ -253,7 +362,12 @@ def model_use(
     }
 
 
-@group.tool("model_verify", "model verify", read_only=True, scope="all")
+@group.tool(
+    "model verify",
+    read_only=True,
+    scope="all",
+    examples=("memvault model verify", "memvault model verify --json"),
+)
 def model_verify(
     call: Call,
     name: Annotated[

@@ -16,7 +16,11 @@ group = ToolGroup("world", "Example world, if memvault.toml enables it", place=9
 _MAX_COORDINATE = 1e9
 
 
-@group.tool("observe_location", "world observe", read_only=True)
+@group.tool(
+    "world observe",
+    read_only=True,
+    examples=("memvault world observe", "memvault world observe --radius 2"),
+)
 def observe_location(
     call: Call,
     radius: Annotated[
@@ -48,7 +52,7 @@ def observe_location(
     }
 
 
-@group.tool("move_to", "world move")
+@group.tool("world move", examples=("memvault world move 3 4", "memvault world move 0.5 1"))
 def move_to(
     call: Call,
     x: Annotated[
@@ -74,7 +78,10 @@ def move_to(
     return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
 
 
-@group.tool("gather_resource", "world gather")
+@group.tool(
+    "world gather",
+    examples=("memvault world gather wood --amount 1", "memvault world gather wood"),
+)
 def gather_resource(
     call: Call,
     resource: Annotated[str, Arg("The resource, as named by world observe", positional=True)],
@@ -96,10 +103,19 @@ def gather_resource(
     return result if gathered.left is None else {**result, "left": gathered.left}
 
 
-@group.tool("interact_with_agent", "world interact")
+@group.tool(
+    "world interact",
+    examples=(
+        'memvault world interact bob "Good day"',
+        'memvault world interact bob "Any wood?" --agent main',
+    ),
+    view="talk {talkId}  {agent}, {distance:g} away",
+)
 def interact_with_agent(
     call: Call,
-    other: Annotated[str, Arg("An agent within 5 cells", key="agent", positional=True)],
+    other: Annotated[
+        str, Arg("An agent within 5 cells", key="agent", positional=True, names="agent")
+    ],
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""

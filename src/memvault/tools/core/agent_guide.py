@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memvault.command_table import COMMANDS
+from memvault.command_table import TOOLS
 
 NAME = "memvault"
 DESCRIPTION = (
@@ -222,4 +222,4 @@ def _in_shell(text: str) -> str:
 
 
 def _command(tool: str) -> str:
-    return next(f"memvault {command.words}" for command in COMMANDS if command.tool == tool)
+    return next(f"memvault {command.words}" for command in TOOLS if command.tool == tool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memvault.arguments.binding import LENIENCIES
@@ -57,8 +56,8 @@ def schema_document() -> dict[str, Any]:
     }
 
 
-def markdown(examples: Mapping[str, Iterable[str]]) -> str:
-    """Return the reference page of all tools; ``examples`` are keyed by command."""
+def markdown() -> str:
+    """Return the reference page of all tools."""
     lines = [
         "# Tools",
         "",
@@ -76,7 +75,7 @@ def markdown(examples: Mapping[str, Iterable[str]]) -> str:
     lines += _leniencies()
     for tool in registry.all_tools():
         lines += _section(tool)
-        lines += ["```console", *(f"$ {line}" for line in examples[tool.command]), "```", ""]
+        lines += ["```console", *(f"$ {line}" for line in tool.examples), "```", ""]
     return "\n".join(lines)
 
 
@@ -153,21 +152,21 @@ def _describe(parameter: Parameter, required: str) -> tuple[str, str]:
     return type_name, ". ".join(notes).replace("|", "\\|")
 
 
-def command_table() -> str:
-    """Return the tab-separated table that ``memvault.command_table`` reads, for all tools."""
-    entered = registry.load_all()
+def command_table() -> list[Command]:
+    """Return the rows of ``memvault.command_table`` for all tools."""
+    loaded = registry.load_all()
     headings: dict[str, str] = {}
-    for group, _ in entered:
+    for group, _ in loaded:
         headings.setdefault(group.name, group.heading or group.name.capitalize())
-    rows = (
+    return [
         Command(
             tool.name,
             tool.command,
-            tool.function.__module__.rpartition(".")[2],
+            tool.function.__module__.removeprefix("memvault."),
             tool.group,
             headings[tool.group],
+            "core" * tool.core,
             tool.summary,
         )
-        for _, tool in entered
-    )
-    return "".join("\t".join(row) + "\n" for row in rows)
+        for _, tool in loaded
+    ]

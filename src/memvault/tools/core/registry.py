@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 from memvault.arguments.binding import bind
 from memvault.arguments.parameters import Parameter, normal_name, parameters_of
 from memvault.call import Scope
-from memvault.command_table import COMMANDS, Command
+from memvault.command_table import TOOLS, Command
 from memvault.errors import UsageError
+from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
@@ -38,6 +39,11 @@ class Tool(NamedTuple):
         own_scope: The minimum scope of a caller, if other than read or write.
         works_without_files: Whether it also works on a vault that another machine sent
             to an engine, whose files are not on this machine.
+        core: Whether it is one of the tools that MCP clients are offered by default.
+        advanced: Keys of arguments that are hidden from its schema in that offer.
+        examples: Command lines that the help and the reference show.
+        view: How its result is printed for people.
+        fails_if: The key of its result that makes the command exit with 1, unless it is 0.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -56,6 +62,11 @@ class Tool(NamedTuple):
     idempotent: bool = False
     own_scope: Scope | None = None
     works_without_files: bool = False
+    core: bool = False
+    advanced: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    view: Template = Template()
+    fails_if: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -121,7 +132,6 @@ class ToolGroup(NamedTuple):
 
     def tool(
         self,
-        name: str,
         command: str,
         read_only: bool = False,
         destructive: bool = False,
@@ -129,11 +139,15 @@ class ToolGroup(NamedTuple):
         idempotent: bool = False,
         scope: Scope | None = None,
         sent: bool = False,
+        core: bool = False,
+        advanced: tuple[str, ...] = (),
+        examples: tuple[str, ...] = (),
+        view: str | Template = "",
+        fails_if: str = "",
     ) -> Callable[[Function], Function]:
-        """Return a decorator that registers a function as a tool.
+        """Return a decorator that registers a function as the tool of its name.
 
         Args:
-            name: The exact name of the tool.
             command: The words of its command.
             read_only: Whether it changes nothing.
             destructive: Whether it may replace or remove something.
@@ -141,11 +155,16 @@ class ToolGroup(NamedTuple):
             idempotent: Whether a second call changes nothing more.
             scope: The minimum scope of a caller, if other than read or write.
             sent: Whether it works on vaults whose files are on another machine.
+            core: Whether MCP clients are offered it by default.
+            advanced: Keys of arguments hidden from that offer; they are still accepted.
+            examples: Command lines for the help and the reference, two or three.
+            view: How its result is printed for people; by default by its values' types.
+            fails_if: The key of its result that makes the command exit with 1, unless it is 0.
         """
 
         def enter(function: Function) -> Function:
-            _TOOLS[name] = Tool(
-                name,
+            _TOOLS[function.__name__] = Tool(
+                function.__name__,
                 command,
                 self.name,
                 function,
@@ -155,6 +174,11 @@ class ToolGroup(NamedTuple):
                 idempotent=idempotent or read_only,
                 own_scope=scope,
                 works_without_files=sent,
+                core=core,
+                advanced=advanced,
+                examples=examples,
+                view=Template(view) if isinstance(view, str) else view,
+                fails_if=fails_if,
             )
             _GROUPS[function.__module__] = self
             return function
@@ -181,20 +205,20 @@ def command_line_form(name: str) -> Callable[[Function], Function]:
 
 def all_tools() -> list[Tool]:
     """Return all built-in tools, in the order of the reference."""
-    return [_load(command) for command in COMMANDS]
+    return [_load(command) for command in TOOLS]
 
 
 def lookup(name: str) -> Tool | None:
     """Return the built-in tool with an exact name or command, or None."""
     normalized = normal_name(name)
-    for command in COMMANDS:
+    for command in TOOLS:
         if normalized in (command.tool, command.words.replace(" ", "_")):
             return _load(command)
     return None
 
 
 def _load(command: Command) -> Tool:
-    import_module(f"memvault.tools.{command.module}")
+    import_module(f"memvault.{command.module}")
     return _TOOLS[command.tool]
 
 
@@ -206,7 +230,7 @@ def find(name: str) -> Tool:
     """
     tool = lookup(name)
     if tool is None:
-        raise unknown(name, [command.tool for command in COMMANDS])
+        raise unknown(name, [command.tool for command in TOOLS])
     return tool
 
 

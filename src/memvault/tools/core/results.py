@@ -184,10 +184,18 @@ class VaultSelection:
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
 TYPE_HELP = "A type such as design-decision; memvault types lists them"
-TAGS_HELP = "Tags that a memory must all have"
-FILTER_HELP = "Condition on the front matter, such as area == 'main' and 'db' in tags"
-SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last week'"
-UNTIL_HELP = "Changed until then, in the same formats"
+MemoryRef = Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True, names="memory")]
+TypeName = Annotated[str | None, Arg(TYPE_HELP, flag="--type", names="type")]
+NewTags = Annotated[list[str] | None, Arg("Tags of the memory", names="tag")]
+TagFilter = Annotated[list[str] | None, Arg("Tags that a memory must all have", names="tag")]
+Expression = Annotated[
+    str | None,
+    Arg("Condition on the front matter, such as area == 'main' and 'db' in tags", key="filter"),
+]
+Since = Annotated[
+    str | None, Arg("Changed since a date, an age such as 7d, or words such as 'last week'")
+]
+Until = Annotated[str | None, Arg("Changed until then, in the same formats")]
 LISTED = 50
 """Default limit of listings."""
 Limit = Annotated[int, Arg("How many at most", minimum=1)]

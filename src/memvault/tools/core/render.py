@@ -1,30 +1,54 @@
 """Rendering of results as lines for people; a line is a list of (text, style) pieces.
 
-A result is laid out by the types of its values, unless ``memvault.cli.forms`` has
-a form for it: template lines that are filled in from the result.
+A result is laid out by its tool's ``Template``, or else by the types of its values.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from string import Formatter
-from typing import Any
-
-from memvault.cli.forms import FORMS
-from memvault.cli.views import VIEWS
+from typing import Any, NamedTuple
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
 
+
+class Template(NamedTuple):
+    """How a result is printed for people: lines that are filled in from the result.
+
+    Two spaces separate the parts of a line; a part is left out if the result has no value for
+    it, and so is a line without parts. The lines after ``*key``, up to an empty line, are
+    repeated for each record of that list, below a heading if one follows the key; the text after
+    ``|`` is printed if the list is empty. A record has the key ``number``, and ``text`` if it is
+    no mapping. ``{content|snippet}`` is the first of these that has a value, and ``{marks}``
+    stands for the marks of a memory that is not current. ``_text`` documents the format
+    specifications after a colon. ``prepare`` adds keys to the result that the lines need.
+    """
+
+    text: str = ""
+    prepare: Callable[[Result], Result] | None = None
+
+    @property
+    def expanded(self) -> str:
+        """The text without its indentation, with ``{marks}`` expanded."""
+        return inspect.cleandoc(self.text).replace("{marks}", _MARKS)
+
+
+_MARKS = (
+    "as it was on {asOf:.10}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
+    "newer: {newer}"
+)
+"""What ``{marks}`` in a template stands for: the marks of a memory that is not current."""
 _STYLES = {
     "number": "dim",
     "title": "bold",
     "score": "green",
     "similarity": "green",
     "strength": "dim",
-    "hardly": "dim",
+    "best": "dim",
     "distance": "green",
     "tokens": "green",
     "memoryType": "cyan",
@@ -38,24 +62,36 @@ _STYLES = {
 }
 _MAX_INLINE = 72
 """Longest text, in characters, that is shown on the line of its key."""
+SPREADING = ("each", "rest", "markdown")
+"""Format specifications of values with several lines: all, all but the first, or markdown."""
 _FORMATTER = Formatter()
 _GAP = "  "
 """Separator of the parts of a line; a part without a value is left out."""
 
 
-def lines(name: str, found: Result) -> list[Line]:
-    """Render a result as lines, with the form of that name or else the generic layout."""
-    form = FORMS.get(name)
-    shown = VIEWS[name](found) if name in VIEWS else found
+Markdown = Callable[[str], list[Line]]
+
+
+def lines(view: Template, found: Result, markdown: Markdown | None = None) -> list[Line]:
+    """Render a result as lines, by a view or, if it has no template, by the generic layout.
+
+    ``markdown`` renders the values with the format specification ``markdown``, which are
+    otherwise shown as they are.
+    """
+    template = view.expanded
+    shown = view.prepare(found) if view.prepare else found
     footer: list[Line] = []
     if "next" in found and "total" in found:
         footer.append([(_paging_footer(found), "")])
         shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
-    elif form is None and found.get("total") == len(_list(found)):
+    elif not template and found.get("total") == len(_list(found)):
         shown = {key: value for key, value in shown.items() if key != "total"}
     if "message" in found:
         footer.append([(str(found["message"]), "")])
-    return [*(render_generic(shown) if form is None else _render_view(form, shown)), *footer]
+    return [
+        *(_render_view(template, shown, markdown) if template else render_generic(shown)),
+        *footer,
+    ]
 
 
 def _paging_footer(found: Result) -> str:
@@ -141,10 +177,13 @@ def _split(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
 
-def _render_view(form: str, found: Result) -> Iterator[Line]:
-    rows = form.split("\n")
+def _render_view(template: str, found: Result, markdown: Markdown | None) -> Iterator[Line]:
+    rows = template.split("\n")
     while rows:
         row = rows.pop(0)
+        if row.endswith(":markdown}") and markdown is not None:
+            yield from markdown(str(found[row[1:].partition(":")[0]]))
+            continue
         if not row.startswith("*"):
             yield from _form_lines(row, found)
             continue
@@ -153,6 +192,8 @@ def _render_view(form: str, found: Result) -> Iterator[Line]:
         above, _, none = row[1:].partition(" | ")
         key, _, heading = above.partition(" ")
         entries = _value(key, found)
+        if isinstance(entries, str):
+            entries = _split(entries)
         if entries and heading:
             yield from _form_lines(heading, found)
         if none and entries == [] and not found.get("total"):
@@ -164,9 +205,9 @@ def _render_view(form: str, found: Result) -> Iterator[Line]:
 
 
 def _form_lines(template: str, found: Result) -> Iterator[Line]:
-    """Fill in one line of a form; with ``:each`` or ``:rest``, once per line of that value."""
+    """Fill in one line of a template; with ``:each`` and the like, once per line of a value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
-        if name and spec in ("each", "rest"):
+        if name and spec in SPREADING:
             value = _value(name, found)
             parts = value if isinstance(value, list | tuple) else _split(str(value or ""))
             for part in parts[1:] if spec == "rest" else parts:
@@ -198,9 +239,9 @@ def _fill_part(template: str, found: Result, part: object, style: str, head: str
     for literal, name, spec, _ in _FORMATTER.parse(template):
         out.append((literal, style))
         if name:
-            value = part if spec in ("each", "rest") else _value(name, found)
+            value = part if spec in SPREADING else _value(name, found)
             text = "" if value is None else _text(name, value, spec or "")
-            if not text and spec not in ("each", "rest"):
+            if not text and spec not in SPREADING:
                 return []
             out.append((text, _STYLES.get(name, head or style)))
             head = ""
@@ -208,25 +249,27 @@ def _fill_part(template: str, found: Result, part: object, style: str, head: str
 
 
 def _value(name: str, found: Result) -> Any:
-    try:
-        return _FORMATTER.get_field(name, (), found)[0]
-    except (LookupError, TypeError, AttributeError):
-        return None
+    """Return the value of a field, or None; a ``name`` may list alternatives, separated by |."""
+    for field in name.split("|"):
+        try:
+            value = _FORMATTER.get_field(field, (), found)[0]
+        except (LookupError, TypeError, AttributeError):
+            continue
+        if value or field == name:
+            return value
+    return None
 
 
 def _text(name: str, value: Any, spec: str) -> str:
-    """Format a value by the format specification of a form.
+    """Format a value by the format specification of a template.
 
-    ``a|b`` chooses a word for true or false, or the singular or plural of a noun; ``#``
-    is the number of entries, ``first`` the first line of a text, ``json`` JSON; all others
-    are Python's own. For ``each`` and ``rest``, which spread all lines or all but the
-    first, this is called with one line at a time.
+    ``a|b`` chooses a word for true or false, or the singular or plural of a noun; ``value=text``
+    is the text if it has that value; ``#`` is the number of entries, ``first`` the first line of
+    a text, ``json`` JSON; all others are Python's own. For ``each``, ``rest`` and
+    ``markdown``, this is called with one line at a time.
     """
-    yes, choice, no = spec.partition("|")
-    if choice and isinstance(value, bool):
-        return yes if value else no
-    if choice:
-        return f"{_inline(value)} {yes if value == 1 else no}"
+    if "|" in spec or "=" in spec:
+        return _chosen(value, spec)
     if spec == "#":
         return str(len(value))
     if spec == "first":
@@ -242,3 +285,13 @@ def _text(name: str, value: Any, spec: str) -> str:
     if isinstance(value, float) or spec[:1] in ("<", ">", "."):
         return format(value, spec)
     return _inline(value)
+
+
+def _chosen(value: Any, spec: str) -> str:
+    first, choice, second = spec.partition("|")
+    if not choice:
+        wanted, _, text = spec.partition("=")
+        return text if value == wanted else ""
+    if isinstance(value, bool):
+        return first if value else second
+    return f"{_inline(value)} {first if value == 1 else second}"

@@ -1,0 +1,96 @@
+"""The registry of the commands that are not generated from tools, such as ``init`` and ``mcp``.
+
+A command is declared like a tool: by a function with annotated parameters, under ``@command``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from memvault.arguments.parameters import Parameter, parameters_of
+from memvault.command_table import COMMANDS, Command
+from memvault.tools.core.render import Template
+
+Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any] | None])
+
+
+class CliCommand(NamedTuple):
+    """A command: its words, and the function that implements it.
+
+    The function takes the ``GlobalOptions`` and its declared arguments. It returns its result,
+    which is then printed by ``view``, or None if it has printed everything itself.
+    """
+
+    words: str
+    group: str
+    function: Callable[..., Mapping[str, Any] | None]
+    examples: tuple[str, ...]
+    view: Template
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The declared parameters of the function."""
+        return parameters_of(self.function)
+
+    @property
+    def doc(self) -> str:
+        """The help: the function's docstring, without indentation."""
+        return inspect.getdoc(self.function) or ""
+
+
+_COMMANDS: dict[str, CliCommand] = {}
+
+
+def command(
+    words: str, examples: tuple[str, ...], view: str | Template = "", group: str = "vault"
+) -> Callable[[Function], Function]:
+    """Return a decorator that registers a function as a command.
+
+    Args:
+        words: The words of the command.
+        examples: Command lines for the help, two or three.
+        view: How its result is printed for people; by default by its values' types.
+        group: The group of tools with which the help lists it.
+    """
+
+    def enter(function: Function) -> Function:
+        shown = Template(view) if isinstance(view, str) else view
+        _COMMANDS[words] = CliCommand(words, group, function, examples, shown)
+        return function
+
+    return enter
+
+
+def find(entry: Command) -> CliCommand:
+    """Return the command of a row of the command table that has no tool."""
+    import_module(f"memvault.{entry.module}")
+    return _COMMANDS[entry.words]
+
+
+def all_commands() -> list[CliCommand]:
+    """Return all commands that are not generated from tools, in the order of the help."""
+    return [find(entry) for entry in COMMANDS if not entry.tool]
+
+
+def command_table() -> list[Command]:
+    """Return the rows of ``memvault.command_table`` for these commands, by their words."""
+    import memvault.cli
+
+    for module in pkgutil.iter_modules(memvault.cli.__path__):
+        import_module(f"memvault.cli.{module.name}")
+    return [
+        Command(
+            "",
+            entry.words,
+            entry.function.__module__.removeprefix("memvault."),
+            entry.group,
+            "",
+            "",
+            entry.doc.partition("\n")[0].rstrip("."),
+        )
+        for entry in sorted(_COMMANDS.values())
+    ]
