@@ -340,11 +340,22 @@ def titles(result: dict[str, Any]) -> list[str]:
     return [entry["title"] for entry in result["memories"]]
 
 
-def explained(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
-    """Recall with the parts of every score."""
-    result = vault.call("memory_recall", query=query, explain=True, **more)
+def recalled(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the memories that a recall finds, in order."""
+    result = vault.call("memory_recall", query=query, **more)
     assert result["success"], result
     found: list[dict[str, Any]] = result["memories"]
+    return found
+
+
+def explained(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the memories that a recall finds, each with the parts of its score."""
+    return recalled(vault, query, explain=True, **more)
+
+
+def parts(entry: dict[str, Any]) -> dict[str, float]:
+    """Return the parts of a memory's score."""
+    found: dict[str, float] = entry["why"]["parts"]
     return found
 
 

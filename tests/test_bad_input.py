@@ -80,15 +80,6 @@ def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
     assert "periwinkle" in ran.json["memories"][0]["snippet"]
 
 
-def test_a_snippet_shows_the_word_however_far_down_it_is(vault: Vault, folder: Path) -> None:
-    """The passage that fits is shown, also from the end of a long memory."""
-    write(
-        folder, "long.md", ("nothing of the kind " * 50 + "\n\n") * 900 + "a periwinkle at last\n"
-    )
-    found = vault.call("memory_recall", query="periwinkle")["memories"]
-    assert "periwinkle" in found[0]["snippet"]
-
-
 @pytest.mark.parametrize("heading", ["Notes on C#", "F# and C#", "Über # 1", "#hash", "a \\# b"])
 def test_a_heading_is_a_title_as_it_is_written(vault: Vault, folder: Path, heading: str) -> None:
     """The first heading is the title and names its section, marks of its own included."""

@@ -1,8 +1,9 @@
-"""Date words in a question mean the days that a person means, and other words mean none."""
+"""Words for days mean the days that a person means, in questions, options and notes' names."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+import sys
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import explained, write
-from memvault import Vault
-from memvault.recall.dates import find_date, span_proximity
-from memvault.vault.file_names import DateRange
+from conftest import explained, parts, titles, write
+from memvault import Vault, clock
+from memvault.recall.dates import find_date, parse_moment, span_proximity
+from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
+from memvault.vault.file_names import DateRange, dates_in_path, note_days
 
-TODAY = date(2024, 3, 15)
-"""A Friday, in a leap year."""
+FRIDAY = date(2024, 3, 15)
+"""A day in a leap year."""
+SUNDAY = date(2026, 11, 22)
 
-MEANT = {
+ENGLISH = {
     "2023-05-07": "2023-05-07",
     "what broke on 2023-05-07?": "2023-05-07",
     "the log of 2023-05-07T10:15:00Z": "2023-05-07",
@@ -64,25 +67,7 @@ MEANT = {
     "last Monday": "2024-03-11",
     "what did we agree last Friday about the roof": "2024-03-08",
 }
-
-
-def meant_by(text: str, today: date) -> DateRange | None:
-    """Return the days that a text names."""
-    found = find_date(text, today)
-    return found.span if found else None
-
-
-def days(text: str) -> DateRange:
-    """Read ``FIRST LAST`` or one day."""
-    first, _, last = text.partition(" ")
-    return DateRange(date.fromisoformat(first), date.fromisoformat(last or first))
-
-
-@pytest.mark.parametrize("text", MEANT)
-def test_date_words_mean_what_a_person_means(text: str) -> None:
-    """Dates, months, years and counts of days are read, those without a year as the last ones."""
-    assert meant_by(text, TODAY) == days(MEANT[text])
-
+"""Words, and the days that they mean on FRIDAY."""
 
 ELSEWHERE = [
     ("last month", "2024-01-10", "2023-12-01 2023-12-31"),
@@ -101,62 +86,149 @@ ELSEWHERE = [
     ("on 29 February", "2025-03-01", "2024-02-29"),
     ("on 31 December", "2024-01-01", "2023-12-31"),
 ]
+"""Words, a day on which they are written, and the days that they mean."""
+
+FOREIGN = {
+    "was haben wir im Mai beschlossen": "2026-05-01 2026-05-31",
+    "Was war letzte Woche los?": "2026-11-09 2026-11-15",
+    "was habe ich gestern gemacht": "2026-11-21",
+    "was geschah vor drei Wochen": "2026-10-26 2026-11-01",
+    "seit März 2026": "2026-03-01 2026-11-22",
+    "diese Woche": "2026-11-16 2026-11-22",
+    "der Vorfall Anfang Mai und was daraus folgte": "2026-05-01 2026-05-31",
+    "qu’avons-nous décidé hier": "2026-11-21",
+    "hier": "2026-11-21",
+    "les notes de l'année dernière": "2025-01-01 2025-12-31",
+    "il y a deux semaines": "2026-11-02 2026-11-08",
+    "en mai 2025": "2025-05-01 2025-05-31",
+    "¿qué decidimos la semana pasada sobre el techo?": "2026-11-09 2026-11-15",
+    "qué pasó a principios de mayo de 2025": "2025-05-01 2025-05-31",
+    "la settimana scorsa": "2026-11-09 2026-11-15",
+    "o que fizemos ontem": "2026-11-21",
+    "wat deden we vorige week": "2026-11-09 2026-11-15",
+    "上周我们做了什么": "2026-11-09 2026-11-15",
+    "2025年12月记下了哪些事": "2025-12-01 2025-12-31",
+    "昨日の会議": "2026-11-21",
+}
+"""Words of German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese on SUNDAY."""
+
+BOUNDS = {
+    "yesterday": "2026-11-21",
+    "last week": "2026-11-09 2026-11-15",
+    "im Mai": "2026-05-01 2026-05-31",
+    "letzte Woche": "2026-11-09 2026-11-15",
+    "la semana pasada": "2026-11-09 2026-11-15",
+    "hier": "2026-11-21",
+    "2026-W45": "2026-11-02 2026-11-08",
+    "2025": "2025-01-01 2025-12-31",
+    "2026-11": "2026-11-01 2026-11-30",
+    "2026-11-05": "2026-11-05",
+    "in May 2025": "2025-05-01 2025-05-31",
+    "3 days ago": "2026-11-19",
+    "先週": "2026-11-09 2026-11-15",
+}
+"""Values of since and until on SUNDAY."""
+
+NOTES = {
+    "2026-11-05.md": "2026-11-05",
+    "journal/2026/11-05.md": "2026-11-05",
+    "journal/2026/11/05.md": "2026-11-05",
+    "2026/11/05.md": "2026-11-05",
+    "daily/2026_11_05.md": "2026-11-05",
+    "20261105.md": "2026-11-05",
+    "2026-W45.md": "2026-11-02 2026-11-08",
+    "2026-11.md": "2026-11-01 2026-11-30",
+    "journal/2026/12.md": "2026-12-01 2026-12-31",
+    "journal/2024-02.md": "2024-02-01 2024-02-29",
+}
+"""Names of daily, weekly and monthly notes."""
+
+NO_ENGLISH = (
+    " | why is the roof red | we may go | may we go | this may be wrong | the last may fail | "
+    "4 may be wrong | option 2 may fail | up to 5 may join | it may 10 times out of 12 | "
+    "you may 3 times retry | March on | we march 3 miles | second | the second of two | "
+    "sat in the sun, wed on a whim | I saw a man in 2023rd | port 2020 | RFC 2023 | 1920x1080 | "
+    "a limit of 2048 tokens | an RSA key in 2048 bits | mark 2020 | marching 12 miles | "
+    "decimal 5 | error 2020-13 | 2023-99-99 | 31 June 2023 | 30 February 2023 | June 31 | "
+    "0 May 2023 | in 0000 | the past | at last | how many days ago | the day after tomorrow | "
+    "next Monday | on Fridaynight | todays | ９ days later"
+).split(" | ")
+NO_FOREIGN = (
+    " | what did we do with the may fly | wo ist die Datei hier | wat is hier kapot | "
+    "non ho mai visto | die letzte Seite | 2 Wochen Urlaub | cuántas horas por semana | "
+    "planète mars | un mois a la mer | was tun wir nächste Woche | im Mai 2031 | "
+    "zwischen Mai und Juli | qu'ai-je noté entre fin août et mi-septembre 2025 | "
+    "die Meldung vor dem Tag | set a limit | we do it | 昨"
+).split(" | ")
+NO_NAMES = (
+    "2026-13-05.md | 2026-11-31.md | 2026-W54.md | 11-05.md | 05.md | notes/05.md | a/11/05.md | "
+    "v1.2.md | 2026.md | report-2026-11-05.md | 2026-11-051.md | २०२६-११-०५.md"
+).split(" | ")
 
 
-@pytest.mark.parametrize(("text", "today", "meant"), ELSEWHERE)
-def test_the_last_such_days_are_meant_on_any_day(text: str, today: str, meant: str) -> None:
-    """At the turn of months and years the days are those of the month or year before."""
-    assert meant_by(text, date.fromisoformat(today)) == days(meant)
+def meant_by(text: str, today: date) -> DateRange | None:
+    """Return the days that an English text names."""
+    found = find_date(text, today)
+    return found.span if found else None
+
+
+def days(text: str) -> DateRange:
+    """Read ``FIRST LAST`` or one day."""
+    first, _, last = text.partition(" ")
+    return DateRange(date.fromisoformat(first), date.fromisoformat(last or first))
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "why is the roof red",
-        "we may go",
-        "may we go",
-        "this may be wrong",
-        "the last may fail",
-        "4 may be wrong",
-        "option 2 may fail",
-        "up to 5 may join",
-        "it may 10 times out of 12",
-        "you may 3 times retry",
-        "March on",
-        "we march 3 miles",
-        "second",
-        "the second of two",
-        "sat in the sun, wed on a whim",
-        "I saw a man in 2023rd",
-        "port 2020",
-        "RFC 2023",
-        "1920x1080",
-        "a limit of 2048 tokens",
-        "an RSA key in 2048 bits",
-        "mark 2020",
-        "marching 12 miles",
-        "decimal 5",
-        "error 2020-13",
-        "2023-99-99",
-        "31 June 2023",
-        "30 February 2023",
-        "June 31",
-        "0 May 2023",
-        "in 0000",
-        "the past",
-        "at last",
-        "how many days ago",
-        "the day after tomorrow",
-        "next Monday",
-        "on Fridaynight",
-        "todays",
-        "９ days later",
-    ],
+    ("text", "today", "meant"),
+    [*((text, str(FRIDAY), meant) for text, meant in ENGLISH.items()), *ELSEWHERE],
 )
+def test_date_words_mean_what_a_person_means(text: str, today: str, meant: str) -> None:
+    """Dates, months and counts of days are read; those without a year mean the last such days."""
+    assert meant_by(text, date.fromisoformat(today)) == days(meant)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_date_words_of_other_languages_are_read(text: str) -> None:
+    """A question in another language names its days in words of that language."""
+    found = find_foreign_date(text, SUNDAY)
+    assert found is not None
+    assert found[0] == days(FOREIGN[text])
+    assert found[1] in text
+
+
+@pytest.mark.parametrize("text", BOUNDS)
+def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Since begins with the first moment of days in words, until ends with the last."""
+    monkeypatch.setattr(clock, "now", lambda: datetime.fromisoformat(f"{SUNDAY}T15:00:00Z"))
+    found = [clock.iso(one) for end in (False, True) if (one := parse_moment(text, end))]
+    first, last = days(BOUNDS[text])
+    assert found == [f"{first}T00:00:00.000Z", f"{last}T23:59:59.999Z"]
+    exact = "2026-11-05T10:00:00Z"
+    assert parse_moment(exact, False) == parse_moment(exact, True) == datetime.fromisoformat(exact)
+
+
+@pytest.mark.parametrize("path", NOTES)
+def test_the_name_of_a_note_says_its_days(path: str) -> None:
+    """Daily, weekly and monthly notes are known by the names that people give them."""
+    assert note_days(path) == days(NOTES[path])
+
+
+@pytest.mark.parametrize("text", NO_ENGLISH)
 def test_other_words_mean_no_days(text: str) -> None:
     """A verb, a number, a made-up date or half a phrase does not pass for a date."""
-    assert meant_by(text, TODAY) is None
+    assert meant_by(text, FRIDAY) is None
+
+
+@pytest.mark.parametrize("text", NO_FOREIGN)
+def test_words_that_only_look_like_dates_mean_no_days(text: str) -> None:
+    """A word that is a date elsewhere, what is still to come, and two ends are no span of days."""
+    assert find_foreign_date(text, SUNDAY) is None
+
+
+@pytest.mark.parametrize("path", NO_NAMES)
+def test_other_names_say_no_days(path: str) -> None:
+    """What is no date, or only part of one, is a name like any other."""
+    assert dates_in_path(path) is None
 
 
 @pytest.mark.parametrize(
@@ -169,35 +241,42 @@ def test_the_ends_of_the_calendar_are_no_trouble(text: str, today: date) -> None
     assert found is None or found.first <= found.last
 
 
-parts = st.sampled_from(
+date_words = st.sampled_from(
     "this last past previous on in of during since early ago a an one twelve couple few 0 1 3 29 "
     "31 9999 7th 31st day days week weeks month months year years today yesterday Monday friday "
     "january Feb. mar may MAY Sept december 1900 2024 2023-05 2023-02-29 2099-12-31 , . - ٣ ² １"
     "".split()
 )
-phrases = st.lists(parts | st.text(max_size=5), max_size=8).map(" ".join)
+
+phrases = st.lists(date_words | st.text(max_size=5), max_size=8).map(" ".join)
+
 todays = st.dates() | st.dates(date(2020, 1, 1), date(2030, 1, 1))
 
+foreign_words = st.sampled_from(
+    "im seit vor letzte Woche Wochen Mai mai mars hier gestern la semana pasada hace il y a deux "
+    "jours dernier l' année 3 12 99 2025 0 上周 月 5月 99月 , . ? und".split()
+)
 
-@given(phrases, todays)
-@example("9999 years ago", TODAY)
+
+@given(phrases | st.text(), todays)
+@example("9999 years ago", FRIDAY)
 @example("last 9999 years", date.min)
 @example("last 9999 weeks", date.max)
 @example("in December", date.max)
 @example("29 Feb", date.min)
-@example("٣ days ago", TODAY)
-@example("² days ago", TODAY)
+@example("٣ days ago", FRIDAY)
+@example("² days ago", FRIDAY)
 def test_any_text_means_some_days_or_none(text: str, today: date) -> None:
     """No text on any day is trouble, and no span ends before it begins."""
     found = meant_by(text, today)
     assert found is None or (date.min <= found.first <= found.last <= date.max)
 
 
-@given(st.text(), st.dates())
-def test_any_text_at_all_is_read(text: str, today: date) -> None:
-    """Text of any characters is read."""
-    found = meant_by(text, today)
-    assert found is None or found.first <= found.last
+@given(st.lists(foreign_words | st.text(max_size=4), max_size=9).map(" ".join), st.dates())
+def test_any_words_on_any_day_are_read(text: str, today: date) -> None:
+    """No words in any language are trouble on any day, and no span ends before it begins."""
+    for found in (find_foreign_date(text, today), (parse_phrase(text, today), text)):
+        assert found is None or found[0] is None or found[0].first <= found[0].last
 
 
 @given(st.dates(), st.dates(), st.dates())
@@ -220,14 +299,12 @@ def test_nearness_falls_with_the_distance(one: date, other: date, day: date) -> 
 def test_a_page_of_words_that_nearly_are_dates_names_no_day() -> None:
     """However often it is repeated, what only begins like a date is none."""
     for text in ("last " * 800, "2023-" * 800, "may " * 1000, "9" * 4000, "a couple of " * 330):
-        assert meant_by(text, TODAY) is None
+        assert meant_by(text, FRIDAY) is None
 
 
-def recalled(vault: Vault, query: str) -> list[tuple[str, float | None]]:
-    """Recall and return each memory's path and its score's part for the date."""
-    result: dict[str, Any] = vault.call("memory_recall", query=query, explain=True)
-    assert result["success"], result
-    return [(entry["filePath"], entry["why"]["parts"].get("date")) for entry in result["memories"]]
+def date_parts(vault: Vault, query: str) -> list[tuple[str, float | None]]:
+    """Recall; return each memory's path and its score's part for the date."""
+    return [(entry["filePath"], parts(entry).get("date")) for entry in explained(vault, query)]
 
 
 @pytest.mark.parametrize("paths", [("a.md", "b.md"), ("b.md", "a.md")])
@@ -242,14 +319,14 @@ def test_what_is_of_the_days_asked_for_comes_first(
         body = "It happened by the river: the boats were tied up."
         write(folder, path, f"---\n{front}---\n\n# Boats\n\n{body}\n")
     write(folder, "memvault.toml", "version = 1\n[ranking]\nrecency = 0\ndiversity = false\n")
-    (first, near), (_, far) = recalled(vault, "what happened by the river in May 2023")
+    (first, near), (_, far) = date_parts(vault, "what happened by the river in May 2023")
     assert first == paths[0]
     assert near is not None
     assert far is not None
     assert near > 0.1 > far
     off = "recency = 0\ndate = 0\ndiversity = false"
     write(folder, "memvault.toml", f"version = 1\n[ranking]\n{off}\n")
-    found = recalled(vault, "what happened by the river in May 2023")
+    found = date_parts(vault, "what happened by the river in May 2023")
     assert sorted(found) == [("a.md", None), ("b.md", None)]
 
 
@@ -257,7 +334,7 @@ def test_what_is_of_the_days_asked_for_comes_first(
 def test_without_date_words_dates_are_no_part(folder: Path, vault: Vault, query: str) -> None:
     """A question that names no days is not told of any."""
     write(folder, "a.md", "# Shed\n\nThe shed may be painted green.\n")
-    assert recalled(vault, query) == [("a.md", None)]
+    assert date_parts(vault, query) == [("a.md", None)]
 
 
 def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Vault) -> None:
@@ -266,9 +343,9 @@ def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Va
     for day, body in told.items():
         header = f"created: 2023-{day}\nmodified: 2023-{day}\ntitle: {body}\n"
         write(folder, f"2023-{day}.md", f"---\n{header}---\n\n{body}.\n")
-    found = [path for path, _ in recalled(vault, "what happened in May 2023")]
+    found = [path for path, _ in date_parts(vault, "what happened in May 2023")]
     assert sorted(found[:2]) == ["2023-05-01.md", "2023-05-31.md"]
-    assert [day for _, day in recalled(vault, "what happened in May 2021") if day] == []
+    assert [day for _, day in date_parts(vault, "what happened in May 2021") if day] == []
 
 
 def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vault) -> None:
@@ -291,3 +368,115 @@ def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) 
     for asked, is_date in ((query, False), (query.replace("\u017f", "s"), True)):
         (found,) = explained(vault, asked)
         assert ("date" in found["why"]["parts"]) == is_date
+
+
+def test_only_what_may_be_a_date_loads_the_library(folder: Path, vault: Vault) -> None:
+    """A question without date words, or with English ones, does not wait for it."""
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith("dateparser")}
+    for name in loaded:
+        del sys.modules[name]
+    try:
+        write(folder, "a.md", "# Boat\n\nThe boat is blue.\n")
+        for query in ("which boat is blue", "wo liegt das Boot", "what happened last week"):
+            assert vault.call("memory_recall", query=query, since="2020-01-01")["success"]
+        assert "dateparser" not in sys.modules
+    finally:
+        sys.modules.update(loaded)
+
+
+def test_a_question_in_german_finds_its_month(folder: Path, vault: Vault) -> None:
+    """Asked for a month in another language, a memory made in it comes first."""
+    for month in ("03", "05", "09"):
+        header = f"created: 2025-{month}-10\nmodified: 2025-{month}-10\n"
+        body = f"# Sitzung {month}\n\nWir haben über das Dach gesprochen.\n"
+        write(folder, f"{month}.md", f"---\n{header}---\n\n{body}")
+    found: dict[str, Any] = vault.call("memory_recall", query="was war mit dem Dach im Mai 2025")
+    assert titles(found)[0] == "Sitzung 05"
+
+
+def test_a_name_that_begins_with_a_day_says_it() -> None:
+    """A post or meeting note is of the day that its name begins with, and keeps its words."""
+    assert dates_in_path("posts/2026-11-05-launch.md") == (date(2026, 11, 5),) * 2
+    assert note_days("posts/2026-11-05-launch.md") is None
+
+
+def journal(root: Path) -> None:
+    """Write three weeks of daily notes, and things written down on one of the days."""
+    for number in range(1, 22):
+        body = f"Worked on part {number} of the harbour crane; it was a long day."
+        write(root, f"2026-11-{number:02}.md", f"{body}\n")
+    for number in range(5):
+        header = "created: 2026-11-05T09:00:00Z\nmodified: 2026-11-05T09:00:00Z\n"
+        text = f"# Work plan {number}\n\nOn 2026-11-05 we planned work on part {number}.\n"
+        write(root, f"plan{number}.md", f"---\n{header}---\n\n{text}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "2026-11-05",
+        "what did I work on 2026-11-05",
+        "what did I do on 5 November 2026?",
+        "5.11.2026",
+        "work on part 7 on 2026-11-05",
+    ],
+)
+def test_a_date_finds_the_note_of_that_day(folder: Path, vault: Vault, query: str) -> None:
+    """Asked for a day, the note that is called by it comes first."""
+    journal(folder)
+    result: dict[str, Any] = vault.call("memory_recall", query=query)
+    assert titles(result)[0] == "2026-11-05"
+
+
+def test_a_week_and_a_month_find_theirs(folder: Path, vault: Vault) -> None:
+    """A weekly note answers for its week, and a monthly one for its month."""
+    journal(folder)
+    write(folder, "2026-W45.md", "A week of rain.\n")
+    write(folder, "2026-11.md", "A month of fog.\n")
+    assert titles(vault.call("memory_recall", query="2026-W45"))[0] == "2026-W45"
+    assert titles(vault.call("memory_recall", query="what happened in 2026-11"))[0] == "2026-11"
+
+
+def test_the_date_in_the_header_is_the_memorys(folder: Path, vault: Vault) -> None:
+    """A date: line counts beside created, so that what is told later is found by its day."""
+    for number in range(6):
+        header = f"created: 2026-11-20\ndate: 2026-10-0{number + 1}\n"
+        write(folder, f"{number}.md", f"---\n{header}---\n\n# Visit {number}\n\nA museum.\n")
+    assert titles(vault.call("memory_recall", query="visit on 2026-10-03"))[0] == "Visit 2"
+
+
+def test_a_date_never_takes_away_its_words(folder: Path, vault: Vault) -> None:
+    """A memory of another day that speaks of the date is found by it."""
+    write(folder, "a.md", "---\ncreated: 2020-01-01\n---\n\n# Audit\n\nIt is due 2026-11-05.\n")
+    for number in range(40):
+        write(
+            folder, f"b{number}.md", f"---\ncreated: 2021-01-01\n---\n\n# Tree {number}\n\nOak.\n"
+        )
+    assert titles(vault.call("memory_recall", query="2026-11-05"))[0] == "Audit"
+
+
+def test_a_type_is_no_text(folder: Path, vault: Vault) -> None:
+    """Who asks for designs gets no memories for their type alone; a filter by type still works."""
+    for number, body in enumerate(("Ids are UUIDv7.", "At most 100 requests a minute.", "JWT.")):
+        header = "memory_type: design-decision\n"
+        write(
+            folder,
+            f"design-decision/{number}.md",
+            f"---\n{header}---\n\n# Rule {number}\n\n{body}\n",
+        )
+    write(folder, "people.md", "# People\n\nAda draws the UI designs.\n")
+    for query in ("who draws the UI designs", "design-decision", "decision"):
+        found = vault.call("memory_recall", query=query, type="keyword")
+        assert [title for title in titles(found) if title.startswith("Rule")] == []
+    filtered = vault.call("memory_recall", query="UUIDv7", memoryType="design-decision")
+    assert titles(filtered)[0] == "Rule 0"
+
+
+def test_a_daily_notes_name_and_the_header_are_no_text(folder: Path, vault: Vault) -> None:
+    """A year is not found in the names of notes, nor a day in when a memory ends."""
+    journal(folder)
+    write(folder, "rent.md", "---\nvalid_to: 2099-12-31\n---\n\n# Rent\n\nThe rent is 900.\n")
+    found = vault.call("memory_recall", query="released 2026", type="keyword")
+    assert [title for title in titles(found) if title.startswith("2026")] == []
+    assert titles(vault.call("memory_recall", query="2099", type="keyword")) == []
+    assert titles(vault.call("memory_recall", query="valid to", type="keyword")) == []

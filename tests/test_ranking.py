@@ -1,4 +1,4 @@
-"""The order of an answer: words that stand together, how new, important and dated a memory is."""
+"""The order of an answer: words that stand together, newer and important memories first."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, write
+from conftest import Run, explained, index_of, parts, recalled, succeeded, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 
 
 def memories(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
-    """Recall with everything explained and return what is said of each memory."""
-    result = vault.call("memory_recall", query=query, explain=True, **more)
-    assert result["success"], result
-    found: list[dict[str, Any]] = result["memories"]
+    """Recall; check that parts add up to scores, and scores fall; return the memories."""
+    found = explained(vault, query, **more)
     for entry in found:
         assert entry["score"] == pytest.approx(sum(parts(entry).values()), abs=1e-3)
     scores = [entry["score"] for entry in found]
     assert scores == sorted(scores, reverse=True)
-    return found
-
-
-def parts(entry: dict[str, Any]) -> dict[str, float]:
-    """The parts of a memory's score."""
-    found: dict[str, float] = entry["why"]["parts"]
     return found
 
 
@@ -252,9 +245,8 @@ def test_what_repeats_a_better_answer_makes_room(folder: Path, vault: Vault) -> 
 def test_short_memories_that_differ_are_no_repeats(folder: Path, vault: Vault) -> None:
     """Memories of one form that say different things stand where their words put them."""
     for number, thing in enumerate("Anna Bruno Carla Dario".split()):
-        write(
-            folder, f"{number}.md", f"# {thing}\n\nThe birthday of {thing} is in week {number}7.\n"
-        )
+        body = f"The birthday of {thing} is in week {number}7."
+        write(folder, f"{number}.md", f"# {thing}\n\n{body}\n")
     found = memories(vault, "birthday of Carla")
     assert named(found)[0] == "Carla"
     assert not any("repeats" in parts(entry) for entry in found)
@@ -307,21 +299,16 @@ def many(folder: Path, vault: Vault) -> Vault:
     return vault
 
 
-def test_a_large_limit_returns_all_in_falling_order(many: Vault) -> None:
-    """With room for all of them every memory with the word comes, once, in falling score."""
-    found = memories(many, "storm", limit=300)
-    assert sorted(named(found)) == sorted(f"Note {number}" for number in range(250))
-    scores = [entry["score"] for entry in found]
-    assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize("limit", [10, 31, 60, 199])
-def test_a_smaller_limit_gives_the_first_of_a_larger_ones(many: Vault, limit: int) -> None:
-    """How many are asked for changes neither the order nor the scores of the first."""
+def test_a_smaller_limit_gives_the_first_of_a_larger_ones(many: Vault) -> None:
+    """With room for all, each memory with the word comes once; a limit changes only how many."""
+    every = named(memories(many, "storm surge", limit=300))
+    assert sorted(every) == sorted(f"Note {number}" for number in range(250))
     whole = memories(many, "storm surge", limit=200)
-    found = memories(many, "storm surge", limit=limit)
-    assert named(found) == named(whole)[:limit]
-    assert [entry["score"] for entry in found] == [entry["score"] for entry in whole[:limit]]
+    assert named(whole)[:10] == every[:10]
+    for limit in (10, 31, 60, 199):
+        found = memories(many, "storm surge", limit=limit)
+        assert named(found) == named(whole)[:limit], limit
+        assert [e["score"] for e in found] == [e["score"] for e in whole[:limit]], limit
 
 
 def test_phrases_are_held_by_all_that_is_returned(many: Vault) -> None:
@@ -338,3 +325,240 @@ def test_no_candidates_are_no_trouble(folder: Path, vault: Vault) -> None:
     write(folder, "a.md", "# Word\n\nA word.\n")
     assert memories(vault, "word in May 2023", tags=["none"]) == []
     assert memories(vault, '"word of a king" word') == []
+
+
+REST = {
+    "Bread": "Rye bread needs flour, water, salt and time.",
+    "Crane": "The harbour crane was painted red in autumn.",
+    "Choir": "The choir meets in the old school on Thursdays.",
+}
+OLD = "Our office is in Berlin, on the third floor of the old mill."
+NEW = "Our office has moved to Madrid, on the ground floor of a bank."
+QUESTION = "in which city is our office"
+
+
+def dated(folder: Path, name: str, title: str, body: str, day: str) -> None:
+    """Write a memory of some day."""
+    header = f"id: {name}\ncreated: {day}\nmodified: {day}"
+    write(folder, f"{name}.md", f"---\n{header}\n---\n\n# {title}\n\n{body}\n")
+
+
+def write_others(folder: Path) -> None:
+    """Write memories about other things, the newest of all."""
+    for title, body in REST.items():
+        dated(folder, title.lower(), title, body, "2026-05-01")
+
+
+def offices(folder: Path, old: str = "2026-01-01", new: str = "2026-03-01") -> None:
+    """Write where the office is, where it has moved, and newer memories of other things."""
+    write_others(folder)
+    dated(folder, "office-1", "Office", OLD, old)
+    dated(folder, "office-2", "Office", NEW, new)
+
+
+def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
+    """Recall; give each memory's id, in order, with that of a newer one."""
+    return {entry["memId"]: entry.get("newer", "") for entry in recalled(vault, query, **more)}
+
+
+@pytest.mark.parametrize("days", [("2026-01-01", "2026-03-01"), ("2026-03-01", "2026-01-01")])
+def test_the_newer_is_first_and_the_older_names_it(
+    folder: Path, run: Run, days: tuple[str, str]
+) -> None:
+    """Whichever of them is newer; people and agents are told, and a third memory is not marked."""
+    offices(folder, *days)
+    newer, older = ("office-2", "office-1") if days[0] < days[1] else ("office-1", "office-2")
+    found = succeeded(run("recall", QUESTION, "--json")).json["memories"]
+    marks = {entry["memId"]: entry.get("newer") for entry in found}
+    assert list(marks)[:2] == [newer, older]
+    assert marks.pop(older) == newer
+    assert set(marks.values()) == {None}
+    shown = succeeded(run("recall", QUESTION)).out
+    assert shown.count("newer: ") == 1
+    assert f"newer: {newer}" in shown
+
+
+def test_a_note_of_a_day_is_as_new_as_its_day(folder: Path, vault: Vault) -> None:
+    """The day in a daily note's name counts, not when its file was written."""
+    write_others(folder)
+    write(folder, "2024-01-05.md", f"---\nid: old\n---\n\n{OLD}\n")
+    dated(folder, "office-2", "Office", NEW, "2024-02-01")
+    assert list(newer_of(vault, QUESTION).items())[:2] == [("office-2", ""), ("old", "office-2")]
+
+
+MEANT = [
+    ("db1", "db2", "{} has the address 10.0.1.17 and runs Postgres.", "address of db1"),
+    ("note w0n0", "note w1n0", "The text of {}.", "w0n0"),
+    ("2025 budget", "2026 budget", "The {} is 40,000 euros.", "budget 2025"),
+    ("2nd floor", "3rd floor", "The printer on the {} takes A3.", "printer on the 2nd floor"),
+    ("Anna", "Bruno", "The birthday of {} is in spring.", "birthday of Anna"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "text", "query"), MEANT, ids=[row[0] for row in MEANT])
+def test_what_the_question_names_stays_first(
+    folder: Path, vault: Vault, one: str, other: str, text: str, query: str
+) -> None:
+    """A newer memory of the same form, about another thing, does not pass the one that is meant."""
+    write_others(folder)
+    dated(folder, "meant", one, text.format(one), "2026-01-01")
+    dated(folder, "other", other, text.format(other), "2026-03-01")
+    found = newer_of(vault, query)
+    assert next(iter(found)) == "meant"
+    assert found["meant"] == ""
+
+
+def test_what_is_about_another_thing_is_no_newer_one(folder: Path, vault: Vault) -> None:
+    """Memories that share a word and no subject are not compared by age."""
+    write_others(folder)
+    dated(folder, "office-1", "Office", OLD, "2026-01-01")
+    dated(folder, "plants", "Plants", "The plants in the office need water.", "2026-03-01")
+    found = newer_of(vault, QUESTION)
+    assert next(iter(found)) == "office-1"
+    assert set(found.values()) == {""}
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "tag"])
+def test_one_signal_alone_knows_no_age(folder: Path, vault: Vault, mode: str) -> None:
+    """Keywords, vectors and tags order by themselves."""
+    offices(folder)
+    assert set(newer_of(vault, QUESTION, type=mode).values()) <= {""}
+
+
+def test_a_question_for_days_is_ordered_by_them(folder: Path, vault: Vault) -> None:
+    """Whoever asks for January does not get March first."""
+    offices(folder)
+    found = newer_of(vault, "our office in January 2026")
+    assert next(iter(found)) == "office-1"
+    assert set(found.values()) == {""}
+
+
+@pytest.mark.parametrize("indexed", [0, 1, 2], ids=["neither", "the older", "both"])
+def test_what_is_not_indexed_yet_is_compared_too(folder: Path, indexed: int) -> None:
+    """While the index cannot be written, a memory read from its file is newer or older as well."""
+    offices(folder)
+    kept = {path: path.read_bytes() for path in folder.glob("office-*.md")}
+    for path in sorted(kept)[indexed:]:
+        path.unlink()
+    with open_vault(folder) as vault:
+        assert newer_of(vault, QUESTION)
+    with FileLock(index_of(folder) / "lock"), open_vault(folder) as vault:
+        for path in sorted(kept)[indexed:]:
+            path.write_bytes(kept[path])
+        found = list(newer_of(vault, QUESTION).items())
+    assert found[:2] == [("office-2", ""), ("office-1", "office-2")]
+
+
+def repeats(found: list[dict[str, Any]]) -> list[str]:
+    """The paths that were moved down as repeats."""
+    return [entry["filePath"] for entry in found if "repeats" in entry["why"]["parts"]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The key to room 1 hangs on hook 1.", "The key to room 2 hangs on hook 2."),
+        ("Guests may enter the engine room.", "Guests may not enter the engine room."),
+    ],
+)
+def test_a_number_or_a_not_is_no_repeat(folder: Path, vault: Vault, one: str, other: str) -> None:
+    """Memories that differ in a number or a negation are both answers."""
+    write(folder, "a.md", f"# Rule\n\n{one}\n")
+    write(folder, "b.md", f"# Rule\n\n{other}\n")
+    assert repeats(explained(vault, "which room and hook may guests enter")) == []
+
+
+def test_the_correction_comes_before_what_it_corrects(folder: Path, vault: Vault) -> None:
+    """Of two memories that differ in one number, the newer one is first."""
+    for name, day, limit in (("a", "2025-02-01", 100), ("b", "2026-11-01", 250)):
+        header = f"created: {day}\nmodified: {day}\ntitle: Rate limit of the public API\n"
+        write(folder, f"{name}.md", f"---\n{header}---\n\nThe limit is {limit} per minute.\n")
+    assert explained(vault, "how many requests per minute")[0]["filePath"] == "b.md"
+
+
+def test_of_two_that_say_the_same_the_newer_one_stays(folder: Path, vault: Vault) -> None:
+    """The copy that is moved down is the older one."""
+    for name, day in (("a", "2025-02-01"), ("b", "2026-03-01")):
+        header = f"created: {day}\nmodified: {day}\ntitle: Lunch\n"
+        write(folder, f"{name}.md", f"---\n{header}---\n\nTuesday lunch is at the harbour.\n")
+    found = explained(vault, "Tuesday lunch")
+    assert [entry["filePath"] for entry in found] == ["b.md", "a.md"]
+    assert repeats(found) == ["a.md"]
+
+
+def test_a_shared_tag_makes_no_repeat(folder: Path, vault: Vault) -> None:
+    """Memories found by one tag alone are compared by what they say, not by the tag."""
+    for name, body in (("a", "It runs on port 4222."), ("b", "Consumers acknowledge late.")):
+        write(folder, f"{name}.md", f"---\ntags: [messaging]\n---\n\n# Note {name}\n\n{body}\n")
+    found = explained(vault, "messaging")
+    assert len(found) == 2
+    assert repeats(found) == []
+
+
+def test_a_rare_word_covers_more_than_a_common_one(folder: Path, vault: Vault) -> None:
+    """Of two memories with a word each of the question, that with the rare one holds more of it."""
+    for number in range(12):
+        write(folder, f"{number}.md", f"# Note {number}\n\nA client wrote letter {number}.\n")
+    write(folder, "limit.md", "# Limit\n\nToo much throttling.\n")
+    found = {entry["title"]: entry for entry in explained(vault, "client throttling", limit=20)}
+    assert found["Limit"]["why"]["coverage"] > 0.6 > found["Note 3"]["why"]["coverage"] > 0
+    assert next(iter(found)) == "Limit"
+
+
+def test_a_note_of_the_days_asked_for_is_no_weak_answer(folder: Path, vault: Vault) -> None:
+    """Who asks only for a day is answered by its note, whatever the note says."""
+    write(folder, "journal/2026-03-04.md", "Bread was baked.\n")
+    write(folder, "journal/2026-03-05.md", "The roof was mended.\n")
+    first, *rest = explained(vault, "2026-03-04")
+    assert first["filePath"] == "journal/2026-03-04.md"
+    assert first["strength"] != "weak"
+    assert all(entry["why"]["chance"] <= first["why"]["chance"] for entry in rest)
+
+
+def test_exact_wording_counts_with_its_small_words(folder: Path, vault: Vault) -> None:
+    """Words that stand around a stop word in question and text are neighbours."""
+    write(folder, "a.md", "# Form\n\nThe date of birth comes last.\n")
+    write(folder, "b.md", "# Date\n\nOf the two, a birth is the first.\n")
+    found = {entry["title"]: parts(entry) for entry in explained(vault, "date of birth")}
+    assert found["Form"]["adjacency"] > found["Date"]["adjacency"] == 0
+
+
+def test_a_single_word_can_score_high(folder: Path, vault: Vault) -> None:
+    """A memory that holds the one word asked for is not marked down for having no second."""
+    write(folder, "a.md", "# Parsing\n\nThe zebra.\n")
+    (found,) = explained(vault, "zebra")
+    assert found["score"] >= 0.9
+    assert "adjacency" not in parts(found)
+
+
+def test_a_tag_is_something_that_a_memory_says(folder: Path, vault: Vault) -> None:
+    """A memory with the tag asked for is looked at by its tag as well as by its text."""
+    body = "# {}\n\nIt runs on port 4222.\n"
+    write(folder, "a.md", "---\ntags: [messaging]\n---\n\n" + body.format("NATS"))
+    write(folder, "b.md", body.format("Redis"))
+    first, second = explained(vault, "messaging")
+    assert (first["title"], second["title"]) == ("NATS", "Redis")
+    assert first["why"]["coverage"] == 1
+    assert second["why"]["coverage"] == 0
+
+
+def test_a_word_that_means_the_same_is_near(folder: Path, vault: Vault) -> None:
+    """Of memories that have no word of the question that with a like one is the nearer."""
+    write(folder, "a.md", "# Evening\n\nThe physician calls at seven.\n")
+    write(folder, "b.md", "# Morning\n\nThe plumber calls at nine.\n")
+    first, second = explained(vault, "doctor")
+    assert (first["title"], second["title"]) == ("Evening", "Morning")
+    assert parts(first)["soft_match"] > parts(second)["soft_match"]
+    assert first["why"]["coverage"] == second["why"]["coverage"] == 0
+
+
+@pytest.mark.parametrize("title", ["type", "context", "importance"])
+def test_what_a_header_is_made_of_is_no_text(folder: Path, vault: Vault, title: str) -> None:
+    """Names of types and of header keys are words only where a memory says them."""
+    write(
+        folder, "context/a.md", "---\nimportance: 0.5\nmemory_type: context\n---\n\n# A\n\nRye.\n"
+    )
+    write(folder, "b.md", f"# B\n\nThe {title} is plain.\n")
+    first, second = explained(vault, title)
+    assert (first["title"], first["why"]["coverage"]) == ("B", 1)
+    assert second["why"]["coverage"] == 0

@@ -1,18 +1,25 @@
-"""What recall finds, in any script and mode, and what it says of it."""
+"""What recall finds, in any script, language and mode, and what it returns."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, titles, write
+from conftest import Run, explained, index_of, recalled, titles, write
+from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from memvault.index.text.analysis import query_analyser
+from memvault.index.text.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
+from memvault.index.text.languages import detect_language
+from memvault.memories import experience_search
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
+from test_consolidate import consolidated
 
 MODES = ("tag", "keyword", "vector", "hybrid")
 
@@ -20,14 +27,6 @@ MODES = ("tag", "keyword", "vector", "hybrid")
 def ask(vault: Vault, query: str, **more: Any) -> list[str]:
     """Recall by keyword, unless another type is given; return titles."""
     return titles(vault.call("memory_recall", **{"type": "keyword", "query": query, **more}))
-
-
-def memories(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
-    """Recall and return what is said of each memory."""
-    result = vault.call("memory_recall", query=query, **more)
-    assert result["success"], result
-    found: list[dict[str, Any]] = result["memories"]
-    return found
 
 
 FOUND = {
@@ -142,7 +141,7 @@ def test_the_last_word_of_a_long_memory_is_found_and_shown(
     write(folder, "long.md", f"# Long\n\n{filler}\n\n{end}\n")
     write(folder, "short.md", "# Short\n\nSomething else.\n")
     for mode in ("keyword", "hybrid"):
-        found = memories(vault, query, type=mode)
+        found = recalled(vault, query, type=mode)
         assert found[0]["title"] == "Long"
         assert query in found[0]["snippet"]
         assert len(found[0]["snippet"]) < 400
@@ -156,14 +155,14 @@ def test_a_snippet_shows_the_words_that_were_asked_for(folder: Path, vault: Vaul
     )
     text = f"# Long\n\nA harbour.\n\n{filler}\n\nThe harbour pilot boards at dawn.\n\n{filler}\n"
     write(folder, "long.md", text)
-    assert "harbour pilot" in memories(vault, "pilot in the harbour")[0]["snippet"]
+    assert "harbour pilot" in recalled(vault, "pilot in the harbour")[0]["snippet"]
 
 
 @pytest.mark.parametrize("filler", ["今天天气很好。", "天気がいいので、", "a/b-c.", "ไปเที่ยวสวน"])
 def test_a_snippet_is_cut_out_of_unspaced_text_too(folder: Path, vault: Vault, filler: str) -> None:
     """In a long line without spaces the snippet shows what was asked for."""
     write(folder, "long.md", f"# Long\n\n{filler * 50}数据库红杉木{filler * 10}\n")
-    assert "红杉" in memories(vault, "红杉", type="keyword")[0]["snippet"]
+    assert "红杉" in recalled(vault, "红杉", type="keyword")[0]["snippet"]
 
 
 @pytest.fixture
@@ -259,7 +258,7 @@ def texts(folder: Path, vault: Vault) -> Vault:
 def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
     """Scores lie in 0..1, never rise down the list, and are the sum of what explain shows."""
     for query in ("storm", "harbour engine lantern", "a ship at sea", "river getUserName"):
-        found = memories(texts, query, type=mode, explain=True, limit=50)
+        found = recalled(texts, query, type=mode, explain=True, limit=50)
         scores = [entry["score"] for entry in found]
         assert scores == sorted(scores, reverse=True)
         for entry in found:
@@ -277,16 +276,16 @@ def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
 def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
     """A limit gives the first of the longer list, a threshold and strict what they let pass."""
     asked: dict[str, Any] = {"query": "storm harbour", "type": mode, "explain": True}
-    whole = memories(texts, limit=50, **asked)
+    whole = recalled(texts, limit=50, **asked)
     assert len(whole) >= 9
-    assert len(memories(texts, **asked)) == min(10, len(whole))
+    assert len(recalled(texts, **asked)) == min(10, len(whole))
     for limit in (1, 3, 200):
-        assert memories(texts, limit=limit, **asked) == whole[:limit]
+        assert recalled(texts, limit=limit, **asked) == whole[:limit]
     for entry in (whole[0], whole[3], whole[-1]):
         threshold = entry["why"]["chance"] - 1e-4  # a shown chance is rounded
         reached = [other for other in whole if other["why"]["chance"] >= threshold]
-        assert memories(texts, limit=50, threshold=threshold, **asked) == reached
-    strict = memories(texts, limit=50, strict=True, **asked)
+        assert recalled(texts, limit=50, threshold=threshold, **asked) == reached
+    strict = recalled(texts, limit=50, strict=True, **asked)
     assert strict == [entry for entry in whole if entry["strength"] != "weak"]
 
 
@@ -295,12 +294,12 @@ def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -
     for number in range(12):
         header = f"---\nmodified: 2026-01-{number + 1:02}T00:00:00Z\n---\n"
         write(folder, f"n{number}.md", f"{header}\n# N{number}\n\nbody {number}\n")
-    found = memories(vault, "", isAll=True, full=True)
+    found = recalled(vault, "", isAll=True, full=True)
     assert [entry["title"] for entry in found] == [f"N{number}" for number in range(11, -1, -1)]
     assert found[0]["content"] == "\n# N11\n\nbody 11\n"
-    assert len(memories(vault, "", isAll=True, limit=2)) == 2
-    assert "content" not in memories(vault, "body")[0]
-    assert memories(vault, "N3", type="keyword", full=True)[0]["content"] == "\n# N3\n\nbody 3\n"
+    assert len(recalled(vault, "", isAll=True, limit=2)) == 2
+    assert "content" not in recalled(vault, "body")[0]
+    assert recalled(vault, "N3", type="keyword", full=True)[0]["content"] == "\n# N3\n\nbody 3\n"
     for wrong in ({"query": "body", "isAll": True}, {"query": " "}, {}):
         assert vault.call("memory_recall", **wrong)["error"]["code"] == "usage"
 
@@ -361,17 +360,6 @@ def test_a_title_is_a_name_whatever_its_case_and_composition(vault: Vault, folde
         assert vault.call("memory_show", memId="GRÖSSE")["filePath"] == "c.md"
 
 
-def test_the_first_ten_are_the_same_whatever_the_limit(folder: Path, vault: Vault) -> None:
-    """A limit of many hundreds only adds to the end of an answer."""
-    for number in range(260):
-        things = ("storm", "river", "boat", "lantern", "roof")
-        body = " ".join(things[(number * step) % 5] for step in range(1, 2 + number % 7))
-        write(folder, f"{number}.md", f"# Note {number}\n\n{body} {number}\n")
-    few = [entry["memId"] for entry in explained(vault, "storm river boat", limit=10)]
-    many = [entry["memId"] for entry in explained(vault, "storm river boat", limit=250)]
-    assert many[:10] == few
-
-
 def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,3 +377,213 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     monkeypatch.setattr(MemoryStore, "read", counted)
     assert explained(vault, '"storm river"') == []
     assert len(read) == len(set(read)) > 0
+
+
+SENTENCES = {
+    "danish": "Vi mødes på kontoret om mandagen, men hvis nogen er syg, skal de blive hjemme.",
+    "dutch": "De sleutels liggen in de kast bij de deur, en de buurvrouw heeft er ook een.",
+    "english": "The keys are in the cupboard by the door, and the neighbour has one of them too.",
+    "finnish": "Avaimet ovat kaapissa oven vieressä, mutta naapurilla on myös yksi niistä.",
+    "french": "Les clés sont dans le placard près de la porte, et la voisine en a une aussi.",
+    "german": "Die Schlüssel liegen im Schrank neben der Tür, und die Nachbarin hat auch einen.",
+    "greek": "Τα κλειδιά είναι στο ντουλάπι δίπλα στην πόρτα και η γειτόνισσα έχει ένα.",
+    "hungarian": "A kulcsok a szekrényben vannak az ajtó mellett, de a szomszédnak is van egy.",
+    "italian": "Le chiavi sono nell'armadio vicino alla porta, e anche la vicina ne ha una.",
+    "norwegian": "Nøklene ligger i skapet ved døra, men naboen har også en hvis dere trenger den.",
+    "portuguese": "As chaves estão no armário ao lado da porta, e a vizinha também tem uma.",
+    "romanian": "Cheile sunt în dulapul de lângă ușă, iar vecina are și ea una pentru noi.",
+    "russian": "Ключи лежат в шкафу у двери, но и у соседки есть один, если мы её попросим.",
+    "spanish": "Las llaves están en el armario junto a la puerta, y la vecina también tiene una.",
+    "swedish": "Nycklarna ligger i skåpet vid dörren, men grannen har också en om vi inte är där.",
+    "tamil": "சாவிகள் கதவுக்கு அருகில் உள்ள அலமாரியில் இருக்கின்றன.",
+    "turkish": "Anahtarlar kapının yanındaki dolapta, ama komşuda da bir tane var.",
+    "arabic": "المفاتيح في الخزانة بجانب الباب، وعند الجارة أيضا واحدة إذا احتجنا إليها.",
+}
+MEMORIES = {
+    "Garten": "Die Gartenstühle stehen im Schuppen hinter dem Haus und sind noch nicht gestrichen.",
+    "Ferienhaus": "Die Schluessel fuer das Haus haengen bei Frau Moeller an der Tuer.",
+    "Luz": "La contratación de la luz se hizo con la cooperativa, y la factura llega en papel.",
+    "Cuarto": "La habitacion de los ninos esta sin pintar desde que la compramos.",
+    "Vacances": "L'école est fermée en été, et nous avons réservé une maison près de la mer.",
+    "Réunion": "Les décisions d'aujourd'hui seront envoyées par la présidente à tous les voisins.",
+    "Iskola": "Az iskolában a szülői értekezletek kedden vannak, de csak ha nincs szünet.",
+    "备用钥匙": "一把在楼下水果店王姐那里,一把放在车后备箱。",
+    "鍵": "予備の鍵は玄関の靴箱の上に置いてあります。",
+    "Casting": "The mould for the die is made of steel, and it will last for ten thousand parts.",
+    "Plants": "The ferns die when they are watered too often, so let them dry for a week.",
+}
+ANSWERS = [
+    ("Gartenstuhl", "Garten"),
+    ("wo ist der Gartenstuhl", "Garten"),
+    ("Gartenstuehle", "Garten"),
+    ("gartenstuhle", "Garten"),
+    ("gestrichene Stühle im Garten", "Garten"),
+    ("Schlüssel", "Ferienhaus"),
+    ("wo hängt der Schlüssel von Möller", "Ferienhaus"),
+    ("contratacion", "Luz"),
+    ("contrataciones de luz", "Luz"),
+    ("cuándo llegan las facturas", "Luz"),
+    ("habitación", "Cuarto"),
+    ("las habitaciones del niño", "Cuarto"),
+    ("l'été", "Vacances"),
+    ("fermer les écoles l’été", "Vacances"),
+    ("ecole fermee", "Vacances"),
+    ("d'école", "Vacances"),
+    ("aujourd'hui", "Réunion"),
+    ("aujourd’hui", "Réunion"),
+    ("qu'est-ce que le président envoie à la voisine", "Réunion"),
+    ("iskolai értekezlet", "Iskola"),
+    ("szulo iskola", "Iskola"),
+    ("钥匙在哪里", "备用钥匙"),
+    ("水果店", "备用钥匙"),
+    ("果蔬店在楼里", "备用钥匙"),
+    ("鍵はどこ", "鍵"),
+    ("玄関", "鍵"),
+    ("steel die", "Casting"),
+    ("dying fern", "Plants"),
+    ("why does the fern die", "Plants"),
+]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a vault of memories in seven languages."""
+    folder = tmp_path_factory.mktemp("mixed")
+    write(folder, "memvault.toml", "version = 1\n")
+    for number, (title, text) in enumerate(MEMORIES.items()):
+        write(folder, f"{number}.md", f"# {title}\n\n{text}\n")
+    return folder
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_tells_its_language(language: str) -> None:
+    """Each language that can be stemmed is told from one sentence."""
+    assert detect_language(SENTENCES[language]) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "def main(argv: list[str]) -> int:\n    return run(argv) or 0",
+        "SELECT id, name FROM users u JOIN orders o USING (user_id)",
+        "BC-7QK2-118",
+        "一把在楼下水果店王姐那里",
+        "Zürich",
+        "x = α * β + γ",
+    ],
+)
+def test_nothing_is_guessed_of_what_does_not_tell(text: str) -> None:
+    """Code, names, numbers and scripts without a stemmer are of no language."""
+    assert detect_language(text) == ""
+
+
+@pytest.mark.parametrize(("query", "title"), ANSWERS)
+def test_each_language_is_found_in_one_vault(mixed: Path, query: str, title: str) -> None:
+    """A memory comes first for its language's endings, accents, elisions and pairs of letters."""
+    with open_vault(mixed) as vault:
+        for mode in ("keyword", "hybrid"):
+            found = titles(vault.call("memory_recall", query=query, type=mode))
+            assert found[:1] == [title], mode
+
+
+def test_stop_words_are_those_of_the_language_that_is_asked_in() -> None:
+    """What says nothing in one language may be the only word that counts in another."""
+    both = query_analyser(("english", "german"))
+    assert [word[0] for word in both.query("was the die cast")[0]] == ["die", "cast"]
+    assert [word[0] for word in both.query("wer hat die Form gegossen")[0]] == ["form", "gegossen"]
+    assert [word[0] for word in both.query("die")[0]] == ["die"]
+
+
+def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
+    """Two spellings of a query's word in one memory weigh no more than one of them."""
+    documents = [
+        KeywordDocument(1, {"body": Counter({"haus": 1, "hause": 1})}),
+        KeywordDocument(2, {"body": Counter({"haus": 1, "garten": 1})}),
+        KeywordDocument(3, {"body": Counter({"garten": 1, "tor": 1})}),
+    ]
+    wanted = [QueryTerm(("haus", "hause"), FIELDS)]
+    scores, rarity, _ = score([memory_segment(documents)], wanted, {"body": 6.0}, explain=False)
+    assert scores[0, 0] == scores[0, 1]
+    assert len(scores) == 2
+    assert set(rarity) == {"haus"}
+
+
+def test_what_does_not_tell_its_language_is_of_the_vaults(folder: Path, vault: Vault) -> None:
+    """A note of two words is read as the language of most memories, now and later."""
+    write(folder, "a.md", f"# Schlüssel\n\n{SENTENCES['german']}\n")
+    write(folder, "b.md", "# Kindergarten\n\nAbholzeiten Kindergärten\n")
+    query = {"query": "Abholzeit", "type": "keyword"}
+    assert titles(vault.call("memory_recall", **query)) == ["Kindergarten"]
+    write(folder, "c.md", "# Läden\n\nÖffnungszeiten Bäckereien\n")
+    assert titles(vault.call("memory_recall", query="Bäckerei", type="keyword")) == ["Läden"]
+
+
+def test_an_index_that_cannot_be_written_knows_languages_too(folder: Path, vault: Vault) -> None:
+    """A memory that is read directly is stemmed as what it is written in."""
+    write(folder, "a.md", f"# Keys\n\n{SENTENCES['english']}\n")
+    assert titles(vault.call("memory_recall", query="key", type="keyword")) == ["Keys"]
+    with FileLock(index_of(folder) / "lock"):
+        write(folder, "b.md", "# Kauf\n\nDie Häuser wurden von der Gemeinde gekauft.\n")
+        assert titles(vault.call("memory_recall", query="das Haus", type="keyword")) == ["Kauf"]
+    assert titles(vault.call("memory_recall", query="das Haus", type="keyword")) == ["Kauf"]
+
+
+def test_a_language_in_the_settings_is_that_of_every_memory(folder: Path, run: Run) -> None:
+    """Where a vault names its language, nothing is guessed."""
+    write(folder, "a.md", "# Kauf\n\nDie Häuser wurden von der Gemeinde gekauft.\n")
+    assert "Kauf" in run("recall", "Haus", "--mode", "keyword").out
+    write(folder, "memvault.toml", 'version = 1\nlanguage = "english"\n')
+    assert "Kauf" not in run("recall", "Haus", "--mode", "keyword").out
+
+
+def test_an_explanation_names_a_word_once(folder: Path, vault: Vault) -> None:
+    """Of a word that is looked for in several forms the first speaks for it."""
+    write(folder, "a.md", f"# Luz\n\n{SENTENCES['spanish']} La contratación fue en papel.\n")
+    (hit,) = explained(vault, "vecinas contratacion", type="keyword")
+    assert list(hit["why"]["terms"]) == ["vecin", "contratacion"]
+
+
+def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Path) -> None:
+    """Plain recall, show, load and the context for a task count as recalling too."""
+    said = {
+        "recalled": "Zebras sleep standing in the afternoon",
+        "shown": "Whales sing below the ice",
+        "loaded": "Owls turn their heads far round",
+        "queried": "Bees dance to tell of flowers",
+        "told": "Crabs walk sideways on the beach",
+    }
+    for name, text in said.items():
+        put(folder, name, importance=0.1, days=120, reflection=text)
+    assert len(consolidated(vault)["forgotten"]) == 5
+    vault.call("memory_recall", query=said["recalled"], limit=1)
+    vault.call("memory_show", memId="shown-id")
+    vault.call("memory_load", memId="loaded-id")
+    vault.call("memory_load", query=said["queried"], limit=1)
+    vault.call("context", task=said["told"])
+    counts = experience_search.counts(folder)
+    assert counts.keys() >= {f"{name}-id" for name in said}
+    assert consolidated(vault)["forgotten"] == []
+
+
+def test_recalling_what_consolidation_never_forgets_writes_nothing(
+    vault: Vault, folder: Path
+) -> None:
+    """Lists, and memories of other types, are read without a write."""
+    write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
+    put(folder, "e", reflection="Dogs bark at noon")
+    vault.call("memory_recall", query="cats purr", type="keyword")
+    vault.call("memory_recall", isAll=True)
+    vault.call("memory_show", memId="a-id")
+    vault.call("memory_load", memId="a-id")
+    assert not list(folder.glob(".memvault/access.*"))
+
+
+def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path) -> None:
+    """Nobody asked for the count, so nothing is said where it cannot be written."""
+    put(folder, "e", reflection="Dogs bark at noon")
+    (folder / ".memvault").mkdir(exist_ok=True)
+    (folder / ".memvault/access.jsonl").mkdir()
+    found = vault.call("memory_recall", query="dogs bark")
+    assert [entry["memId"] for entry in found["memories"]] == ["e-id"]
+    assert "warnings" not in found

@@ -1,15 +1,20 @@
-"""What recall shows of a memory can be read: whole sentences, items, rows, and no comments."""
+"""Snippets and parts of memories are whole sentences and sections, however long the text is."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import write
+from conftest import Run, explained, index_of, write
 from growth import Steps, check_growth
-from memvault import Vault
+from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
+from memvault.index.protocol import COMPLETE, MatchLocation
 from memvault.recall.snippets import beginning, units
+from memvault.workspace import Workspace
 
 BODY = """# Services
 
@@ -106,3 +111,249 @@ def test_any_text_is_cut_in_time(piece: str) -> None:
         yield lambda: units(piece * (size // len(piece)))
 
     check_growth(work, 50_000)
+
+
+SAID = "The lighthouse keeper at Aldern is called Ismene."
+ASKED = "what is the lighthouse keeper at Aldern called"
+LIKE = "person in charge of the beacon on the coast"
+OTHERS = {
+    "Keeper": "The keeper of the archive counts its sheets at Aldern.",
+    "Light": "A light is called a lamp in this house.",
+    "Goal": "Our goalkeeper is called Tom.",
+}
+
+
+def paragraphs(characters: int, best: int = 0) -> str:
+    """Paragraphs about nothing that is asked for, no two alike."""
+    text = "Entry {0} tells of bread, of rain on day {0}, and of cooks who slept till noon.\n\n"
+    found, number = [], best
+    while characters > 0:
+        found.append(text.format(number))
+        characters -= len(found[-1])
+        number += 1
+    return "".join(found)
+
+
+def others(folder: Path) -> None:
+    """Write short memories that share words with the question."""
+    for title, body in OTHERS.items():
+        write(folder, f"{title.lower()}.md", f"# {title}\n\n{body}\n")
+
+
+def best(vault: Vault, query: str) -> dict[str, Any]:
+    """Recall; return what came first."""
+    return explained(vault, query)[0]
+
+
+PLACES = {
+    "last paragraph": (1_000_000, 0),
+    "middle": (500_000, 500_000),
+    "first paragraph": (0, 1_000_000),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_megabyte_is_searched_to_its_end(folder: Path, vault: Vault, place: str) -> None:
+    """A sentence in a note of 1 MB is found by its words, wholly held, and shown."""
+    others(folder)
+    before, after = PLACES[place]
+    text = f"{paragraphs(before)}{SAID}\n\n{paragraphs(after, 90_000)}"
+    write(folder, "long.md", f"# Diary\n\n{text}")
+    found = best(vault, ASKED)
+    assert (found["title"], found["strength"]) == ("Diary", "strong")
+    assert found["why"]["coverage"] == 1
+    assert "Ismene" in found["snippet"]
+
+
+@pytest.mark.parametrize("block", [0, 3, 4, 9, 19])
+@pytest.mark.parametrize("query", [ASKED, LIKE], ids=["words", "meaning"])
+def test_any_block_of_many_may_answer(folder: Path, vault: Vault, block: int, query: str) -> None:
+    """Of a memory of twenty blocks the one that answers counts, by its words or its meaning."""
+    others(folder)
+    pieces = [paragraphs(5_900, 1_000 * number) for number in range(20)]
+    pieces[block] += f"## Coast\n\n{SAID}\n\n## Bread\n\n"
+    write(folder, "long.md", f"# Diary\n\n{''.join(pieces)}")
+    found = best(vault, query)
+    assert found["title"] == "Diary"
+    assert "Ismene" in found["snippet"]
+
+
+def test_a_block_that_is_not_indexed_yet_counts_alike(folder: Path) -> None:
+    """A long memory read from its file has the parts that it has from the index."""
+    others(folder)
+    write(
+        folder, "long.md", f"# Diary\n\n{paragraphs(40_000)}{SAID}\n\n{paragraphs(40_000, 9_000)}"
+    )
+    with open_vault(folder) as vault:
+        indexed = explained(vault, ASKED)
+    text = (folder / "long.md").read_bytes()
+    (folder / "long.md").unlink()
+    with open_vault(folder) as vault:
+        assert len(explained(vault, ASKED)) == len(OTHERS)
+    with FileLock(index_of(folder) / "lock"), open_vault(folder) as vault:
+        write(folder, "long.md", text)
+        read = explained(vault, ASKED)
+    assert [entry["title"] for entry in read] == [entry["title"] for entry in indexed]
+    for one, other in zip(read, indexed, strict=True):
+        assert one["why"]["coverage"] == other["why"]["coverage"]
+        assert one["score"] == pytest.approx(other["score"], abs=0.05)
+        assert one["snippet"] == other["snippet"]
+
+
+def test_only_some_blocks_are_read(folder: Path) -> None:
+    """What a comparison costs is bounded: the first blocks, the best, and the nearest."""
+    write(folder, "long.md", f"# Diary\n\n{paragraphs(1_000_000)}")
+    view = Workspace(folder).index.refresh(True, COMPLETE)
+    (key,) = (record.key for record in view.records() if record.title == "Diary")
+    every = view.passages(key, MatchLocation(tuple(range(400)), None))
+    some = view.passages(key, MatchLocation((7, 90), 700))
+    assert len(every) > 800
+    assert len(some) < len(every) / 10
+    assert {number for number, _ in some} > {0, 700}
+    assert [number for number, _ in every] == list(range(len(every)))
+    spans = [(passage.start, passage.end) for _, passage in some]
+    assert spans == sorted(spans)
+
+
+MANUAL = """Begun in May.
+
+# Setup
+
+Ask Mira for the key.
+
+## Linux
+
+Install the driver with apt.
+
+### Kernel modules
+
+Load snd_usb first.
+
+## Windows
+
+Take the signed driver from the share.
+
+# Calibration
+
+Warm it up for an hour, then measure the white tile.
+
+```
+# not a heading
+```
+
+# Faults
+
+A red light means that the lamp is old.
+
+## Linux
+
+Restart udev.
+"""
+
+
+@pytest.fixture
+def manual(vault: Vault) -> str:
+    """A memory with sections."""
+    kept = vault.call(
+        "memory_remember", title="Spectrometer", content=MANUAL, memoryType="procedure"
+    )
+    return str(kept["memId"])
+
+
+def part(vault: Vault, name: str, **asked: Any) -> dict[str, Any]:
+    """Show a part of a memory; check that it lies in the whole where the result says."""
+    whole = vault.call("memory_show", memId=name)
+    found = vault.call("memory_show", memId=name, **asked)
+    assert found["etag"] == whole["etag"]
+    assert found["totalLength"] == len(whole["content"])
+    pieces = [
+        whole["content"][entry["offset"] : entry["offset"] + entry["length"]].strip("\n")
+        for entry in found["parts"]
+    ]
+    assert found["content"] == "\n…\n".join(pieces)
+    return found
+
+
+def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> None:
+    """A section reaches from its heading to the next of its level or above."""
+    found = part(vault, manual, section="setup")
+    assert found["content"].startswith("# Setup\n\nAsk Mira")
+    assert found["content"].endswith("Take the signed driver from the share.")
+    assert [entry["heading"] for entry in found["parts"]] == ["Setup"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "heading", "said"),
+    [
+        ("Linux", "Setup/Linux", "Install the driver"),
+        ("## linux", "Setup/Linux", "Install the driver"),
+        ("Faults/Linux", "Faults/Linux", "Restart udev"),
+        ("Setup/Kernel modules", "Setup/Linux/Kernel modules", "snd_usb"),
+    ],
+)
+def test_a_path_tells_headings_of_one_name_apart(
+    vault: Vault, manual: str, asked: str, heading: str, said: str
+) -> None:
+    """A path of headings means the one below the others; a name alone the first that has it."""
+    found = part(vault, manual, section=asked)
+    assert [entry["heading"] for entry in found["parts"]] == [heading]
+    assert said in found["content"]
+
+
+def test_an_unknown_section_is_told_with_those_that_there_are(vault: Vault, manual: str) -> None:
+    """A heading that is not there is refused with the nearest one, and with all of them."""
+    error = vault.call("memory_show", memId=manual, section="Calibartion")["error"]
+    assert error["code"] == "not_found"
+    assert error["hint"].startswith("did you mean Calibration? its sections are Setup, Setup/Linux")
+    assert "not a heading" not in error["hint"]
+
+
+def test_a_memory_without_headings_says_so(vault: Vault) -> None:
+    """Whoever asks a memory without headings for a section is told that it has none."""
+    vault.call("memory_remember", title="Flat", content="One line.", memoryType="fact")
+    error = vault.call("memory_show", memId="Flat", section="Any")["error"]
+    assert "no headings" in error["hint"]
+
+
+def test_around_words_is_the_passage_that_has_them(vault: Vault, manual: str) -> None:
+    """Around some words stands the passage with most of them, in any form of the words."""
+    found = part(vault, manual, around="which tiles are measured")
+    assert "white tile" in found["content"]
+    assert "signed driver from the share" not in found["content"]
+    assert found["parts"][0]["heading"] == "Calibration"
+
+
+def test_words_that_stand_in_two_places_give_both(vault: Vault) -> None:
+    """Where two passages hold the words equally well, both are given, parted by a sign."""
+    filler = "\n\n".join(f"# Day {day}\n\n{'Nothing of note. ' * 30}" for day in range(4))
+    body = f"# First\n\nThe okapi slept.\n\n{filler}\n\n# Last\n\nThe okapi woke.\n"
+    vault.call("memory_remember", title="Diary", content=body, memoryType="context")
+    found = part(vault, "Diary", around="okapi")
+    assert found["content"].count("okapi") == 2
+    assert "\n…\n" in found["content"]
+    assert len(found["content"]) < len(body) / 2
+
+
+def test_words_that_stand_nowhere_are_refused(vault: Vault, manual: str) -> None:
+    """Where no passage has any of the words, nothing is shown in their place."""
+    error = vault.call("memory_show", memId=manual, around="giraffe")["error"]
+    assert error["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    "asked", [{"section": " "}, {"around": " "}, {"section": "Setup", "around": "key"}]
+)
+def test_an_empty_part_or_two_at_once_is_wrong_usage(
+    vault: Vault, manual: str, asked: dict[str, str]
+) -> None:
+    """An empty heading, no words, and a section with around are refused with a hint."""
+    error = vault.call("memory_show", memId=manual, **asked)["error"]
+    assert error["code"] == "usage"
+    assert error["hint"]
+
+
+def test_the_shell_says_where_the_part_is(vault: Vault, manual: str, run: Run) -> None:
+    """At the shell a part begins with its headings and its place among the characters."""
+    shown = run("show", manual, "--section", "Faults/Linux").out
+    assert re.search(r"Faults/Linux  \d+ to \d+ of \d+ characters", shown)
+    assert shown.endswith("Restart udev.\n")

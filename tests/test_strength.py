@@ -1,17 +1,21 @@
-"""How strong a memory is called is said first, cut by, and obeyed by all that search."""
+"""Recall answers every question, states how well memories fit, and strict leaves out the weak."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from conftest import Run, titles, write
-from memvault import Vault
+from conftest import Run, index_of, recalled, titles, write
+from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 
 FERRY = "The ferry to Aldern leaves at nine from the northern pier."
-TEXTS = {
+FEW = {
     "Ferry": FERRY,
     "Bread": "Rye bread needs flour, water, salt and time.",
     "Crane": "The harbour crane was painted red in autumn.",
@@ -21,25 +25,27 @@ STRONG = "when does the ferry to Aldern leave from the northern pier"
 WEAK = "quarterly revenue of the company's shareholders in percent"
 
 
-@pytest.fixture(autouse=True)
-def harbour(folder: Path) -> None:
-    """Write a few memories that have little to do with each other."""
-    for title, text in TEXTS.items():
+@pytest.fixture
+def harbour(folder: Path, vault: Vault) -> Vault:
+    """A vault with a few memories that have little to do with each other."""
+    for title, text in FEW.items():
         write(folder, f"{title.lower()}.md", f"# {title}\n\n{text}\n")
+    return vault
 
 
-def test_the_strongest_is_named_before_the_memories(vault: Vault, run: Run) -> None:
+def test_the_strongest_is_named_before_the_memories(harbour: Vault, run: Run) -> None:
     """The first key says how well anything fits, and each memory says it of itself."""
     found = run("recall", STRONG, "--json").json
     assert [*found][:3] == ["success", "best", "memories"]
     assert found["best"] == found["memories"][0]["strength"] == "strong"
     assert run("recall", WEAK, "--json").json["best"] == "weak"
-    assert vault.call("memory_recall", query=STRONG, tags=["none"])["best"] == "none"
-    searched = vault.call("memory_search", query=STRONG)
+    assert harbour.call("memory_recall", query=STRONG, tags=["none"])["best"] == "none"
+    searched = harbour.call("memory_search", query=STRONG)
     assert searched["best"] == searched["results"][0]["strength"] == "strong"
-    assert "best" not in vault.call("memory_recall", isAll=True)
+    assert "best" not in harbour.call("memory_recall", isAll=True)
 
 
+@pytest.mark.usefixtures("harbour")
 def test_people_read_first_that_nothing_fits(run: Run) -> None:
     """A word stands beside the score; where all are weak a line above says so, and only then."""
     first, *_ = run("recall", STRONG).out.splitlines()
@@ -51,68 +57,162 @@ def test_people_read_first_that_nothing_fits(run: Run) -> None:
     assert run("search", WEAK).out.splitlines()[0] == above
 
 
-def test_strict_leaves_out_what_is_weak(vault: Vault) -> None:
+def test_strict_leaves_out_what_is_weak(harbour: Vault) -> None:
     """What is weak goes, what is not stays as it was, and an empty answer says what to do."""
-    whole = vault.call("memory_recall", query=STRONG)["memories"]
-    strict = vault.call("memory_recall", query=STRONG, strict=True)["memories"]
+    whole = harbour.call("memory_recall", query=STRONG)["memories"]
+    strict = harbour.call("memory_recall", query=STRONG, strict=True)["memories"]
     assert strict == [entry for entry in whole if entry["strength"] != "weak"]
     assert strict
-    nothing = vault.call("memory_recall", query=WEAK, strict=True)
+    nothing = harbour.call("memory_recall", query=WEAK, strict=True)
     assert (nothing["best"], nothing["memories"]) == ("none", [])
     assert "strict" in nothing["message"]
 
 
-def test_loading_gives_what_is_not_weak(vault: Vault) -> None:
+def test_loading_gives_what_is_not_weak(harbour: Vault) -> None:
     """Weak memories are not loaded unless a threshold lets them; what more would fit is counted."""
-    (found,) = vault.call("memory_load", query=STRONG)["memories"]
+    (found,) = harbour.call("memory_load", query=STRONG)["memories"]
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
-    nothing = vault.call("memory_load", query=WEAK)
+    nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
     assert "memvault recall shows the nearest" in nothing["message"]
-    assert vault.call("memory_load", query=WEAK, threshold=0)["memories"]
+    assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"
-        assert vault.call("memory_save", text=text)["success"]
-    found = vault.call("memory_load", query=STRONG, limit=2)
+        assert harbour.call("memory_save", text=text)["success"]
+    found = harbour.call("memory_load", query=STRONG, limit=2)
     assert len(found["memories"]) == 2
     assert "fit: 2; a larger limit" in found["warnings"][0]
 
 
-def test_forgetting_shows_what_is_not_weak(vault: Vault) -> None:
+def test_forgetting_shows_what_is_not_weak(harbour: Vault) -> None:
     """A preview has what fits, and what only shares a word stays out of it."""
-    found = vault.call("memory_forget", query=STRONG)
+    found = harbour.call("memory_forget", query=STRONG)
     (shown,) = found["candidates"]
     assert (shown["title"], shown["strength"]) == ("Ferry", "strong")
-    nothing = vault.call("memory_forget", query=WEAK)
+    nothing = harbour.call("memory_forget", query=WEAK)
     assert (nothing["candidates"], nothing["confirmRequired"]) == ([], True)
     assert "nothing to forget" in nothing["message"]
-    assert titles(vault.call("memory_list", limit=9)) != []
+    assert titles(harbour.call("memory_list", limit=9)) != []
 
 
-def test_the_context_holds_what_is_not_weak(vault: Vault) -> None:
+def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
     """The block has the memories that fit the task; how many were left out is said beside it."""
-    found = vault.call("context", task=STRONG)
+    found = harbour.call("context", task=STRONG)
     assert "northern pier" in found["context"]
     assert "choir" not in found["context"]
-    nothing = vault.call("context", task=WEAK)
+    nothing = harbour.call("context", task=WEAK)
     assert nothing["context"] == ""
     assert "memvault recall" in nothing["warnings"][0]
 
 
-def test_a_strong_memory_alone_is_compounded(vault: Vault, folder: Path) -> None:
+def test_a_strong_memory_alone_is_compounded(harbour: Vault, folder: Path) -> None:
     """Words that hardly fit write into nothing and name the candidates with their strength."""
-    refused = vault.call("memory_compound", query=WEAK, modifications="x")
+    refused = harbour.call("memory_compound", query=WEAK, modifications="x")
     assert refused["error"]["code"] == "ambiguous"
     assert {entry["strength"] for entry in refused["candidates"]} == {"weak"}
-    assert vault.call("memory_compound", query=STRONG, modifications="Also at ten.")["success"]
+    assert harbour.call("memory_compound", query=STRONG, modifications="Also at ten.")["success"]
     assert "Also at ten." in (folder / "ferry.md").read_text("utf-8")
 
 
-def test_facts_and_episodes_have_a_strength(vault: Vault, run: Run) -> None:
+def test_facts_and_episodes_have_a_strength(harbour: Vault, run: Run) -> None:
     """What was learned is found with the same word beside its distance."""
-    vault.call("store_fact", fact="The bridge at Aldern is closed")
-    vault.call("store_episode", actions=["Crossed the bridge at Aldern"])
-    (fact,) = vault.call("recall_fact", query="is the bridge at Aldern closed")["facts"]
+    harbour.call("store_fact", fact="The bridge at Aldern is closed")
+    harbour.call("store_episode", actions=["Crossed the bridge at Aldern"])
+    (fact,) = harbour.call("recall_fact", query="is the bridge at Aldern closed")["facts"]
     assert fact["strength"] == "strong"
     similar = run("call", "recall_similar_experience", json.dumps({"query": "crossed a bridge"}))
     assert [entry["strength"] for entry in similar.json["episodes"]] == ["strong"]
+
+
+TEXTS = {
+    "Releases": "Releases go out on Tuesdays after the stand-up.",
+    "Bread": "Rye bread needs flour, water, salt and time.",
+    "Shed": "The garden shed was painted red in autumn.",
+    "Choir": "The choir meets in the old school on Thursdays.",
+    "Müll": "Die Müllabfuhr kommt am Dienstag.",
+}
+
+
+def fill(root: Path, count: int = len(TEXTS)) -> None:
+    """Write some memories, every second one with a tag."""
+    write(root, "memvault.toml", "version = 1\n")
+    for number, (title, text) in enumerate(list(TEXTS.items())[:count]):
+        tags = "---\ntags: [even]\n---\n\n" * (number % 2 == 0)
+        write(root, f"{number}.md", f"{tags}# {title}\n\n{text}\n")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    """A vault of five memories."""
+    root = tmp_path_factory.mktemp("small") / "vault"
+    fill(root)
+    with open_vault(root) as vault:
+        yield vault
+
+
+@given(st.text(min_size=1).filter(lambda text: text.strip() and not set(text) & set('"“„«')))
+@example("when do we ship")
+@example("the of and")
+@example("?!")
+@example("🚀")
+@example("数据库")
+@example("xyzzy frobnicate")
+@example("what did I do on 2019-01-01")
+@example("last week")
+def test_no_question_goes_without_an_answer(small: Vault, query: str) -> None:
+    """Of five memories three come at least, each once, with a strength and a falling score."""
+    found = recalled(small, query)
+    assert len(found) >= 3
+    assert len({entry["memId"] for entry in found}) == len(found)
+    assert {entry["strength"] for entry in found} <= {"strong", "fair", "weak"}
+    scores = [entry["score"] for entry in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_smallest_vault_answers(folder: Path, vault: Vault, count: int) -> None:
+    """All of what there is where that is less than three; the right one is first."""
+    fill(folder, count)
+    found = recalled(vault, "when do we ship")
+    assert len(found) >= min(count, 3)
+    assert found[0]["title"] == "Releases"
+
+
+def test_what_was_asked_for_narrows_the_answer(small: Vault) -> None:
+    """A limit, a filter, quotes and strict still cut; the nearest are of what is left."""
+    query = "xyzzy frobnicate"
+    assert len(recalled(small, query, limit=1)) == 1
+    even = recalled(small, query, tags=["even"])
+    assert {entry["title"] for entry in even} == {"Releases", "Shed", "Müll"}
+    assert recalled(small, query, tags=["none"]) == []
+    assert recalled(small, query, strict=True) == []
+    assert recalled(small, query, threshold=0.9) == []
+    assert recalled(small, '"xyzzy frobnicate"') == []
+
+
+def test_what_cannot_be_shown_is_not_counted(folder: Path, vault: Vault) -> None:
+    """An example and an unreadable file are not among the three, and take nobody's place."""
+    fill(folder)
+    write(folder, "example.md", "---\nstatus: example\n---\n\n# Ship\n\nWe ship ships.\n")
+    write(folder, "bad.md", b"---\n\xff\xfe: [\n---\n\n# Ship\n\nWe ship ships.\n")
+    found = recalled(vault, "when do we ship")
+    assert len(found) >= 3
+    assert "example.md" not in {entry["filePath"] for entry in found}
+
+
+def test_without_vectors_what_holds_a_word_answers(folder: Path, run: Run) -> None:
+    """Keywords alone find nothing that is nearest: an empty answer is theirs to give."""
+    fill(folder)
+    assert run("recall", "xyzzy", "--mode", "keyword", "--json").json["memories"] == []
+    assert len(run("recall", "xyzzy", "--mode", "vector", "--json").json["memories"]) >= 3
+
+
+def test_what_is_not_indexed_yet_is_among_the_nearest(folder: Path) -> None:
+    """While another process holds the index, new files are as near as indexed ones."""
+    fill(folder, 2)
+    with open_vault(folder) as vault:
+        assert len(recalled(vault, "when do we ship")) == 2
+    with FileLock(index_of(folder) / "lock"), open_vault(folder) as vault:
+        fill(folder)
+        assert len(recalled(vault, "xyzzy frobnicate")) >= 3
+        assert recalled(vault, "who painted the shed red")[0]["title"] == "Shed"

@@ -1,33 +1,194 @@
-"""What a score is made of: weights between corners, parts that add up, the newer of two first."""
+"""Features of memories and the scores computed from them: shares, weights, parts that add up."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memvault.index.protocol import MemoryRecord, SentenceFeatures
+from conftest import write
+from memvault.index.protocol import COMPLETE, MemoryRecord, SentenceFeatures, SentenceQuery, View
+from memvault.index.sentence_features import compute
+from memvault.index.text.analysis import Analyser, analyser, query_analyser
+from memvault.index.text.indexed_text import encode_blocks, split_memory
 from memvault.model import Memory
-from memvault.recall.answer import FAIR, STRONG
+from memvault.recall import features
+from memvault.recall.answer import FAIR, STRONG, RecallRequest
 from memvault.recall.dates import DateConstraint
 from memvault.recall.features import FeatureRow, columns, evidence
+from memvault.recall.query import parse
 from memvault.recall.ranking import (
     Ranked,
     answer_probability,
     prefer_newer,
     rank,
 )
+from memvault.recall.retrieve import fuse, retrieve
 from memvault.recall.weights import RankingWeights, fits, regime_shares, weights_for
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import DateRange
+from memvault.workspace import Workspace
+
+QUERY = "which harbour has a crane"
+THINGS = "storm harbour engine garden lantern river crane roof".split()
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """A view of a vault of some seventy memories."""
+    root = tmp_path_factory.mktemp("compared") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    for one in THINGS:
+        for other in THINGS:
+            body = f"The {one} is beside the {other}. " * (1 + len(one) % 3)
+            write(root, f"{one}/{other}.md", f"# The {one}\n\n{body}\n")
+    for number in range(8):
+        write(root, f"{number}.md", f"# Note {number}\n\nBread for {number} people.\n")
+    with closing(Workspace(root)) as workspace:
+        yield workspace.index.refresh(True, COMPLETE)
+
+
+def rows(view: View, keys: list[int]) -> list[FeatureRow]:
+    """Compute the features of some memories for a query."""
+    query = parse(QUERY, query_analyser(view.languages()))
+    candidates = retrieve(view, query, RecallRequest(QUERY), None)
+    return features.compute(view, query, candidates, keys)
+
+
+def numbers(row: FeatureRow) -> list[float]:
+    """The features of a memory, with its terms as one number each."""
+    shares = [value for value in row[2:-1] if isinstance(value, float)]
+    sentences = [value or 0.0 for value in row.sentences if not isinstance(value, frozenset)]
+    return [*shares, *sentences, *sorted(row.sentences.term_ids)]
+
+
+@given(st.data())
+def test_features_are_the_same_in_any_company(view: View, data: st.DataObject) -> None:
+    """Computed alone, with some others or with all, in any order: a memory's row is the same."""
+    keys = [record.key for record in view.records()]
+    complete = {row.key: row for row in rows(view, keys)}
+    assert sorted(complete) == sorted(keys)
+    some = data.draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
+    computed = rows(view, some)
+    assert [row.key for row in computed] == some
+    for row in computed:
+        assert numbers(row) == pytest.approx(numbers(complete[row.key]), abs=1e-6)
+        assert row.record == complete[row.key].record
+
+
+def test_a_missing_memory_has_no_row(view: View) -> None:
+    """A key that the view does not have is left out, a repeated one counts once."""
+    known = next(view.records()).key
+    assert [row.key for row in rows(view, [10**9, known, known])] == [known]
+
+
+def test_shares_are_of_the_best_and_of_the_most(view: View) -> None:
+    """The best keyword score is 1 among the others, and less than all that there could be."""
+    found = rows(view, [record.key for record in view.records()])
+    assert max(row.keyword for row in found) == 1
+    for row in found:
+        assert 0 <= row.bm25 < 1
+        assert (row.bm25 > 0) == (row.keyword > 0)
+        assert row.sentences.proximity <= row.sentences.coverage <= 1
+
+
+ENGLISH = ("english",)
+
+
+def compared(
+    query: str, *bodies: str, title: str = "", rarity: float = 1.0
+) -> list[SentenceFeatures]:
+    """Compare memories with a query, without vectors."""
+    words, _ = query_analyser(ENGLISH).query(query)
+    english = analyser("english")
+    blocks = [
+        encode_blocks(
+            split_memory(Memory("a.md", "a", title, "context", (), "", "", {}, body, "etag")),
+            english,
+        )
+        for body in bodies
+    ]
+    return compute(SentenceQuery(query, words, [rarity] * len(words)), blocks, None, None)
+
+
+nouns = ["ship", "harbour", "storm", "lantern", "rope"]
+fillers = ["bread", "cook", "the", "of"]
+sentence_words = st.lists(st.sampled_from(nouns + fillers), min_size=1, max_size=6)
+stories = st.lists(sentence_words, max_size=8)
+rarities = st.lists(st.floats(0.1, 9), min_size=len(nouns), max_size=len(nouns))
+
+
+@given(
+    st.lists(st.sampled_from(nouns), min_size=1, max_size=5, unique=True),
+    stories,
+    sentence_words,
+    rarities,
+)
+def test_what_is_measured_is_what_the_sentences_hold(
+    query: list[str], told: list[list[str]], title: list[str], weights: list[float]
+) -> None:
+    """Each share is that of the sets and pairs of words that a person would count by hand."""
+    long = " and so it went on from one day to the next, as it always had in all of these years"
+    body = "\n".join(f"{' '.join(sentence)}{long}{long}." for sentence in told)
+    english = analyser("english")
+    memory = Memory("a.md", "a", " ".join(title), "context", (), "", "", {}, body, "etag")
+    words = [(stem_of(english, word),) for word in query]
+    asked = SentenceQuery(" ".join(query), words, weights[: len(query)])
+    (found,) = compute(asked, [encode_blocks(split_memory(memory), english)], None, None)
+    rarity = dict(zip(query, weights, strict=False))
+
+    def share(held: set[str]) -> float:
+        return sum(rarity[word] for word in held & set(query)) / sum(rarity.values())
+
+    assert found.coverage == pytest.approx(share({*title, *chain.from_iterable(told)}), abs=1e-5)
+    assert found.title_coverage == pytest.approx(share(set(title)), abs=1e-5)
+    together = max((share({*title, *sentence}) for sentence in told), default=share(set(title)))
+    assert found.proximity == pytest.approx(together, abs=1e-5)
+    assert (found.soft_match, found.title_soft_match) == (None, None)
+    if len(query) == 1:
+        assert found.adjacency is None
+        return
+    wanted = list(pairwise(query))
+    own = [[word for word in text if word not in ("the", "of")] for text in [title, *told]]
+    held = {pair for text in own for pair in pairwise(text)}
+    rare = {pair: rarity[pair[0]] + rarity[pair[1]] for pair in wanted}
+    got = sum(rare[pair] for pair in wanted if pair in held)
+    assert found.adjacency == pytest.approx(got / sum(rare.values()), abs=1e-5)
+
+
+def stem_of(analysing: Analyser, word: str) -> str:
+    """Return the stem of a word."""
+    return analysing.words(word)[0][0]
+
+
+@given(st.lists(st.sampled_from([*nouns, *fillers, "don't", "café", "北京烤鸭", "v2"]), min_size=1))
+def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
+    """Whoever asks in a memory's very words finds all of them, together and in order."""
+    text = " ".join(words)[:120]
+    (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
+    if query_analyser(ENGLISH).query(text)[0]:
+        assert found.coverage == found.proximity == pytest.approx(1.0)
+        if len(set(text.split())) == len(text.split()):  # one that comes twice goes by its first
+            assert found.adjacency is None or found.adjacency == pytest.approx(1.0)
+
+
+def test_memories_are_measured_each_for_itself() -> None:
+    """What is found in one memory does not depend on those that are measured with it."""
+    bodies = ["", "A ship in a storm.", "Bread.\n\n" * 900 + "The storm took the ship.", "漢字"]
+    assert compared("ship storm", *bodies) == [compared("ship storm", body)[0] for body in bodies]
+    assert compared("ship storm") == []
+
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FITS = sorted(fits())
 
 
-def record(path: str, size: int, day: str, importance: object) -> MemoryRecord:
+def record_of(path: str, size: int, day: str, importance: object) -> MemoryRecord:
     """The record of a memory."""
     header = {"importance": importance}
     memory = Memory(path, "a", "T", "context", (), day, day, header, "", "etag")
@@ -40,7 +201,7 @@ sizes = st.integers(0, 10_000_000)
 stamps = st.sampled_from(
     ["", "soon", "2023-05-07", "0001-01-01", "9999-12-31", "2026-01-01T10:00Z"]
 )
-paths = st.sampled_from(["a.md", "2024-03-03.md", "journal/2026/11-05.md", "2023-W07.md"])
+row_paths = st.sampled_from(["a.md", "2024-03-03.md", "journal/2026/11-05.md", "2023-W07.md"])
 values = st.sampled_from([None, "high", True, -1, 2, 0, 0.3, 1, float("nan"), 10**400, [0.5]])
 measures = st.builds(
     SentenceFeatures,
@@ -57,7 +218,7 @@ candidates = st.lists(
     st.builds(
         FeatureRow,
         st.just(0),
-        st.builds(record, paths, sizes, stamps, values),
+        st.builds(record_of, row_paths, sizes, stamps, values),
         shares,
         shares,
         st.none() | cosines,
@@ -81,10 +242,10 @@ def test_ranking_weighs_and_loses_nothing(
     entries: list[FeatureRow],
     fit: RankingWeights,
     ranking: RankingSettings,
-    days: DateConstraint | None,
+    row_days: DateConstraint | None,
 ) -> None:
     """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
-    ranked = rank(entries, fit, ranking, NOW, days)
+    ranked = rank(entries, fit, ranking, NOW, row_days)
     assert sorted(entry.row.key for entry in ranked) == list(range(len(entries)))
     scores = [entry.score for entry in ranked]
     assert scores == sorted(scores, reverse=True)
@@ -94,7 +255,7 @@ def test_ranking_weighs_and_loses_nothing(
         assert all(
             (part >= 0) | (name in ("repeats", "number")) for name, part in entry.parts.items()
         )
-        assert ("date" in entry.parts) == bool(days and ranking.date)
+        assert ("date" in entry.parts) == bool(row_days and ranking.date)
         assert ranking.diversity or "repeats" not in entry.parts
     if ranked:
         assert "repeats" not in ranked[0].parts
@@ -151,7 +312,7 @@ def test_weights_lie_between_those_of_the_corners(
 def test_what_was_fitted_can_be_used(name: str) -> None:
     """Each fit has parts that exist, four weights of each, none negative, and some at a corner."""
     measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
-    full = FeatureRow(0, record("a.md", 9, "", None), 1, 1, 1, 1, measured)
+    full = FeatureRow(0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured)
     fit = fits()[name]
     assert fit.parts.keys() <= columns([full]).keys()
     assert all(len(weights) == 4 and min(weights) >= 0 for weights in fit.parts.values())
@@ -177,7 +338,7 @@ def test_a_chance_is_one(
         assert 0 <= answer_probability(told, fit, behind) <= answer_probability(told, fit, 0) <= 1
 
 
-days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "2026-02-01", ""])
+row_days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "2026-02-01", ""])
 
 
 @st.composite
@@ -186,7 +347,9 @@ def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
     scores = sorted(draw(st.lists(shares, max_size=8)), reverse=True)
     ranked = []
     for key, score in enumerate(scores):
-        kept = record(draw(paths.filter(lambda path: path == "a.md") | paths), 9, draw(days), None)
+        kept = record_of(
+            draw(row_paths.filter(lambda path: path == "a.md") | row_paths), 9, draw(row_days), None
+        )
         covered = draw(st.sampled_from([0, 0.5, 0.75, 0.85, 1]))
         held = SentenceFeatures(covered, covered, None, 0, None, None, frozenset())
         found = FeatureRow(key, kept, 0.0, 0.0, None, None, held)
@@ -259,7 +422,7 @@ def two(old: float, new: float, alike: float) -> list[int]:
     """Put an older and a newer memory of some scores in order; give their keys."""
     empty = SentenceFeatures(0, 0, None, 0, None, None, frozenset())
     ranked = [
-        Ranked(FeatureRow(key, record("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
+        Ranked(FeatureRow(key, record_of("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
         for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")])
     ]
     return [entry.row.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
@@ -279,3 +442,30 @@ def test_the_newer_rises_only_where_both_are_about_the_same(
 ) -> None:
     """Unlike texts, and one that hardly fits the question, stay where their words put them."""
     assert two(old, new, alike) == order
+
+
+keywords_of = st.dictionaries(
+    st.integers(1, 30), st.floats(0, 1, allow_subnormal=False), max_size=12
+)
+
+
+cosines_of = st.dictionaries(
+    st.integers(1, 30), st.floats(-1, 1, allow_subnormal=False), max_size=12
+)
+
+
+@given(keywords_of, cosines_of, st.floats(0, 1, allow_subnormal=False))
+def test_fusion_ranks_fairly(
+    keyword: dict[int, float], cosine: dict[int, float], weight: float
+) -> None:
+    """Scores are in 0..1, and what is better on both sides never comes later."""
+    fused = fuse(keyword, cosine, weight)
+    assert {uid for uid, _ in fused} == keyword.keys() | cosine.keys()
+    assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
+    for uid, score in fused:
+        assert 0 <= score <= 1 + 1e-9
+        for other, other_score in fused:
+            more_words = keyword.get(uid, 0.0) >= keyword.get(other, 0.0)
+            nearer = cosine.get(uid, -2.0) >= cosine.get(other, -2.0)
+            if more_words and nearer:
+                assert score >= other_score - 1e-9
