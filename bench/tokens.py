@@ -21,7 +21,7 @@ from typing import Any
 
 from judged import read_lines
 from memvault import Vault, open_vault, sanitize
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from memvault.mcp import profiles
 from memvault.tools.core import registry, render
 
@@ -39,7 +39,7 @@ def fill(vault: Vault) -> None:
 def counted(texts: Iterable[str]) -> tuple[float, float]:
     """Return the mean tokens of some texts, by the tokenizer and as a quarter of the characters."""
     every = list(texts)
-    return mean(map(static.count_tokens, every)), mean(len(text) / 4 for text in every)
+    return mean(map(tokenizer.count_tokens, every)), mean(len(text) / 4 for text in every)
 
 
 def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]]:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from conftest import Run, examples, index_of, indexed, refused, write
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from racing import Racing, raced
 
 _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no time in memory
@@ -34,7 +34,7 @@ _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no
 def words(number: int) -> str:
     """Return a text of so many tokens."""
     text = " ".join(["word"] * number)
-    assert static.count_tokens(text) == number
+    assert tokenizer.count_tokens(text) == number
     return text
 
 
@@ -288,15 +288,15 @@ def test_search_gives_what_load_takes(folder: Path, vault: Vault, mode: str) -> 
 @given(st.text(), st.integers(0, 30))
 def test_a_beginning_is_the_longest_that_fits(text: str, most: int) -> None:
     """A cut text is within its budget, and a whole one is not cut."""
-    length = static.prefix_within(text, most)
-    assert static.count_tokens(text[:length]) <= most or length == 0
-    assert length == len(text) or static.count_tokens(text) > most
+    length = tokenizer.prefix_within(text, most)
+    assert tokenizer.count_tokens(text[:length]) <= most or length == 0
+    assert length == len(text) or tokenizer.count_tokens(text) > most
 
 
 def test_unknown_text_counts_by_its_bytes() -> None:
     """A long run of letters that is no word does not pass for one token."""
-    assert static.count_tokens("x" * 1_000) >= 300
-    assert static.count_tokens("") == 0
+    assert tokenizer.count_tokens("x" * 1_000) >= 300
+    assert tokenizer.count_tokens("") == 0
 
 
 class ActiveAgainstModel(RuleBasedStateMachine):

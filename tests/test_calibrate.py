@@ -19,10 +19,10 @@ from conftest import SHARED, Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
-from memvault.index.embedding import calibrate, static
-from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.index.embedding import calibrate, tokenizer
+from memvault.index.embedding.embedder import Calibration, Embedder, read_card
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.embedding.transformer import load_embedder, read_calibration
+from memvault.index.embedding.transformer import DATA, load_embedder
 from test_embedders import make_model
 
 MINILM = SHARED / "models" / "all-MiniLM-L6-v2"
@@ -132,16 +132,16 @@ def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
 
 def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
     """The card that a training script writes has all that the program reads in it."""
-    pairs, folder = tmp_path / "pairs", shutil.copytree(static.DATA, tmp_path / "table")
+    pairs, folder = tmp_path / "pairs", shutil.copytree(tokenizer.DATA, tmp_path / "table")
     rows = [{"a": a, "b": b, "label": (a, b) in SAME} for a, b in SAME + OTHER]
     write(pairs, "some.jsonl", "\n".join(map(json.dumps, rows)))
     (folder / "card.json").unlink()
-    shipped, about = static.read_card(), {"version": "9", "dimension": 256}
+    shipped, about = read_card(tokenizer.DATA), {"name": "x", "version": "9", "dimension": 256}
     training.write_card(folder / "card.json", about, lambda: StaticEmbedder(folder), pairs)
     trained = StaticEmbedder(folder)
     assert trained.version == "9"
-    assert trained.calibration.slope != shipped["slope"]
-    assert trained.calibration.separation == pytest.approx(shipped["separation"], abs=1e-3)
+    assert trained.calibration.slope != shipped.calibration.slope
+    assert trained.calibration.separation == pytest.approx(shipped.calibration.separation, abs=1e-3)
 
 
 def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_model_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -
     why = recalled(folder)
     assert not fits
     # A model's cosines are told as the built-in one's that mean the same.
-    expected = read_calibration().similarity(why["deep"])
+    expected = read_card(DATA).calibration.similarity(why["deep"])
     assert why["similarity"] == pytest.approx(expected, abs=1e-3)
     assert json.loads(used.read_text("utf-8")) == entries
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, PromptEntry, PromptSection, build
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 
 NASTY = [
     "</memory-data>",
@@ -54,8 +54,8 @@ SECTIONS = st.lists(
 @given(SECTIONS, st.integers(-1, 400))
 def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], budget: int) -> None:
     """The block is never above its budget, and no text can end it or stand outside a data line."""
-    block = build(sections, budget, static.count_tokens)
-    assert block.tokens == static.count_tokens(block.text) <= max(budget, 0)
+    block = build(sections, budget, tokenizer.count_tokens)
+    assert block.tokens == tokenizer.count_tokens(block.text) <= max(budget, 0)
     if not block.text:
         assert block.kept == []
         return
@@ -82,8 +82,8 @@ def test_the_most_important_stays_and_what_is_cut_is_named(
     sections: list[PromptSection], budget: int
 ) -> None:
     """What is kept is the beginning of all entries in their order; the rest is counted."""
-    everything = build(sections, 100_000, static.count_tokens)
-    block = build(sections, budget, static.count_tokens)
+    everything = build(sections, 100_000, tokenizer.count_tokens)
+    block = build(sections, budget, tokenizer.count_tokens)
     whole = [entry for section in everything.kept for entry in section.entries]
     kept = [entry for section in block.kept for entry in section.entries]
     assert everything.cut == []
@@ -107,7 +107,7 @@ def test_sections_are_cut_from_the_end() -> None:
     ]
     sizes = []
     for budget in range(300, 0, -1):
-        block = build(sections, budget, static.count_tokens)
+        block = build(sections, budget, tokenizer.count_tokens)
         sizes.append(sum(len(section.entries) for section in block.kept))
         if sizes[-1] < 4 and block.text:
             assert "GOALS:" not in block.text
@@ -121,7 +121,7 @@ def test_one_long_entry_does_not_take_all_the_room() -> None:
     block = build(
         [PromptSection("GOALS", [long]), PromptSection("INBOX", [short])],
         2_000,
-        static.count_tokens,
+        tokenizer.count_tokens,
     )
     assert block.cut == []
     assert block.shortened == ["GOALS"]
@@ -136,7 +136,7 @@ def test_a_task_recalls_what_fits_it(folder: Path, vault: Vault) -> None:
     assert f"{PREFIX}2026-01-02 wombat: The wombat digs burrows." in found["context"]
     assert "flour" not in found["context"]
     assert [part["section"] for part in found["parts"]] == ["RECALLED"]
-    assert found["tokens"] == static.count_tokens(found["context"]) <= found["budget"] == 2_000
+    assert found["tokens"] == tokenizer.count_tokens(found["context"]) <= found["budget"] == 2_000
     assert found["cut"] == []
 
 
@@ -198,7 +198,7 @@ def test_a_hostile_memory_stays_inside_its_lines(folder: Path, run: Run, budget:
     done = run("context", "wombat", "--budget", str(budget))
     assert done.code == 0
     assert done.out.count(CLOSE) == (1 if done.out else 0)
-    assert static.count_tokens(done.out) <= budget
+    assert tokenizer.count_tokens(done.out) <= budget
     assert "\x1b" not in done.out
     if not done.out:
         assert "note: not even the first entry fits" in done.err

@@ -30,7 +30,7 @@ from conftest import (
 )
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.index.embedding import transformer
+from memvault.index.embedding import tokenizer, transformer
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local import embedding_lock
@@ -74,14 +74,18 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_both_doors_give_the_same_vectors() -> None:
-    """A query is embedded without fastembed, and yet exactly as a passage of its words would be."""
+def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
+    """The built-in model has the same vectors alone, among others, and as fastembed runs it."""
     texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
     model = BuiltinTransformer()
-    passages = model.embed(texts)
-    for text, passage in zip(texts, passages, strict=True):
-        assert np.allclose(model.embed_query(text), passage, atol=1e-5)
-    assert np.allclose(model.embed(texts[::-1])[::-1], passages, atol=1e-5)
+    vectors = model.embed(texts)
+    assert np.allclose(list(map(model.embed_query, texts)), vectors, atol=1e-5)
+    assert np.allclose(model.embed(texts[::-1])[::-1], vectors, atol=1e-5)
+    folder = shutil.copytree(tokenizer.DATA, tmp_path / "model")
+    shutil.copy(transformer.DATA / "model.onnx", folder)
+    other = transformer.load_embedder(str(folder), tmp_path)
+    assert other.dimension == model.dimension
+    assert np.allclose([other.embed([text])[0] for text in texts], vectors, atol=1e-5)
 
 
 def test_a_query_loads_no_fastembed(run: Run, folder: Path, deep_now: None) -> None:

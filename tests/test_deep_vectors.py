@@ -8,7 +8,7 @@ import numpy as np
 
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile
-from memvault.index.local.vectors import VectorCard
+from memvault.index.local.vectors import VectorCard, VectorFile
 
 
 def test_who_waits_neither_gains_nor_loses() -> None:
@@ -78,18 +78,18 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
     hashes = np.array([7, 9], np.uint64)
     writer.add(hashes, np.eye(2, dtype=np.float32))
 
-    class Late(TransformerVectorFile):
+    class Late(VectorFile):
         """Looks at the files only after they were replaced."""
 
         @property
         def is_unchanged(self) -> bool:
             if writer.card.generation == 0:
-                writer.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1])
+                writer._file.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1])
             return super().is_unchanged
 
-    found = Late.open(folder)
+    found = Late.open(folder, (("hashes", "u64"),))
     assert found is not None
-    assert found.places(hashes).tolist() == [0, -1]
+    assert TransformerVectorFile(found).places(hashes).tolist() == [0, -1]
 
 
 def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from conftest import SHARED, Run, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import load_embedder
@@ -275,4 +275,4 @@ def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: No
 
 def test_the_tokenizer_is_loaded_once() -> None:
     """A recall by both embedders reads the tokenizer's file once, however it is asked for."""
-    assert static.open_tokenizer() is static.open_tokenizer(static.DATA)
+    assert tokenizer.open_tokenizer() is tokenizer.open_tokenizer(tokenizer.DATA)

@@ -17,7 +17,7 @@ from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.cli import hook
 from memvault.cli.hook import EVENTS
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 
 EVENT_FILES = sorted((ROOT / "tests/clients").glob("*/events.json"))
 CASES = [
@@ -136,7 +136,7 @@ def test_what_is_recalled_is_short_safe_and_current(folder: Path, run: Run, vaul
 
     for prompt in ("where does the zebra sleep", "what is the zebra token"):
         out = asked(prompt)
-        assert static.count_tokens(out) <= 400
+        assert tokenizer.count_tokens(out) <= 400
         lines = out.splitlines()
         assert 0 < sum(line.startswith("> ") for line in lines) <= 5
         assert lines[0] == "<memory-data>"

@@ -113,7 +113,7 @@ def compared(
         )
         for body in bodies
     ]
-    return compute(SentenceQuery(query, words, [rarity] * len(words)), blocks, None, None)
+    return compute(SentenceQuery(query, words, [rarity] * len(words)), blocks)
 
 
 nouns = ["ship", "harbour", "storm", "lantern", "rope"]
@@ -139,7 +139,7 @@ def test_what_is_measured_is_what_the_sentences_hold(
     memory = Memory("a.md", "a", " ".join(title), "context", (), "", "", {}, body, "etag")
     words = [(stem_of(english, word),) for word in query]
     asked = SentenceQuery(" ".join(query), words, weights[: len(query)])
-    (found,) = compute(asked, [encode_blocks(split_memory(memory), english)], None, None)
+    (found,) = compute(asked, [encode_blocks(split_memory(memory), english)])
     rarity = dict(zip(query, weights, strict=False))
 
     def share(held: set[str]) -> float:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from conftest import ROOT, Run
 from memvault import Vault, open_vault, sanitize
 from memvault.call import LOCAL
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from memvault.recall.lines import split_budget
 from memvault.tools.core.invoke import call_result
 from memvault.vault.document import encode_new
@@ -49,7 +49,7 @@ def team(notes: Path) -> Iterator[Vault]:
 
 def size(found: dict[str, Any]) -> int:
     """Count the tokens of a result as a model would get it."""
-    return static.count_tokens(sanitize.safe_json(found))
+    return tokenizer.count_tokens(sanitize.safe_json(found))
 
 
 def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_a_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
     whole = team.call("memory_recall", query=QUERY)
     assert (found["memories"], found["count"], len(found["brief"])) == ([], 10, 10)
     assert mean(len(line) / 4 for line in found["brief"]) < 25
-    assert mean(map(static.count_tokens, found["brief"])) < 34  # which counts each hyphen
+    assert mean(map(tokenizer.count_tokens, found["brief"])) < 34  # which counts each hyphen
     for line, entry in zip(found["brief"], whole["memories"], strict=True):
         assert re.search(rf"\({entry['memId']}[;)]", line)
         assert line.startswith(entry["title"][:12])

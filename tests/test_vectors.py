@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memvault.index.local.nearest import NearestMemory, nearest
-from memvault.index.local.static_vector_file import StaticVectorFile
+from memvault.index.local.static_vector_file import (
+    LocalVectorStore,
+    compact,
+    deleted_share,
+    passages,
+)
 from memvault.index.local.vectors import VectorCard
 
 Matrix = npt.NDArray[np.float32]
@@ -30,14 +35,14 @@ def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
 
 
 def _search(
-    vectors: StaticVectorFile,
+    vectors: LocalVectorStore,
     query: Matrix,
     among: Set[int],
     limit: int,
     also: Set[int] = frozenset(),
 ) -> list[NearestMemory]:
-    passages = vectors.search(query, limit, also, among).of(among | also)
-    return nearest(passages, None, among, limit, also)
+    scored = vectors.search(query, limit, also, among).of(among | also)
+    return nearest(scored, None, among, limit, also)
 
 
 batches = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=40), max_size=4)
@@ -54,7 +59,7 @@ def test_vectors_are_found_as_by_brute_force(
 ) -> None:
     """Nearest memories are exactly the nearest, whatever was appended, cut off or compacted."""
     chance = np.random.default_rng(seed)
-    vectors: StaticVectorFile | None = StaticVectorFile.create(
+    vectors: LocalVectorStore | None = LocalVectorStore.create(
         tmp_path / "v", VectorCard("name", "1", 5, 7)
     )
     assert vectors is not None
@@ -75,18 +80,18 @@ def test_vectors_are_found_as_by_brute_force(
                     file.write(b"\x7f" * data.draw(st.integers(0, 99)))
         if data.draw(st.booleans()):
             alive = held.keys() - gone
-            vectors.compact(alive)
+            compact(vectors.file, alive)
             held = {entry: held[entry] for entry in sorted(alive)}
-            assert vectors.dead(set(alive)) == 0
+            assert deleted_share(vectors.file, set(alive)) == 0
         if data.draw(st.booleans()):
-            assert StaticVectorFile.open(tmp_path / "v", 8) is None
-            vectors = StaticVectorFile.open(tmp_path / "v", 7)
+            assert LocalVectorStore.open(tmp_path / "v", 8) is None
+            vectors = LocalVectorStore.open(tmp_path / "v", 7)
             assert vectors is not None
-        assert vectors.passages()[1].tolist() == [
+        assert passages(vectors.file)[1].tolist() == [
             uid * 10 + k for uid in sorted(held) for k in range(len(held[uid]))
         ]
-        assert vectors.card.last_uid == uid
-        assert vectors.card.rows == sum(map(len, held.values()))
+        assert vectors.file.card.last_uid == uid
+        assert vectors.file.card.rows == sum(map(len, held.values()))
     query = _rows(chance, 1)[0]
     allowed = held.keys() - gone
     nearest = sorted((float((held[entry] @ query).max()) for entry in allowed), reverse=True)
@@ -104,14 +109,14 @@ def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) 
     """Who opened vectors before they were compacted searches the new files, and loses nothing."""
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)
-    vectors = StaticVectorFile.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
+    vectors = LocalVectorStore.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
     vectors.append([1, 2, 3, 4], [1, 1, 1, 1], _hashes([1, 2, 3, 4], [1] * 4), rows)
-    other = StaticVectorFile.open(tmp_path / "v", 7)
+    other = LocalVectorStore.open(tmp_path / "v", 7)
     assert other is not None
     (tmp_path / "v" / "rows-1.f32").write_bytes(b"left by a process that was killed")
-    vectors.compact({2, 3})
+    compact(vectors.file, {2, 3})
     assert [hit.uid for hit in _search(other, rows[2], {1, 2, 3, 4}, 1)] == [3]
-    assert other.card.last_uid == vectors.card.last_uid == 4
+    assert other.file.card.last_uid == vectors.file.card.last_uid == 4
     assert sorted(path.name for path in (tmp_path / "v").iterdir()) == [
         "card.json",
         "hashes-1.u64",

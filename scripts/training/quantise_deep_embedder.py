@@ -20,7 +20,6 @@ static table's, byte for byte, and not written again.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import tempfile
 from pathlib import Path
@@ -29,8 +28,8 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from calibrate import write_card
-from memvault.index.embedding.embedder import Calibration
-from memvault.index.embedding.static import DATA as TOKENIZER
+from memvault.index.embedding.embedder import read_card
+from memvault.index.embedding.tokenizer import DATA as TOKENIZER
 from memvault.index.embedding.transformer import DATA, BuiltinTransformer
 
 NAME = "all-MiniLM-L6-v2-int8"
@@ -74,7 +73,7 @@ def main() -> None:
         "languages": ["english"],
     }
     card = DATA / "card.json"
-    known = [Calibration.of(json.loads(card.read_text("utf-8")))] if card.is_file() else []
+    known = [read_card(DATA).calibration] if card.is_file() else []
     write_card(card, about, BuiltinTransformer, options.pairs, *known)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from memvault.agents.address import Address, agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
 from memvault.files import atomic, plain_files
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from memvault.model import Memory
 from memvault.recall import resolve
 from memvault.recall.engine import RecallEngine
@@ -211,7 +211,7 @@ class ActiveMemory:
                 "give a smaller offset",
             )
         text = content[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
-        text = text[: static.prefix_within(text, self._budget)]
+        text = text[: tokenizer.prefix_within(text, self._budget)]
         piece = ActiveExcerpt(
             mem_id=memory.mem_id,
             path=memory.path,
@@ -221,7 +221,7 @@ class ActiveMemory:
             wanted=wanted,
             length=len(text),
             total=len(content),
-            tokens=max(1, static.count_tokens(text)),
+            tokens=max(1, tokenizer.count_tokens(text)),
         )
         return piece, text
 

@@ -153,7 +153,7 @@ def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that match a prompt at least fairly, one per line, within the budget."""
     from memvault.agents import prompt
-    from memvault.index.embedding import static
+    from memvault.index.embedding import tokenizer
 
     prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
@@ -171,7 +171,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
         text = detector.masked_part(f"{title} ({memory['memId']}): {passage}", secrets)
         entries.append(prompt.PromptEntry(str(memory.get("modified", ""))[:10], text))
     section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
-    return prompt.build([section], _PROMPT_BUDGET, static.count_tokens).text
+    return prompt.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:

@@ -8,94 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from memvault.index.protocol import DISTINCTIVE_BIT, IndexCorrupted, SentenceFeatures, SentenceQuery
+from memvault.index.protocol import DISTINCTIVE_BIT, SentenceFeatures, SentenceQuery
 from memvault.index.text.indexed_text import SKIP_BIT, EncodedBlock, number_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from memvault.index.embedding.static import StaticEmbedder
-
-    Matrix = npt.NDArray[np.float32]
-
-
-_MAX_SUBWORDS = 64
-"""The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
-
-
-class SubwordFrequencies(NamedTuple):
-    """The number of memories that contain each subword, and the number of memories counted."""
-
-    holding: npt.NDArray[np.uint32]
-    memories: int
-
-
-def soft_matches(
-    text: str,
-    memories: Sequence[Sequence[EncodedBlock]],
-    table: StaticEmbedder,
-    frequency: SubwordFrequencies | None,
-) -> list[tuple[float | None, float | None]]:
-    """Return the soft match of the best stretch, and of the head, for each memory, in 0..1.
-
-    It is the mean, over the query's subwords, of the cosine to the nearest subword of a stretch,
-    weighted by the length of their rows in the embedding table and by their rarity among the
-    memories: late interaction (Khattab and Zaharia 2020) with static vectors. A memory without
-    stored subwords gets None.
-    """
-    import numpy as np
-
-    sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
-    tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
-    owners: list[int] = []
-    heads: list[bool] = []
-    for place, blocks in enumerate(memories):
-        for block in blocks:
-            if block.subwords is not None:
-                counts, ids = block.subwords
-                sizes.append(np.frombuffer(counts, np.uint16))
-                tokens.append(np.frombuffer(ids, np.uint16))
-                owners += [place] * len(counts)
-                heads += [True, *[False] * (len(counts) - 1)]
-    subwords = np.concatenate(tokens)
-    if subwords.max(initial=0) >= table.vocabulary:
-        raise IndexCorrupted("a token that the table does not have")
-    query_ids, weights = table.query_subwords(text)
-    if frequency is not None and len(query_ids):
-        lacking = frequency.memories - np.minimum(frequency.holding[query_ids], frequency.memories)
-        weights = weights * np.log1p((lacking + 0.5) / (frequency.memories - lacking + 0.5))
-    heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
-    query_ids, weights = query_ids[heaviest], weights[heaviest]
-    total = float(weights.sum())
-    with_subwords = set(owners)
-    if not total or not with_subwords:
-        return [
-            (0.0, 0.0) if place in with_subwords else (None, None) for place in range(len(memories))
-        ]
-    lengths = np.concatenate(sizes).astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    best = np.maximum.reduceat(table.subword_similarities(query_ids, subwords), starts, axis=1)
-    owner_ids = np.array(owners)
-    in_head = _max_per_memory(best * np.array(heads), owner_ids, len(memories))
-    scores = weights @ np.maximum(best, in_head[:, owner_ids]) / total
-    best_scores = _max_per_memory(scores, owner_ids, len(memories)).tolist()
-    title_scores = (weights @ in_head / total).tolist()
-    return [
-        (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
-        for place in range(len(memories))
-    ]
-
-
-def _max_per_memory(values: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
-    """Return the maximum of each memory's stretches, along the last axis."""
-    import numpy as np
-
-    maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
-    np.maximum.at(maxima.T, owners, values.T)
-    return maxima
+SoftMatch = tuple[float | None, float | None]
+"""The soft match of a memory's best stretch, and of its head, in 0..1; None if unknown."""
 
 
 class _Terms(NamedTuple):
@@ -113,12 +32,11 @@ class _Terms(NamedTuple):
 def compute(
     asked: SentenceQuery,
     memories: Sequence[Sequence[EncodedBlock]],
-    table: StaticEmbedder | None,
-    frequency: SubwordFrequencies | None,
+    soft_matches: Sequence[SoftMatch] | None = None,
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    Without a ``table``, or stored subwords, soft matches are None.
+    ``soft_matches`` are those of the memories (``local.subwords``); None if they are unknown.
     """
     words: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -133,14 +51,12 @@ def compute(
         if any(letter.isdigit() for letter in stems[0])
     )
     terms = _Terms(words, weights, pairs, numbers)
-    soft: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
-    if table is not None:
-        soft = soft_matches(asked.text, memories, table, frequency)
+    soft = soft_matches or [(None, None)] * len(memories)
     return [_features_of(terms, *entry) for entry in zip(memories, soft, strict=True)]
 
 
 def _features_of(
-    terms: _Terms, blocks: Sequence[EncodedBlock], soft: tuple[float | None, float | None]
+    terms: _Terms, blocks: Sequence[EncodedBlock], soft: SoftMatch
 ) -> SentenceFeatures:
     """Compute the features of one memory's blocks for the query's terms."""
     words, weights = terms.words, terms.weights

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from memvault.index.embedding import static
+from memvault.index.embedding import tokenizer
 from memvault.index.text.analysis import Analyser
 from memvault.model import Memory
 from memvault.recall.query import Query
@@ -46,7 +46,7 @@ def one_line(
     """Return a memory as one line: its title, its text, its memId and its marks.
 
     Secrets are masked unless the memory allows them, because a list of lines shows memories that
-    were not requested individually. Errors as for ``static.count_tokens``.
+    were not requested individually. Errors as for ``tokenizer.count_tokens``.
     """
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])
@@ -57,7 +57,7 @@ def one_line(
     title = _truncate(title, _MAX_TITLE_TOKENS)
     remaining = (
         _LINE_TOKENS
-        - static.count_tokens(f"{title}: ")
+        - tokenizer.count_tokens(f"{title}: ")
         - round(len(f"({reference})") / _CHARACTERS_PER_TOKEN)
     )
     text = _truncate(text, max(_MIN_TEXT_TOKENS, remaining))
@@ -87,9 +87,9 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
 def _truncate(text: str, max_tokens: int) -> str:
     """Return the first ``max_tokens`` tokens of a text, cut between words if possible."""
     text = text.strip()
-    if static.count_tokens(text) <= max_tokens:
+    if tokenizer.count_tokens(text) <= max_tokens:
         return text
-    cut = text[: static.prefix_within(text, max_tokens)]
+    cut = text[: tokenizer.prefix_within(text, max_tokens)]
     if not text[len(cut)].isspace():
         cut = cut.rpartition(" ")[0] or cut
     return f"{cut.rstrip(' ,;:–-')}…"

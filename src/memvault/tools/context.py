@@ -47,11 +47,11 @@ def context(
     """
     from memvault.agents import prompt
     from memvault.agents.prompt import RECALLED, gather
-    from memvault.index.embedding import static
+    from memvault.index.embedding import tokenizer
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += gathered.notes
-    block = prompt.build(gathered.sections, budget, static.count_tokens)
+    block = prompt.build(gathered.sections, budget, tokenizer.count_tokens)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:

@@ -303,13 +303,13 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 )
 def model_list(call: Call) -> dict[str, Any]:
     """List the available models for embedding and reranking, and those in use."""
+    from memvault.index.embedding.embedder import BUILTIN, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-    from memvault.index.embedding.transformer import BuiltinTransformer
+    from memvault.index.embedding.transformer import DATA
 
-    builtin = BuiltinTransformer()
     builtin_entry = {
-        "name": builtin.name,
-        "dimension": builtin.dimension,
+        "name": BUILTIN,
+        "dimension": read_card(DATA).dimension,
         "sizeInGb": 0.02,
         "licence": "Apache-2.0",
         "description": "Built in: works offline at once. English",

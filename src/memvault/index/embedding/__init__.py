@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-# is set before it is loaded.
 # ONNX Runtime 1.31 has telemetry, and complains if it cannot store a device id, unless this is set
 # before it is loaded.
-# is set before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

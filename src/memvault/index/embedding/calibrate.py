@@ -20,16 +20,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import Calibration, Embedder
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Numbers = npt.NDArray[np.float64]
+from memvault.index.embedding.arrays import Flags, Numbers
+from memvault.index.embedding.embedder import REINSTALL, Calibration, Embedder
 
 _DATA = Path(__file__).resolve().parents[2] / "data"
 ANCHORS = _DATA / "anchors.jsonl"
@@ -82,9 +79,7 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EmbedderError(
-            f"The anchors cannot be read: {error}", "pip install --force-reinstall memvault"
-        ) from error
+        raise EmbedderError(f"The anchors cannot be read: {error}", REINSTALL) from error
 
 
 def calibrate(embedder: Embedder) -> Calibration:
@@ -93,8 +88,6 @@ def calibrate(embedder: Embedder) -> Calibration:
     Raises:
         EmbedderError: the anchors cannot be read, or the embedder fails.
     """
-    import numpy as np
-
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])
     values = cosines(embedder, pairs)
@@ -103,7 +96,7 @@ def calibrate(embedder: Embedder) -> Calibration:
     return fitted._replace(separation=separation(values, same))
 
 
-def separation(values: Numbers, same: npt.NDArray[np.bool_]) -> float:
+def separation(values: Numbers, same: Flags) -> float:
     """Return the difference of the mean cosines of both kinds of pairs, in standard deviations."""
     same_values, other_values = values[same], values[~same]
     spread = math.sqrt(float(same_values.var() + other_values.var()) / 2)
@@ -112,8 +105,6 @@ def separation(values: Numbers, same: npt.NDArray[np.bool_]) -> float:
 
 def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
     """Return each pair's cosine, embedding one text as a query, as many models distinguish."""
-    import numpy as np
-
     queries = np.stack([embedder.embed_query(pair.a) for pair in pairs])
     products = queries * embedder.embed([pair.b for pair in pairs])
     values: Numbers = products.sum(axis=1).astype(np.float64)
@@ -127,8 +118,6 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
     slope, with which hardly any cosine reaches a similarity of 0.6: it is better to forget nothing
     than to forget arbitrary memories.
     """
-    import numpy as np
-
     values = np.nan_to_num(values)
     shares = np.ones_like(values) if weights is None else weights
     shares = shares / shares.sum()

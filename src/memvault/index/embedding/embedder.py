@@ -1,24 +1,25 @@
-"""The interface of embedders, and a cache of models shared by all vaults of a process."""
+"""The interface of embedders, their cards, and a cache of models shared by a process's vaults."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from memvault.errors import EmbedderError
 from memvault.files.file_stamps import state_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
+    from memvault.index.embedding.arrays import Matrix
 
 BUILTIN = "builtin"
+REINSTALL = "pip install --force-reinstall memvault"
+"""The hint of an error if something is missing in the package."""
 Model = TypeVar("Model")
 
 
@@ -33,11 +34,6 @@ class Calibration(NamedTuple):
     midpoint: float
     separation: float = 0.0
 
-    @classmethod
-    def of(cls, card: Mapping[str, Any]) -> Calibration:
-        """Read the calibration from an embedder's card."""
-        return cls(*(float(card[name]) for name in cls._fields))
-
     def similarity(self, cosine: float) -> float:
         """Return a similarity in 0..1 that is comparable between embedders."""
         # Not 1 / (1 + exp(-x)), which overflows.
@@ -46,6 +42,42 @@ class Calibration(NamedTuple):
     def similarity_matrix(self, rows: Matrix) -> list[list[float]]:
         """Return the matrix of similarities between unit vectors."""
         return [[self.similarity(cosine) for cosine in row] for row in (rows @ rows.T).tolist()]
+
+
+class ModelCard(NamedTuple):
+    """What is known about a model of the package without loading it.
+
+    ``name`` is displayed; ``version`` changes whenever the same text would get another vector.
+    ``languages`` are those that it supports, and ``tokens`` is the maximum length of a text, if it
+    has one.
+    """
+
+    name: str
+    version: str
+    dimension: int
+    calibration: Calibration
+    languages: tuple[str, ...] = ()
+    tokens: int = 0
+
+
+def read_card(folder: Path) -> ModelCard:
+    """Read the card of a model in the package.
+
+    Raises:
+        EmbedderError: the card is missing or invalid.
+    """
+    try:
+        card = json.loads((folder / "card.json").read_text("utf-8"))
+        return ModelCard(
+            str(card["name"]),
+            str(card["version"]),
+            int(card["dimension"]),
+            Calibration(*(float(card[name]) for name in Calibration._fields)),
+            tuple(card.get("languages", ())),
+            int(card.get("tokens", 0)),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EmbedderError(f"A built-in model cannot be read: {error}", REINSTALL) from error
 
 
 class Embedder(Protocol):
@@ -99,12 +131,3 @@ def fingerprint_of(folder: Path) -> Hashable:
     """Return a value that changes with the state of any file of a folder; no file is read."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return tuple((path, state_of(path)) for path in sorted(paths))
-
-
-def normalize(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1 along the last axis; zero vectors are unchanged."""
-    import numpy as np
-
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    scaled: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return scaled

@@ -1,4 +1,4 @@
-"""Load models with fastembed, and score texts with a cross-encoder.
+"""Load models with fastembed: embedders, and cross-encoders that score texts.
 
 A cross-encoder is a transformer that reads a query and a text together and scores how well they
 fit. It captures what neither terms nor vectors do, but needs a run of the model per text, so only
@@ -17,19 +17,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from memvault import sanitize
 from memvault.errors import EmbedderError
 from memvault.files.user_folders import models_folder
-from memvault.index.embedding import static
-from memvault.index.embedding.embedder import BUILTIN, MODELS
+from memvault.index.embedding.arrays import Matrix, normalize
+from memvault.index.embedding.embedder import MODELS
 from memvault.index.embedding.model_choice import folder_of, identity
 
 _MAX_TOKENS = 512
 """The maximum number of tokens of a text, even if the model accepts more: attention is
 quadratic."""
-_REQUIRED_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _MODEL_FILE = "model.onnx"
-_BUILTIN_MODEL = "../deep/model.onnx"
+_REQUIRED_FILES = (
+    _MODEL_FILE,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
 _LOCAL_PREFIX = "local/"
 """The prefix of the names given to model folders in fastembed's list, which are not shown to
 users."""
@@ -60,23 +66,15 @@ class LoadedModel(NamedTuple):
     version: str
 
 
-def load(
-    kind: ModelKind, name: str, root: Path | None, download: bool, threads: int | None = None
-) -> LoadedModel:
+def load(kind: ModelKind, name: str, root: Path | None, download: bool) -> LoadedModel:
     """Load a model by its name in fastembed, or from a folder, which may be relative to ``root``.
-
-    A text is processed by ``threads`` threads, by default one per processor.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
-    folder = static.DATA if name == BUILTIN else folder_of(name, root)
+    folder = folder_of(name, root)
     with map_model_errors(kind, name):
-        if folder is None:
-            loaded = _by_name(kind, name, download)
-        else:
-            model = _BUILTIN_MODEL if name == BUILTIN else _MODEL_FILE
-            loaded = _from_folder(kind, folder, model, threads)
+        loaded = _by_name(kind, name, download) if folder is None else _from_folder(kind, folder)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
             limit = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
@@ -129,7 +127,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         )
     cache = models_folder()
     try:
-        model = _create(kind, name, None, cache_dir=str(cache), local_files_only=True)
+        model = _create(kind, name, cache_dir=str(cache), local_files_only=True)
     except Exception as error:
         if not download:
             raise EmbedderError(
@@ -138,7 +136,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
                 "; every other command works offline",
             ) from error
         try:
-            model = _create(kind, name, None, cache_dir=str(cache))
+            model = _create(kind, name, cache_dir=str(cache))
         except Exception as unreachable:
             raise EmbedderError(
                 f"The model {name} is not on this machine and could not be fetched",
@@ -148,21 +146,21 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
     return LoadedModel(model, Path(folder).name[:12] if folder else "1")
 
 
-def _from_folder(kind: ModelKind, folder: Path, model: str, threads: int | None) -> LoadedModel:
-    missing = [name for name in (model, *_REQUIRED_FILES) if not (folder / name).is_file()]
+def _from_folder(kind: ModelKind, folder: Path) -> LoadedModel:
+    missing = [name for name in _REQUIRED_FILES if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
             f"{folder} is not a model's folder: it has no {', '.join(missing)}",
             "export the model with optimum-cli or copy its files from the model's page",
         )
-    version = _fingerprint(folder, model)
+    version = _fingerprint(folder)
     alias = f"{_LOCAL_PREFIX}{version}"
     if alias not in {str(model["model"]) for model in _model_class(kind).list_supported_models()}:
-        _register(kind, alias, folder, model)
-    return LoadedModel(_create(kind, alias, threads, specific_model_path=str(folder)), version)
+        _register(kind, alias, folder)
+    return LoadedModel(_create(kind, alias, specific_model_path=str(folder)), version)
 
 
-def _register(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
+def _register(kind: ModelKind, alias: str, folder: Path) -> None:
     """Register a folder's model in fastembed's list, from which models are loaded."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -171,7 +169,7 @@ def _register(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
         pooling = PoolingType.CLS if _pools_first_token(folder) else PoolingType.MEAN
         options = {"pooling": pooling, "normalization": True, "dim": 0}
     _model_class(kind).add_custom_model(
-        model=alias, sources=ModelSource(hf=alias), model_file=model, **options
+        model=alias, sources=ModelSource(hf=alias), model_file=_MODEL_FILE, **options
     )
 
 
@@ -184,10 +182,10 @@ def _pools_first_token(folder: Path) -> bool:
     return bool(isinstance(settings, dict) and settings.get("pooling_mode_cls_token"))
 
 
-def _fingerprint(folder: Path, model: str) -> str:
+def _fingerprint(folder: Path) -> str:
     """Return a digest of the model's size, start and end, and tokenizer, instead of all bytes."""
     digest = hashlib.blake2b(digest_size=6)
-    with open(folder / model, "rb") as file:
+    with open(folder / _MODEL_FILE, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         digest.update(f"{size}".encode() + file.read(1 << 20))
         file.seek(max(0, size - (1 << 20)))
@@ -196,18 +194,47 @@ def _fingerprint(folder: Path, model: str) -> str:
     return digest.hexdigest()
 
 
-def _create(kind: ModelKind, name: str, threads: int | None, **options: Any) -> Any:
+def _create(kind: ModelKind, name: str, **options: Any) -> Any:
     """Load a model without fastembed's log messages; its errors contain the same information."""
     make = _model_class(kind)
     with contextlib.suppress(ImportError):  # the logging library that fastembed uses at present
         from loguru import logger
 
         logger.disable("fastembed")
-    number = threads or os.cpu_count() or 1
-    return make(name, cuda=False, enable_cpu_mem_arena=False, threads=number, **options)
+    threads = os.cpu_count() or 1
+    return make(name, cuda=False, enable_cpu_mem_arena=False, threads=threads, **options)
 
 
-_BATCH = 1
+_BATCH = 16
+"""Texts per batch of an embedder."""
+
+
+class FastembedEmbedder:
+    """A user's own embedder."""
+
+    calibration = None  # computed by ``calibrate``
+
+    def __init__(self, name: str, root: Path | None, download: bool) -> None:
+        """Load an embedder by name from fastembed or a folder; errors as for ``load``."""
+        self.name = name
+        self._model, self.version = load(EMBEDDING, name, root, download)
+        with map_model_errors(EMBEDDING, name):
+            self.dimension = len(next(iter(self._model.embed(["dimension"]))))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors, shape (len(texts), dimension)."""
+        with map_model_errors(EMBEDDING, self.name):
+            rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
+        return normalize(np.asarray(rows, np.float32).reshape(-1, self.dimension))
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector, shape (dimension,), using the model's query prefix."""
+        with map_model_errors(EMBEDDING, self.name):
+            row = next(iter(self._model.query_embed(text)))
+        return normalize(np.asarray(row, np.float32))
+
+
+_RERANK_BATCH = 1
 """A batch is padded to its longest text: eight at once took longer, and twice the memory."""
 
 
@@ -234,7 +261,7 @@ class CrossEncoder:
         """
         with map_model_errors(CROSS_ENCODER, self.name):
             try:
-                logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
+                logits = list(self._model.rerank(query, list(texts), batch_size=_RERANK_BATCH))
             except (TypeError, IndexError) as error:  # fastembed expects one number
                 raise self._not_cross_encoder() from error
         if not all(isinstance(logit, float) and not math.isnan(logit) for logit in logits):

@@ -6,107 +6,29 @@ the package; ``scripts/training/train_static_embedder.py`` generates them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from memvault.errors import EmbedderError
+from memvault.index.embedding.arrays import Integers, Matrix, normalize
 from memvault.index.embedding.embedder import (
     BUILTIN,
     MODELS,
-    Calibration,
+    REINSTALL,
     fingerprint_of,
-    normalize,
+    read_card,
 )
+from memvault.index.embedding.tokenizer import DATA, open_tokenizer
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from tokenizers import Tokenizer
-
-    Matrix = npt.NDArray[np.float32]
-
-
-_UNKNOWN_BYTES = 2
-"""Bytes of unknown text that count as one token."""
-
-
-def count_tokens(text: str) -> int:
-    """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
-    tokenizer, unknown = open_tokenizer()
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    total = len(encoding.ids)
-    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-        if token == unknown:
-            total += max(0, len(text[start:end].encode("utf-8", "replace")) // _UNKNOWN_BYTES - 1)
-    return total
-
-
-def prefix_within(text: str, most: int) -> int:
-    """Return the length of the longest prefix of a text that has at most ``most`` tokens."""
-    if count_tokens(text) <= most:
-        return len(text)
-    fits, too_long = 0, len(text)
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if count_tokens(text[:middle]) <= most:
-            fits = middle
-        else:
-            too_long = middle
-    return fits
-
-
-DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 _BATCH = 64
 _MIN_CACHED_BATCH = 16
 _SPACES = dict.fromkeys(map(ord, "\t\n\r"), " ")
 _MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 50_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of such a word."""
-
-
-def read_card(folder: Path = DATA) -> dict[str, Any]:
-    """Return the metadata of the table without loading it: name, version, dimension, constants.
-
-    Raises:
-        OSError, ValueError: the card cannot be read.
-    """
-    card: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
-    return card
-
-
-@cache
-def quick_calibration() -> Calibration:
-    """Return the calibration of the static vectors; errors as for ``read_card``."""
-    return Calibration.of(read_card())
-
-
-def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
-    """Return the table's tokenizer, loaded once, and the id of its unknown token, or -1.
-
-    Raises:
-        EmbedderError: it cannot be loaded.
-    """
-    return _load_tokenizer(folder)
-
-
-@cache  # a key without the default argument would be another one
-def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers raises plain Exception
-        raise EmbedderError(
-            f"The built-in tokenizer cannot be loaded: {error}",
-            "pip install --force-reinstall memvault",
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    unknown = tokenizer.token_to_id("[UNK]")
-    return tokenizer, -1 if unknown is None else int(unknown)
 
 
 def open_table() -> StaticEmbedder:
@@ -120,28 +42,23 @@ class StaticEmbedder:
     name = BUILTIN
 
     def __init__(self, folder: Path = DATA) -> None:
-        import numpy as np
-
+        card = read_card(folder)
         self._tokenizer, self._unknown = open_tokenizer(folder)
         try:
-            card = read_card(folder)
             mapped = np.load(folder / "table.npy", mmap_mode="r")
             self._table: npt.NDArray[np.int8] = np.asarray(mapped)
             self._scales: Matrix = np.load(folder / "scales.npy")
         except Exception as error:
             raise EmbedderError(
-                f"The built-in embedder cannot be loaded: {error}",
-                "pip install --force-reinstall memvault",
+                f"The built-in embedder cannot be loaded: {error}", REINSTALL
             ) from error
         self._cache: dict[str, list[int]] = {}
-        self.version = str(card["version"])
-        self.dimension = int(card["dimension"])
-        self.calibration = Calibration.of(card)
+        self.version = card.version
+        self.dimension = card.dimension
+        self.calibration = card.calibration
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension); zeros for a text without subwords."""
-        import numpy as np
-
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
@@ -157,8 +74,6 @@ class StaticEmbedder:
 
     def tokens(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
         """Return each text's subwords; for a text without any, the one to which none is similar."""
-        import numpy as np
-
         unknown = [max(self._unknown, 0)]
         return [np.asarray(ids if len(ids) else unknown, np.uint16) for ids in self._ids(texts)]
 
@@ -167,27 +82,21 @@ class StaticEmbedder:
         """The number of subwords."""
         return len(self._table)
 
-    def query_subwords(self, query: str) -> tuple[npt.NDArray[np.int64], Matrix]:
+    def query_subwords(self, query: str) -> tuple[Integers, Matrix]:
         """Return a query's known subwords and their weights.
 
         The weight is the length of a subword's row times its count: what it adds to the query's
         vector.
         """
-        import numpy as np
-
         ids = self._ids([query])[0]
         ids, counts = np.unique(ids[ids != self._unknown], return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
-    def subword_similarities(
-        self, wanted: npt.NDArray[np.int64], held: npt.NDArray[np.uint16]
-    ) -> Matrix:
+    def subword_similarities(self, wanted: Integers, held: npt.NDArray[np.uint16]) -> Matrix:
         """Return the cosine of each wanted subword to each held one, at least 0.
 
         The shape is (len(wanted), len(held)). The cosine to an unknown subword is 0.
         """
-        import numpy as np
-
         occurs = np.zeros(self.vocabulary, dtype=np.bool_)
         occurs[held] = True
         ids = np.flatnonzero(occurs)
@@ -198,14 +107,12 @@ class StaticEmbedder:
         result: Matrix = cosines[:, place[held]]
         return result
 
-    def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+    def _ids(self, texts: Sequence[str]) -> list[Integers]:
         """Return each text's subword ids.
 
         No subword spans a space. Each distinct word of many texts is therefore encoded only once,
         which takes half the time, and a fifth if its words are cached already.
         """
-        import numpy as np
-
         if len(texts) < _MIN_CACHED_BATCH:
             encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
             return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
@@ -224,9 +131,7 @@ class StaticEmbedder:
             for words in split
         ]
 
-    def _rows(self, ids: npt.NDArray[np.int64]) -> Matrix:
+    def _rows(self, ids: Integers) -> Matrix:
         """Return the rows of subwords; shape (len(ids), dimension)."""
-        import numpy as np
-
         rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
         return rows

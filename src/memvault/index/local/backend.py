@@ -1,4 +1,4 @@
-"""The parts that an index is composed of: a keyword index and a store of static vectors.
+"""The backend of an index: where its keyword index and its static vectors are stored.
 
 The manifest and the subwords of sentences are always on this machine. The keyword index and the
 vectors are either next to them or in an engine that several machines share.
@@ -6,23 +6,22 @@ vectors are either next to them or in an engine that several machines share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memvault.files.file_stamps import FileStamp
 from memvault.index.local.keyword import KeywordIndex
-from memvault.index.local.nearest import ScoredPassages
-from memvault.index.local.static_vector_file import StaticVectorFile
-from memvault.index.local.vectors import VectorCard
 from memvault.index.protocol import KeywordQuery
 from memvault.index.text.bm25f import KeywordDocument, Segment
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from memvault.index.embedding.arrays import Hashes, Matrix
+    from memvault.index.local.nearest import ScoredPassages
+    from memvault.index.local.vectors import VectorCard, VectorFile
 
-    Matrix = npt.NDArray[np.float32]
+Progress = Callable[[str, int, int], None]
+"""A callback for progress: the name of the step, the number of items done, and the total."""
 
 
 class KeywordStore(Protocol):
@@ -50,42 +49,17 @@ class KeywordStore(Protocol):
         """Close open files."""
 
 
-class KeywordStoreOpener(Protocol):
-    """A factory of keyword indexes by the folder of their files."""
-
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
-        """Open the keyword index of a commit's files in a folder, or an empty one."""
-
-    def create(self, folder: Path) -> KeywordStore:
-        """Create an empty keyword index in an empty folder."""
-
-
 class VectorStore(Protocol):
     """The static vectors of one index's memories."""
 
-    card: VectorCard
-
     @property
-    def is_unchanged(self) -> bool:
-        """Whether the files are as the card describes and can be searched at once."""
-
-    def write_card(self) -> None:
-        """Write the card with the current states of the files."""
+    def file(self) -> VectorFile:
+        """The file with the uid and hash of each passage (``static_vector_file``)."""
 
     def append(
-        self,
-        uids: Sequence[int],
-        counts: Sequence[int],
-        hashes: npt.NDArray[np.uint64],
-        vectors: Matrix,
+        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
     ) -> None:
-        """Add the rows of memories."""
-
-    def remove(self, uids: Sequence[int]) -> None:
-        """Remove the rows of removed memories, unless they are kept until ``compact``."""
-
-    def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """Return the uid of each row's memory, and the hash of its text."""
+        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
@@ -98,60 +72,51 @@ class VectorStore(Protocol):
         ``among`` are the memories that the search is limited to; None for no limit.
         """
 
-    def dead(self, alive: Set[int]) -> float:
-        """Return the share of rows whose memory was removed."""
 
-    def compact(self, alive: Set[int]) -> None:
-        """Drop the rows of removed memories."""
+class Backend(Protocol):
+    """The place of the keyword index and the static vectors of an index."""
 
+    def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
+        """Open the keyword index of a commit's files in a folder, or an empty one."""
 
-class VectorStoreOpener(Protocol):
-    """A factory of vector stores by the folder of their files."""
+    def create_keyword(self, folder: Path) -> KeywordStore:
+        """Create an empty keyword index in an empty folder."""
 
-    def open(self, folder: Path, manifest: int) -> VectorStore | None:
+    def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
         """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
 
-    def create(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store."""
+    def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
+        """Create an empty store of vectors."""
 
-    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Return an empty store that is never written."""
+    def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
+        """Delete the vectors of removed memories, unless they are kept until compacted."""
 
 
-class WhooshOpener:
-    """A factory of keyword indexes in Whoosh's files."""
+class LocalBackend:
+    """Files next to the manifest."""
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh finds its files
+    def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh finds its files
         """Open the keyword index in a folder, or an empty one."""
         return KeywordIndex(folder)
 
-    def create(self, folder: Path) -> KeywordStore:
+    def create_keyword(self, folder: Path) -> KeywordStore:
         """Create an empty keyword index in an empty folder."""
         return KeywordIndex.create(folder)
 
-
-class FlatVectorOpener:
-    """A factory of vector stores in flat files."""
-
-    def open(self, folder: Path, manifest: int) -> VectorStore | None:
+    def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
         """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
-        return StaticVectorFile.open(folder, manifest)
+        from memvault.index.local.static_vector_file import LocalVectorStore
 
-    def create(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Create an empty store."""
-        return StaticVectorFile.create(folder, card)
+        return LocalVectorStore.open(folder, manifest)
 
-    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
-        """Return an empty store that is never written."""
-        return StaticVectorFile(folder, card)
+    def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
+        """Create an empty store of vectors."""
+        from memvault.index.local.static_vector_file import LocalVectorStore
 
+        return LocalVectorStore.create(folder, card)
 
-class Backend(NamedTuple):
-    """The factories of an index's keyword index and static vectors."""
-
-    words: KeywordStoreOpener = WhooshOpener()
-    vectors: VectorStoreOpener = FlatVectorOpener()
+    def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
+        """Do nothing: vectors of removed memories are kept until they are compacted."""
 
 
-LOCAL = Backend()
-"""Files next to the manifest."""
+LOCAL = LocalBackend()

@@ -23,7 +23,7 @@ from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import KEPT, IndexFolder
-from memvault.index.local.backend import LOCAL, KeywordStore, KeywordStoreOpener
+from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
@@ -53,10 +53,10 @@ class IndexFiles:
         self,
         settings: Settings,
         place: IndexFolder,
-        words: KeywordStoreOpener = LOCAL.words,
+        backend: Backend = LOCAL,
         name: str = INDEX,
     ) -> None:
-        self._words = words
+        self.backend = backend
         self.place = place
         self._root = place.folder or Path(os.devnull)
         self.folder = self._root / name
@@ -113,7 +113,7 @@ class IndexFiles:
         if keyword is None and previous is not None and previous.commit.number == commit.number:
             keyword = previous.keyword
         if keyword is None:
-            keyword = self._words(self._keyword_folder, commit.files)
+            keyword = self.backend.open_keyword(self._keyword_folder, commit.files)
         if previous is not None and previous.keyword is not keyword:
             previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
@@ -164,7 +164,7 @@ class IndexFiles:
         _delete(self.folder)
         self.folder.mkdir()
         self._manifest = Manifest(self._manifest_file, new=True)
-        return self.commit(self._words.create(self._keyword_folder))
+        return self.commit(self.backend.create_keyword(self._keyword_folder))
 
     @contextmanager
     def build_replacement(self) -> Iterator[IndexFiles]:
@@ -173,7 +173,7 @@ class IndexFiles:
         Until then other processes read this index, and if building the new one fails, this one
         remains.
         """
-        made = IndexFiles(self._settings, self.place, self._words, self._replacement.name)
+        made = IndexFiles(self._settings, self.place, self.backend, self._replacement.name)
         try:
             yield made
             made.close()

@@ -18,24 +18,25 @@ from typing import TYPE_CHECKING
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
 from memvault.index.embedding import model_choice
-from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.folder import IndexFolder
-from memvault.index.local.backend import LOCAL, Backend, VectorStore
+from memvault.index.local import embedding_lock
+from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.nearest import is_in
 from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
-from memvault.index.local.static_vectors import Progress, StaticVectors
-from memvault.index.local.transformer_vectors import TransformerVectors
-from memvault.index.local.vectors import VectorCard
 from memvault.index.protocol import COMPLETE, IndexCorrupted, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import state_of
 
 if TYPE_CHECKING:
     from memvault.index.embedding.fastembed_models import CrossEncoder
+    from memvault.index.embedding.static import StaticEmbedder
     from memvault.index.local.refresh import IndexWriter
+    from memvault.index.local.static_vectors import StaticVectors
+    from memvault.index.local.transformer_vectors import TransformerVectors
+    from memvault.index.local.vector_search import VectorSearch
+    from memvault.index.local.vectors import VectorCard
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
@@ -57,16 +58,14 @@ class LocalIndex:
         store: MemoryStore,
         place: IndexFolder,
         progress: Progress,
-        parts: Backend = LOCAL,
+        backend: Backend = LOCAL,
         name: str = INDEX,
     ) -> None:
-        self._parts = parts
+        self._backend = backend
         self._store = store
         self.place = place
         self._progress = progress
-        self._files = IndexFiles(store.settings, place, parts.words, name)
-        self._quick = StaticVectors(self._texts, self._files.folder, progress, parts.vectors)
-        self.deep = TransformerVectors(store, place.folder)
+        self._files = IndexFiles(store.settings, place, backend, name)
         self._cross_encoder: CrossEncoder | None = None
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
@@ -107,7 +106,8 @@ class LocalIndex:
                 with self._files.locked(wait) as locked:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
-                        self._writer.update(vectors, None if waited else changes)
+                        static = self._static if vectors else None
+                        self._writer.update(static, None if waited else changes)
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
@@ -144,8 +144,8 @@ class LocalIndex:
         from memvault.index.local.refresh import IndexWriter
 
         with self._writing(), self._files.build_replacement() as files:
-            quick = StaticVectors(self._texts, files.folder, self._progress, self._parts.vectors)
-            IndexWriter(self._store, files, quick, self._progress).update(True)
+            writer = IndexWriter(self._store, files, self._progress)
+            writer.update(self._static_vectors(files))
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory with both embedders; return how many lacked transformer vectors.
@@ -156,11 +156,9 @@ class LocalIndex:
             EmbedderError: the transformer model cannot be used.
         """
         with self._writing():
-            self._writer.update(True)
+            self._writer.update(self._static)
         if self.deep.mode == "off":
             return 0
-        from memvault.index.local import embedding_lock
-
         self.deep.embedder(download)
         with atomic.map_os_errors(self._files.folder), embedding_lock.foreground(self.deep.folder):
             return self.embed_deep(lambda: True)
@@ -171,8 +169,6 @@ class LocalIndex:
         ``go_on`` is called before anything is written and stops the work by returning False. Raises
         the same errors as ``TransformerVectors.embed``.
         """
-        from memvault.index.local import embedding_lock
-
         total = 0
         tried: set[str] = set()
         while self._files.open() is not None:
@@ -201,32 +197,28 @@ class LocalIndex:
         """Whether the index can still be opened."""
         return self._files.open() is not None
 
-    def _static_vectors(self) -> VectorStore | None:
-        opened = self._files.opened
-        return self._quick.opened(opened.manifest) if opened is not None else None
-
     def _compact_transformer_vectors(self) -> None:
         """Drop the transformer vectors that no memory uses, if all passages are known."""
-        opened, found = self._files.opened, self._static_vectors()
-        if opened is not None and found is not None and not self.pending_static():
-            uids, hashes = found.passages()
-            self.deep.compact(hashes[is_in(uids, opened.manifest.uids())])
+        opened = self._files.opened
+        stored = self._static.stored(opened.manifest) if opened is not None else None
+        if opened is not None and stored is not None and not self.pending_static():
+            self.deep.compact(*stored, opened.manifest.uids())
 
     def _without_transformer_vectors(self) -> list[str]:
         """Return the paths of memories without transformer vectors, last changed first."""
-        opened, found = self._files.opened, self._static_vectors()
-        if opened is None or found is None or self.deep.mode == "off":
+        opened = self._files.opened
+        stored = self._static.stored(opened.manifest) if opened is not None else None
+        if opened is None or stored is None or self.deep.mode == "off":
             return []
-        uids, hashes = found.passages()
-        lacking_uids = set(uids[self.deep.missing(hashes)].tolist())
-        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking_uids)
+        missing = self.deep.missing(*stored)
+        known = (entry for entry in opened.manifest.known().values() if entry.uid in missing)
         rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
         return [entry.state.path for entry in rows]
 
     def pending_static(self) -> int:
         """Return how many memories wait for static vectors."""
         opened = self._files.opened
-        return len(self._quick.pending(opened.manifest)) if opened else 0
+        return len(self._static.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
         """Return how many memories wait for transformer vectors, with those that wait for both."""
@@ -234,17 +226,23 @@ class LocalIndex:
 
     def vector_card(self) -> VectorCard | None:
         """Return the card of the static vectors; None if there are none."""
-        found = self._static_vectors()
-        return found.card if found else None
+        opened = self._files.opened
+        found = self._static.opened(opened.manifest) if opened is not None else None
+        return found.file.card if found else None
 
     @property
     def table(self) -> StaticEmbedder:
         """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
-        return self._quick.table
+        return self._static.table
 
     def notes(self) -> list[str]:
         """Return notes for the user about the index's folder and the embedding model."""
-        return [note for note in (self.place.note, *self.deep.notes()) if note]
+        if "deep" in self.__dict__:
+            notes = self.deep.notes()
+        else:  # a search without vectors does not load them for a note
+            store = self._store
+            notes = [model_choice.choose_embedder(store.settings, store.root).note]
+        return [note for note in (self.place.note, *notes) if note]
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a cross-encoder's score of each text for a query; no model is downloaded."""
@@ -262,8 +260,8 @@ class LocalIndex:
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
         self._files.close()
-        self._quick.close()
-        self.deep.close()
+        for name in ("deep", "_static", "_writer"):
+            self.__dict__.pop(name, None)
         self._cross_encoder = None
 
     def _texts(self, path: str) -> list[str]:
@@ -293,7 +291,7 @@ class LocalIndex:
         opened = self._files.opened
         return (
             opened is not None
-            and self._quick.is_finished(opened.manifest)
+            and self._static.is_finished(opened.manifest)
             and not opened.manifest.blocks.lacks_tokens()
         )
 
@@ -325,43 +323,54 @@ class LocalIndex:
     def _writer(self) -> IndexWriter:
         from memvault.index.local.refresh import IndexWriter
 
-        return IndexWriter(self._store, self._files, self._quick, self._progress)
+        return IndexWriter(self._store, self._files, self._progress)
+
+    @cached_property
+    def _static(self) -> StaticVectors:
+        return self._static_vectors(self._files)
+
+    def _static_vectors(self, files: IndexFiles) -> StaticVectors:
+        from memvault.index.local.static_vectors import StaticVectors
+
+        return StaticVectors(self._texts, files.folder, self._progress, self._backend)
+
+    @cached_property
+    def deep(self) -> TransformerVectors:
+        """The transformer vectors."""
+        from memvault.index.local.transformer_vectors import TransformerVectors
+
+        return TransformerVectors(self._store, self.place.folder)
 
     def _snapshot(self, overlay: Overlay, vectors: bool) -> Snapshot:
         opened = self._files.opened
-        manifest = opened.manifest if opened is not None else None
-        keyword = opened.keyword if opened is not None else self._parts.words(None, ())
-        unembedded, found = 0, None
-        if vectors:
-            if manifest is not None:
-                pending = self._quick.pending(manifest)
-                found = self._quick.opened(manifest)
-                if overlay.alive is not None:
-                    pending = [entry for entry in pending if entry[0] in overlay.alive]
-                    overlay.passages.update(self._quick.passages(pending))
-                unembedded = sum(uid not in overlay.passages for uid, _ in pending)
-            if found is None and overlay.passages:
-                found = self._quick.unwritten()
-            if self.deep.mode == "now" and overlay.alive is None:
-                self._embed_now()
-        commit = opened.commit if opened is not None else None
         return Snapshot(
             self._store,
             self._files,
-            commit,
-            manifest,
-            keyword,
-            found,
-            self._quick,
-            self.deep,
+            opened.commit if opened is not None else None,
+            opened.manifest if opened is not None else None,
+            opened.keyword if opened is not None else self._backend.open_keyword(None, ()),
+            self._vector_search(overlay) if vectors else None,
             overlay,
-            unembedded,
         )
+
+    def _vector_search(self, overlay: Overlay) -> VectorSearch:
+        """Return the vectors to search, after embedding in memory what has none yet."""
+        from memvault.index.local.vector_search import VectorSearch
+
+        opened, waiting, stored = self._files.opened, 0, None
+        if opened is not None:
+            pending = self._static.pending(opened.manifest)
+            stored = self._static.opened(opened.manifest)
+            if overlay.alive is not None:
+                pending = [entry for entry in pending if entry[0] in overlay.alive]
+                overlay.passages.update(self._static.passages(pending))
+            waiting = sum(uid not in overlay.passages for uid, _ in pending)
+        if self.deep.mode == "now" and overlay.alive is None:
+            self._embed_now()
+        return VectorSearch(stored, self._static, self.deep, waiting)
 
     def _embed_now(self) -> None:
         """Compute missing transformer vectors; a failure becomes a note."""
-        from memvault.index.local import embedding_lock
-
         try:
             if self._without_transformer_vectors():
                 with (

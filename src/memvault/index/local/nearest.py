@@ -8,20 +8,18 @@ memories that have both. On average, missing vectors therefore neither raise nor
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
 
-    Matrix = npt.NDArray[np.float32]
+from memvault.index.embedding.arrays import Flags, Hashes, Integers, Matrix, Numbers, Places
 
 
 class ScoredPassages(NamedTuple):
     """Passages, grouped by memory: the memory's uid, the text's hash, and the static cosine."""
 
-    uids: npt.NDArray[np.int64]
-    hashes: npt.NDArray[np.uint64]
+    uids: Integers
+    hashes: Hashes
     cosines: Matrix
 
     def of(self, alive: Set[int]) -> ScoredPassages:
@@ -31,10 +29,8 @@ class ScoredPassages(NamedTuple):
             return self
         return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
-    def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> ScoredPassages:
+    def joined(self, uid: int, hashes: Hashes, cosines: Matrix) -> ScoredPassages:
         """Return the same passages and those of one more memory."""
-        import numpy as np
-
         return ScoredPassages(
             np.append(self.uids, np.full(len(hashes), uid, np.int64)),
             np.append(self.hashes, hashes),
@@ -42,10 +38,8 @@ class ScoredPassages(NamedTuple):
         )
 
     @property
-    def firsts(self) -> npt.NDArray[np.intp]:
+    def firsts(self) -> Places:
         """The index of each memory's first passage."""
-        import numpy as np
-
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
 
@@ -61,10 +55,8 @@ class NearestMemory(NamedTuple):
     deep: float | None
 
 
-def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_]:
+def is_in(uids: Integers, wanted: Set[int]) -> Flags:
     """Return for each uid whether it is in a set."""
-    import numpy as np
-
     return np.isin(uids, np.fromiter(wanted, np.int64, len(wanted)))
 
 
@@ -76,8 +68,6 @@ def nearest(
     ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
     is no vector yet. The nearest memories are chosen from ``among``.
     """
-    import numpy as np
-
     if not len(passages.uids):
         return []
     firsts = passages.firsts
@@ -106,11 +96,9 @@ def nearest(
 
 
 def _impute_missing(
-    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], static: Matrix
+    passages: ScoredPassages, deep: Matrix, firsts: Places, static: Matrix
 ) -> Matrix:
     """Return the transformer cosines, with estimates for those that are missing."""
-    import numpy as np
-
     is_missing = np.isnan(deep)
     if not is_missing.any():
         return deep
@@ -124,7 +112,7 @@ def _impute_missing(
     return np.where(is_missing, estimates, deep)
 
 
-def _line(inputs: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> tuple[float, float]:
+def _line(inputs: Numbers, values: Numbers) -> tuple[float, float]:
     """Return slope and intercept of the least-squares line; the slope is at least 0."""
     if not len(inputs):
         return 1.0, 0.0

@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.files.file_stamps import IndexCommit
+from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles, OpenIndex
 from memvault.index.local.manifest import IndexedFile, ManifestRow, columns_of
 from memvault.index.local.snapshot import Overlay
-from memvault.index.local.static_vectors import Progress, StaticVectors
 from memvault.index.protocol import IndexCorrupted, MemoryRecord
 from memvault.index.text.analysis import analyser, detect_languages
 from memvault.index.text.bm25f import KeywordDocument, field_lengths
@@ -33,6 +33,10 @@ from memvault.index.text.indexed_text import (
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import Scan
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.static import StaticEmbedder
+    from memvault.index.local.static_vectors import StaticVectors
 
 _TIMESTAMP_GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
@@ -251,29 +255,30 @@ class IndexWriter(NamedTuple):
 
     store: MemoryStore
     files: IndexFiles
-    quick: StaticVectors
     progress: Progress
 
-    def update(self, embed: bool, look: PendingChanges | None = None) -> OpenIndex:
+    def update(self, static: StaticVectors | None, look: PendingChanges | None = None) -> OpenIndex:
         """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
         A scan passed as ``look``, taken before the lock was acquired, is used if no other process
-        has committed since. With ``embed``, static vectors are computed too.
+        has committed since. With ``static`` vectors, these are computed too.
         """
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if look is not None and look.commit.number == opened.commit.number:
-                    return self._apply(opened, look.whole, embed)
+                    return self._apply(opened, look.whole, static)
                 diff = diff_folder(opened.manifest.known(), self.store.scan())
-                return self._apply(opened, diff, embed)
+                return self._apply(opened, diff, static)
             except IndexCorrupted:
                 if attempt == 2:
                     raise
                 self.files.invalidate()
         raise AssertionError("the last attempt returns or raises")
 
-    def _apply(self, opened: OpenIndex, diff: FolderDiff, embed: bool) -> OpenIndex:
+    def _apply(
+        self, opened: OpenIndex, diff: FolderDiff, static: StaticVectors | None
+    ) -> OpenIndex:
         opened, diff = self._skip_unchanged(opened, diff)
         uid_by_path = {state.path: known.uid for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
@@ -287,13 +292,13 @@ class IndexWriter(NamedTuple):
             opened, texts = self._index(opened, batch, removed_uids, done, len(pending))
             removed = []
             done += len(batch)
-            if embed:
-                self.quick.embed(opened.manifest, texts.passages)
-                self._encode_pending(opened, texts.cuts)
-        if embed:
-            if not self.quick.is_finished(opened.manifest):
-                self.quick.embed(opened.manifest)
-            self._encode_pending(opened)
+            if static is not None:
+                static.embed(opened.manifest, texts.passages)
+                self._encode_pending(opened, static.table, texts.cuts)
+        if static is not None:
+            if not static.is_finished(opened.manifest):
+                static.embed(opened.manifest)
+            self._encode_pending(opened, static.table)
         if diff.size and opened.keyword.deleted_share() > _MAX_DELETED_SHARE:
             opened.keyword.apply((), (), merge=True)
             opened = self.files.commit(opened.keyword)
@@ -360,18 +365,22 @@ class IndexWriter(NamedTuple):
 
         # Build all documents first: a bug of ours must not be taken for a corrupted index.
         all_documents = list(documents())
-        self.quick.remove(opened.manifest, removed)  # may fail if an engine holds them
+        if removed:  # may fail if an engine holds them
+            self.files.backend.delete_vectors(opened.manifest.identity(), removed)
         opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, rows, blocks)
             return self.files.commit(opened.keyword), texts
 
     def _encode_pending(
-        self, opened: OpenIndex, cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({})
+        self,
+        opened: OpenIndex,
+        table: StaticEmbedder,
+        cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
         """Compute the subwords of all blocks without them; raises the same errors as embedding."""
         if not opened.manifest.blocks.without_tokens():
             return
         from memvault.index.local import subwords
 
-        subwords.complete(opened.manifest, self.store, self.quick.table, cuts)
+        subwords.complete(opened.manifest, self.store, table, cuts)

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.files.file_stamps import IndexCommit
-from memvault.index.local.backend import KeywordStore, VectorStore
+from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.nearest import ScoredPassages, nearest
-from memvault.index.local.static_vectors import StaticVectors
-from memvault.index.local.transformer_vectors import TransformerVectors
-from memvault.index.local.vectors import hashes_of
 from memvault.index.protocol import (
     IndexCorrupted,
     KeywordAnswer,
@@ -28,7 +24,6 @@ from memvault.index.protocol import (
     SentenceQuery,
     StaleView,
     VectorAnswer,
-    VectorHit,
     VectorQuery,
 )
 from memvault.index.text.analysis import query_languages
@@ -44,10 +39,7 @@ from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import SUPERSEDES, name_key, referenced_names
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
+    from memvault.index.local.vector_search import VectorSearch
 
 _LEADING_BLOCKS = 2
 """Blocks of 1,000 words at the beginning of a memory that are compared with every query."""
@@ -106,8 +98,7 @@ def stale_if_corrupted(
 class Snapshot(NamedTuple):
     """A ``View`` of an index for searching, valid until the next refresh.
 
-    ``unembedded`` is the number of memories that lack a vector. ``published_at`` is when another
-    machine published the memories.
+    ``published_at`` is when another machine published the memories.
     """
 
     store: MemoryStore
@@ -115,11 +106,8 @@ class Snapshot(NamedTuple):
     commit: IndexCommit | None
     manifest: Manifest | None
     words: KeywordStore
-    vectors: VectorStore | None
-    quick: StaticVectors
-    deep: TransformerVectors
+    vectors: VectorSearch | None
     overlay: Overlay
-    unembedded: int
     published_at: str = ""
 
     @property
@@ -220,18 +208,19 @@ class Snapshot(NamedTuple):
 
         blocks = {key: self._blocks(key, location) for key, location in places.items()}
         blocks = {key: memory_blocks for key, memory_blocks in blocks.items() if memory_blocks}
-        table, frequency = None, None
+        soft_matches = None
         if self.vectors is not None:
             from memvault.index.local import subwords
 
             with suppress(EmbedderError):
-                table = self.quick.table
+                table = self.vectors.static.table
                 for key, memory_blocks in blocks.items():
                     if any(block.subwords is None for block in memory_blocks):
                         blocks[key] = subwords.add_subwords(table, memory_blocks, self._cuts(key))
-                if self.manifest is not None:
-                    frequency = subwords.frequency_in(self.manifest, table.vocabulary)
-        measured = compute(asked, list(blocks.values()), table, frequency)
+                soft_matches = subwords.soft_matches(
+                    asked.text, list(blocks.values()), table, self.manifest
+                )
+        measured = compute(asked, list(blocks.values()), soft_matches)
         return dict(zip(blocks, measured, strict=True))
 
     def _cuts(self, key: int) -> Sequence[TextBlock]:
@@ -276,52 +265,15 @@ class Snapshot(NamedTuple):
         Raises the errors that the view protocol documents.
         """
         if self.vectors is None:
-            return VectorAnswer(waiting=self.unembedded)
-        vector = self.quick.table.embed_query(query.text)
+            return VectorAnswer()
         visible = self._alive(None)
         if visible is None:  # rows of removed memories remain for a while
             visible = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, visible, query)
-        scores = self.deep.score(query.text, query.language, passages)
-        calibration = scores.calibration or self.quick.table.calibration
-        allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
-        found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
-        hits = []
-        for uid, passage, cosine, transformer_cosine in found:
-            similarity = calibration.similarity(
-                cosine if transformer_cosine is None else transformer_cosine
-            )
-            static_similarity = self.quick.table.calibration.similarity(cosine)
-            hits.append(
-                VectorHit(uid, passage, cosine, similarity, transformer_cosine, static_similarity)
-            )
-        return VectorAnswer(hits, self.unembedded, True, scores.share)
+        return self.vectors.nearest(query, visible, self.overlay.passages)
 
     @stale_if_corrupted
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the pairwise similarities, in 0..1, of one passage of each memory."""
-        import numpy as np
-
         if self.vectors is None:
             return []
-        table = self.quick.table
-        found = self.vectors.rows_of(passages)
-        for key in passages.keys() & self.overlay.records.keys():
-            text = self.overlay.passages.get(key, [])[passages[key] :][:1]
-            if text:
-                found[key] = table.embed(text)[0], hashes_of(text)[0]
-        if len(found) < len(passages) or not found:
-            return []
-        rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
-        return self.deep.similarity_matrix(hashes) or table.calibration.similarity_matrix(rows)
-
-    def _passages(self, vector: Matrix, alive: Set[int], query: VectorQuery) -> ScoredPassages:
-        """Return the passages of the nearest visible memories, with their cosines."""
-        assert self.vectors is not None
-        found = self.vectors.search(vector, query.limit, query.include_keys, query.allowed_keys).of(
-            alive
-        )
-        for uid, texts in self.overlay.passages.items():
-            if uid in alive:
-                found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ vector)
-        return found
+        return self.vectors.similarity_matrix(passages, self.overlay.passages)

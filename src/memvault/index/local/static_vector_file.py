@@ -4,59 +4,78 @@ The rows of a memory are adjacent and in the order of its passages. uids only in
 memories that are not embedded yet are those with a uid above the last. Rows of removed memories
 remain until ``compact``. Each row has the hash of its passage's text, by which transformer vectors
 are found (``transformer_vectors``). The card holds the identity of the manifest that the uids
-belong to.
+belong to. If the vectors themselves are in an engine, the file has only uids and hashes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import NamedTuple, Self
 
+import numpy as np
+
+from memvault.index.embedding.arrays import Hashes, Integers, Matrix
 from memvault.index.local.nearest import ScoredPassages, is_in
-from memvault.index.local.vectors import VectorFile
+from memvault.index.local.vectors import VectorCard, VectorFile
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
+COLUMNS = (("uids", "i64"), ("hashes", "u64"))
 
 
-class StaticVectorFile(VectorFile):
-    """The static vectors of one index's memories, in flat files."""
+def append_rows(
+    file: VectorFile, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
+) -> None:
+    """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory.
 
-    columns: ClassVar = (("uids", "i64"), ("hashes", "u64"))
+    uids must be ascending and above the last one.
+    """
+    file.append(vectors, np.repeat(np.asarray(uids, np.int64), counts), hashes, last_uid=uids[-1])
+
+
+def passages(file: VectorFile) -> tuple[Integers, Hashes]:
+    """Return the uid of each row's memory, and the hash of its text."""
+    _, (uids, hashes) = file.load()
+    return uids, hashes
+
+
+def deleted_share(file: VectorFile, alive: Set[int]) -> float:
+    """Return the share of rows whose memory was removed."""
+    uids, _ = passages(file)
+    return 1.0 - float(is_in(uids, alive).mean()) if len(uids) else 0.0
+
+
+def compact(file: VectorFile, alive: Set[int]) -> None:
+    """Drop the rows of removed memories."""
+    rows, (uids, hashes) = file.load()
+    is_alive = is_in(uids, alive)
+    file.replace(rows[is_alive], uids[is_alive], hashes[is_alive])
+
+
+class LocalVectorStore(NamedTuple):
+    """The static vectors of one index's memories, in a file on this machine."""
+
+    file: VectorFile
+
+    @classmethod
+    def open(cls, folder: Path, manifest: int) -> Self | None:
+        """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
+        file = VectorFile.open(folder, COLUMNS, manifest)
+        return cls(file) if file is not None else None
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Self:
+        """Create an empty store."""
+        return cls(VectorFile.create(folder, card, COLUMNS))
 
     def append(
-        self,
-        uids: Sequence[int],
-        counts: Sequence[int],
-        hashes: npt.NDArray[np.uint64],
-        vectors: Matrix,
+        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
     ) -> None:
-        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory.
-
-        uids must be ascending and above the last one.
-        """
-        import numpy as np
-
-        self.extend(vectors, np.repeat(np.asarray(uids, dtype=np.int64), counts), hashes)
-        self.card = self.card._replace(last_uid=int(uids[-1]))
-        self.write_card()
-
-    def remove(self, uids: Sequence[int]) -> None:
-        """Do nothing: rows of removed memories are kept until they are compacted."""
-
-    def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """Return the uid of each row's memory, and the hash of its text."""
-        _, (uids, hashes) = self.load()
-        return uids, hashes
+        """Append the rows of memories."""
+        append_rows(self.file, uids, counts, hashes, vectors)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
-        import numpy as np
-
-        rows, (uids, hashes) = self.load()
+        rows, (uids, hashes) = self.file.load()
         found = {}
         for uid, number in passages.items():
             first, end = np.searchsorted(uids, (uid, uid + 1))
@@ -72,16 +91,5 @@ class StaticVectorFile(VectorFile):
         among: Set[int] | None,  # noqa: ARG002
     ) -> ScoredPassages:
         """Return all passages with their cosines to a query, which is fast enough."""
-        rows, (uids, hashes) = self.load()
+        rows, (uids, hashes) = self.file.load()
         return ScoredPassages(uids, hashes, rows @ query)
-
-    def dead(self, alive: Set[int]) -> float:
-        """Return the share of rows whose memory was removed."""
-        _, (uids, _) = self.load()
-        return 1.0 - float(is_in(uids, alive).mean()) if len(uids) else 0.0
-
-    def compact(self, alive: Set[int]) -> None:
-        """Drop the rows of removed memories."""
-        rows, (uids, hashes) = self.load()
-        is_alive = is_in(uids, alive)
-        self.replace(rows[is_alive], uids[is_alive], hashes[is_alive])

@@ -10,14 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.static import StaticEmbedder, open_table, read_card
-from memvault.index.local.backend import LOCAL, VectorStore, VectorStoreOpener
+from memvault.index.embedding.arrays import Hashes, Integers
+from memvault.index.embedding.embedder import BUILTIN, read_card
+from memvault.index.embedding.static import StaticEmbedder, open_table
+from memvault.index.embedding.tokenizer import DATA
+from memvault.index.local import static_vector_file
+from memvault.index.local.backend import Backend, Progress, VectorStore
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.vectors import VectorCard, hashes_of
 
-Progress = Callable[[str, int, int], None]
-"""A callback for progress: the name of the step, the number of items done, and the total."""
 Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""
 
@@ -32,14 +33,8 @@ _MIN_ROWS_TO_COMPACT = 1_000
 class StaticVectors:
     """The static vectors of an index, in a folder below the index's ``folder``."""
 
-    def __init__(
-        self,
-        texts: Texts,
-        folder: Path,
-        progress: Progress,
-        vectors: VectorStoreOpener = LOCAL.vectors,
-    ) -> None:
-        self._vectors = vectors
+    def __init__(self, texts: Texts, folder: Path, progress: Progress, backend: Backend) -> None:
+        self._backend = backend
         self._texts = texts
         self._folder = folder / "vectors"
         self._progress = progress
@@ -52,21 +47,21 @@ class StaticVectors:
 
     def opened(self, manifest: Manifest) -> VectorStore | None:
         """Open the vectors; None if they are incomplete or of another table version."""
-        found = self._vectors.open(self._folder, manifest.identity())
-        if found is not None and found.card.version != str(read_card()["version"]):
+        found = self._backend.open_vectors(self._folder, manifest.identity())
+        if found is not None and found.file.card.version != read_card(DATA).version:
             found = None
         self._last = found  # keeps this version's memory map open for later calls
         return found
 
-    def close(self) -> None:
-        """Release the memory map and the table; views that still hold vectors can read them."""
-        self._last = None
-        self.__dict__.pop("table", None)
+    def stored(self, manifest: Manifest) -> tuple[Integers, Hashes] | None:
+        """Return the uid and hash of each passage that has a vector; None without vectors."""
+        found = self.opened(manifest)
+        return static_vector_file.passages(found.file) if found is not None else None
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that have no vectors yet, in ascending order."""
         found = self.opened(manifest)
-        return manifest.uids_above(found.card.last_uid if found else 0)
+        return manifest.uids_above(found.file.card.last_uid if found else 0)
 
     def is_finished(self, manifest: Manifest) -> bool:
         """Return whether all memories have vectors that can be searched at once.
@@ -77,7 +72,7 @@ class StaticVectors:
         found = self.opened(manifest)
         if found is None:
             return not manifest.uids_above(0)
-        return found.is_unchanged and not manifest.uids_above(found.card.last_uid)
+        return found.file.is_unchanged and not manifest.uids_above(found.file.card.last_uid)
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return the passages of the last indexed memories, at most 500, for embedding in memory.
@@ -86,28 +81,18 @@ class StaticVectors:
         """
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
-    def remove(self, manifest: Manifest, uids: Sequence[int]) -> None:
-        """Remove the rows of removed memories."""
-        found = self.opened(manifest) if uids else None
-        if found is not None:
-            found.remove(uids)
-
-    def unwritten(self) -> VectorStore:
-        """Return an empty store that is never written, for embedding in memory."""
-        return self._vectors.empty(self._folder, self._card(0))
-
     def embed(
         self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
     ) -> None:
         """Embed all pending memories, lowest uid first; ``texts`` are passages already split."""
         found = self.opened(manifest)
-        if found is not None and not found.is_unchanged:
-            found.write_card()
+        if found is not None and not found.file.is_unchanged:
+            found.file.write_card()
         if self.is_finished(manifest):
             return
         if found is None:
-            found = self._vectors.create(self._folder, self._card(manifest.identity()))
-        pending = manifest.uids_above(found.card.last_uid)
+            found = self._backend.create_vectors(self._folder, self._card(manifest.identity()))
+        pending = manifest.uids_above(found.file.card.last_uid)
         done = 0
         while done < len(pending):
             passages = self._next_batch(pending[done : done + _BATCH], texts)
@@ -119,9 +104,12 @@ class StaticVectors:
             done += len(batch)
             if len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
-        alive = manifest.uids()
-        if found.card.rows > _MIN_ROWS_TO_COMPACT and found.dead(alive) > _MAX_DEAD_SHARE:
-            found.compact(alive)
+        file, alive = found.file, manifest.uids()
+        if (
+            file.card.rows > _MIN_ROWS_TO_COMPACT
+            and static_vector_file.deleted_share(file, alive) > _MAX_DEAD_SHARE
+        ):
+            static_vector_file.compact(file, alive)
 
     def _card(self, manifest: int) -> VectorCard:
         return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)

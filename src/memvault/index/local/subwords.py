@@ -1,4 +1,4 @@
-"""Subwords of the static embedding table for every text segment, and their frequencies.
+"""Subwords of the static embedding table for every text segment, and their soft matches to a query.
 
 They are computed when the static vectors are.
 """
@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memvault.errors import MemvaultError
+from memvault.index.embedding.arrays import Integers, Matrix
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.manifest import Manifest
-from memvault.index.sentence_features import SubwordFrequencies
+from memvault.index.protocol import IndexCorrupted
+from memvault.index.sentence_features import SoftMatch
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory, tokens_of
 from memvault.store.memory_store import MemoryStore
 
+_MAX_SUBWORDS = 64
+"""The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
 _MEMORY_BATCH = 500
 _RECOUNT_CHANGE = 0.2
 """The relative change in the number of memories after which frequencies are counted again."""
@@ -51,14 +57,6 @@ def complete(
         manifest.blocks.count_tokens(holding.tobytes(), memories)
 
 
-def frequency_in(manifest: Manifest, vocabulary: int) -> SubwordFrequencies | None:
-    """Return the subword frequencies as last counted; None if they were never counted."""
-    found = manifest.blocks.frequency()
-    if found is None or len(found[0]) != vocabulary * 4:
-        return None
-    return SubwordFrequencies(np.frombuffer(found[0], np.uint32), found[1])
-
-
 def add_subwords(
     table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
 ) -> list[EncodedBlock]:
@@ -87,3 +85,66 @@ def _split(store: MemoryStore, path: str) -> list[TextBlock]:
         return split_memory(store.read(path))
     except MemvaultError:
         return []
+
+
+def soft_matches(
+    text: str,
+    memories: Sequence[Sequence[EncodedBlock]],
+    table: StaticEmbedder,
+    manifest: Manifest | None,
+) -> list[SoftMatch]:
+    """Return the soft match of the best stretch, and of the head, for each memory, in 0..1.
+
+    It is the mean, over the query's subwords, of the cosine to the nearest subword of a stretch,
+    weighted by the length of their rows in the embedding table and by their rarity among the
+    manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors. A memory
+    without stored subwords gets None.
+    """
+    sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
+    tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
+    owners: list[int] = []
+    heads: list[bool] = []
+    for place, blocks in enumerate(memories):
+        for block in blocks:
+            if block.subwords is not None:
+                counts, ids = block.subwords
+                sizes.append(np.frombuffer(counts, np.uint16))
+                tokens.append(np.frombuffer(ids, np.uint16))
+                owners += [place] * len(counts)
+                heads += [True, *[False] * (len(counts) - 1)]
+    subwords = np.concatenate(tokens)
+    if subwords.max(initial=0) >= table.vocabulary:
+        raise IndexCorrupted("a token that the table does not have")
+    query_ids, weights = table.query_subwords(text)
+    frequency = manifest.blocks.frequency() if manifest is not None else None
+    if frequency is not None and len(frequency[0]) == table.vocabulary * 4 and len(query_ids):
+        total_count = frequency[1]
+        containing = np.minimum(np.frombuffer(frequency[0], np.uint32)[query_ids], total_count)
+        weights = weights * np.log1p((total_count - containing + 0.5) / (containing + 0.5))
+    heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
+    query_ids, weights = query_ids[heaviest], weights[heaviest]
+    total = float(weights.sum())
+    with_subwords = set(owners)
+    if not total or not with_subwords:
+        return [
+            (0.0, 0.0) if place in with_subwords else (None, None) for place in range(len(memories))
+        ]
+    lengths = np.concatenate(sizes).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    best = np.maximum.reduceat(table.subword_similarities(query_ids, subwords), starts, axis=1)
+    owner_ids = np.array(owners)
+    in_head = _max_per_memory(best * np.array(heads), owner_ids, len(memories))
+    scores = weights @ np.maximum(best, in_head[:, owner_ids]) / total
+    best_scores = _max_per_memory(scores, owner_ids, len(memories)).tolist()
+    title_scores = (weights @ in_head / total).tolist()
+    return [
+        (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
+        for place in range(len(memories))
+    ]
+
+
+def _max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:
+    """Return the maximum of each memory's stretches, along the last axis."""
+    maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
+    np.maximum.at(maxima.T, owners, values.T)
+    return maxima

@@ -11,39 +11,28 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Literal, NamedTuple, Self, cast
+
+import numpy as np
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
-from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.static import quick_calibration
-from memvault.index.embedding.transformer import (
-    display_name,
-    known_calibration,
-    known_version,
-    load_embedder,
-    read_calibration,
-    speaks,
-)
+from memvault.index.embedding.arrays import Hashes, Integers, Matrix, Places
+from memvault.index.embedding.embedder import Calibration, Embedder, read_card
+from memvault.index.embedding.tokenizer import DATA as STATIC
+from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
+from memvault.index.local import embedding_lock
+from memvault.index.local.nearest import ScoredPassages, is_in
 from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
-    Hashes = npt.NDArray[np.uint64]
-    from memvault.index.local.nearest import ScoredPassages
-
 
 LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
@@ -51,14 +40,21 @@ _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 
 
-class TransformerVectorFile(VectorFile):
-    """The vectors of one model."""
+_COLUMNS = (("hashes", "u64"),)
 
-    columns: ClassVar = (("hashes", "u64"),)
 
-    def __init__(self, folder: Path, card: VectorCard) -> None:
-        super().__init__(folder, card)
-        self._order: tuple[npt.NDArray[np.intp], Hashes] | None = None
+class TransformerVectorFile:
+    """The vectors of one model, by the hashes of their texts."""
+
+    def __init__(self, file: VectorFile) -> None:
+        self._file = file
+        self._order: tuple[Places, Hashes] | None = None
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """Open the vectors in a folder; None if there are none that can be used."""
+        file = VectorFile.open(folder, _COLUMNS)
+        return cls(file) if file is not None else None
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
@@ -70,20 +66,16 @@ class TransformerVectorFile(VectorFile):
             TimedOut: another process holds the lock for too long.
         """
         with _locked(folder):
-            return cls._open_or_create(folder, card)
+            return cls(_open_or_create(folder, card))
 
-    @classmethod
-    def _open_or_create(cls, folder: Path, card: VectorCard) -> Self:
-        found = cls.open(folder)
-        if found is not None and found.card.version == card.version:
-            return found
-        return super().create(folder, card)
+    @property
+    def card(self) -> VectorCard:
+        """The model that computed the vectors, and their number."""
+        return self._file.card
 
-    def places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+    def places(self, hashes: Hashes) -> Integers:
         """Return the row of each hash, or -1 where there is none."""
-        import numpy as np
-
-        _, (known,) = self.load()
+        _, (known,) = self._file.load()
         if not len(known):
             return np.full(len(hashes), -1, np.int64)
         if self._order is None or len(self._order[1]) != len(known):
@@ -91,73 +83,71 @@ class TransformerVectorFile(VectorFile):
             self._order = order, known[order]
         order, sorted_hashes = self._order
         nearest = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
-        found: npt.NDArray[np.int64] = np.where(
-            sorted_hashes[nearest] == hashes, order[nearest], -1
-        )
+        found: Integers = np.where(sorted_hashes[nearest] == hashes, order[nearest], -1)
         return found
 
-    def score(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
+    def rows(self, places: Integers) -> Matrix:
+        """Return the vectors in the given rows."""
+        rows: Matrix = self._file.load()[0][places]
+        return rows
+
+    def score(self, query: Matrix, places: Integers) -> Matrix:
         """Return the cosine of each row to a query; nan for -1."""
-        import numpy as np
-
-        rows, _ = self.load()
-        cosines = np.append(rows @ query, np.float32(np.nan))
-        found: Matrix = cosines[places]
-        return found
+        rows, _ = self._file.load()
+        cosines: Matrix = np.append(rows @ query, np.float32(np.nan))[places]
+        return cosines
 
     def add(self, hashes: Hashes, rows: Matrix) -> None:
         """Add the vectors of texts, except those that another process has added meanwhile.
 
         Raises the same errors as ``create``.
         """
-        with _locked(self.folder):
-            self._refresh()
-            _, first = _first_occurrences(hashes)
+        with self._updating():
+            _, first = np.unique(hashes, return_index=True)
             new = first[self.places(hashes[first]) < 0]
             if len(new):
-                self.extend(rows[new], hashes[new])
-                self.write_card()
+                self._file.append(rows[new], hashes[new])
 
-    def note(self, calibration: Calibration, seconds: float = 30.0) -> None:
+    def store_calibration(self, calibration: Calibration, seconds: float = 30.0) -> None:
         """Write the calibration of the cosines to the card.
 
         Raises the same errors as ``create``, after waiting ``seconds`` for the lock.
         """
-        with _locked(self.folder, seconds):
-            self._refresh()
-            self.keep(calibration)
+        with self._updating(seconds):
+            self._file.store_calibration(calibration)
 
     def compact(self, used: Hashes) -> None:
         """Drop the vectors that no memory uses if they are more than half.
 
         Raises the same errors as ``create``.
         """
-        import numpy as np
-
-        with _locked(self.folder):
-            self._refresh()
-            rows, (hashes,) = self.load()
+        with self._updating():
+            rows, (hashes,) = self._file.load()
             is_used = np.isin(hashes, used)
             if self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE:
-                self.replace(rows[is_used], hashes[is_used])
+                self._file.replace(rows[is_used], hashes[is_used])
                 self._order = None
 
-    def _refresh(self) -> None:
-        """Load what other processes have added; start empty if the file is missing or corrupted."""
-        calibration = self.card.calibration
-        card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
-        found = self._open_or_create(self.folder, card)
-        if calibration is not None and found.card.calibration is None:
-            found.keep(calibration)
-        self.card, self._order = found.card, None
+    @contextmanager
+    def _updating(self, seconds: float = 30.0) -> Iterator[None]:
+        """Hold the lock, and load what other processes have added.
+
+        A file that is missing or corrupted is replaced by an empty one.
+        """
+        with _locked(self._file.folder, seconds):
+            known = self.card
+            card = VectorCard(known.embedder, known.version, known.dimension)
+            self._file, self._order = _open_or_create(self._file.folder, card), None
+            if known.calibration is not None and self.card.calibration is None:
+                self._file.store_calibration(known.calibration)
+            yield
 
 
-def _first_occurrences(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
-    """Return the distinct hashes, and the index of the first occurrence of each."""
-    import numpy as np
-
-    different, first = np.unique(hashes, return_index=True)
-    return different, first
+def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
+    found = VectorFile.open(folder, _COLUMNS)
+    if found is not None and found.card.version == card.version:
+        return found
+    return VectorFile.create(folder, card, _COLUMNS)
 
 
 @contextmanager
@@ -244,7 +234,8 @@ class TransformerVectors:
     @property
     def name(self) -> str:
         """The display name of the model."""
-        return display_name(self.choice.name)
+        card = card_of(self.choice.name)
+        return card.name if card else self.choice.name
 
     def embedder(self, download: bool = False) -> Embedder:
         """Return the model, loaded once; raises the same errors as ``load_embedder``."""
@@ -261,15 +252,11 @@ class TransformerVectors:
 
     def is_running(self) -> bool:
         """Return whether a process is computing vectors, in the background or in the foreground."""
-        from memvault.index.local import embedding_lock
-
         locks = (embedding_lock.BACKGROUND_LOCK, embedding_lock.FOREGROUND_LOCK)
         return any(embedding_lock.is_running(self.folder, name) for name in locks)
 
     def failure_reason(self) -> str:
         """Return why vectors recently failed or cannot be computed; empty if all is well."""
-        from memvault.index.local import embedding_lock
-
         reason = embedding_lock.failure(self.folder, self.choice.name)
         if not reason and self.opened() is None:
             try:
@@ -296,9 +283,8 @@ class TransformerVectors:
         found = TransformerVectorFile.open(self._model_folder(self.choice.name))
         if found is None:
             return None
-        loaded = self._embedder
-        version = loaded.version if loaded is not None else known_version(self.choice.name)
-        if version is not None and found.card.version != version:
+        known = self._embedder or card_of(self.choice.name)
+        if known is not None and found.card.version != known.version:
             return None
         if self._opened is None or self._opened.card != found.card:
             self._opened = found
@@ -309,12 +295,10 @@ class TransformerVectors:
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{paths.slug(name, 40)}-{digest}"
 
-    def missing(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
-        """Return for each text whether it has no vector yet."""
-        import numpy as np
-
+    def missing(self, uids: Integers, hashes: Hashes) -> set[int]:
+        """Return the memories of which a passage has no vector yet, by the passages' hashes."""
         found = self.opened()
-        return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
+        return set((uids if found is None else uids[found.places(hashes) < 0]).tolist())
 
     def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         """Score the passages of all memories against a query; a model failure becomes a note.
@@ -339,29 +323,29 @@ class TransformerVectors:
         places = found.places(hashes) if found is not None else None
         if found is None or places is None or (places < 0).any():
             return None
-        calibration = known_calibration(self.choice.name) or found.card.calibration
-        rows = found.load()[0][places]
-        return calibration.similarity_matrix(rows) if calibration is not None else None
+        card = card_of(self.choice.name)
+        calibration = card.calibration if card else found.card.calibration
+        if calibration is None:
+            return None
+        return calibration.similarity_matrix(found.rows(places))
 
     def _start_worker(self) -> None:
         """Start a process that computes missing vectors, unless that failed recently."""
-        from memvault.index.local import embedding_lock
-
         embedding_lock.start(self._store.root, self.folder, self.choice.name)
         why = embedding_lock.failure(self.folder, self.choice.name)
         if why:
             self.set_failure(EmbedderError(why, "memvault reindex tries again"))
 
     def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
-        import numpy as np
-
         firsts = passages.firsts
         found = self.opened()
         if found is None:
             return TransformerScores(len(firsts))
         places = found.places(passages.hashes)
         waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
-        if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not speaks(self.choice.name, language):
+        card = card_of(self.choice.name)
+        is_supported = card is None or language in (*card.languages, "none")
+        if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not is_supported:
             return TransformerScores(waiting)
         embedder = self.embedder()
         if embedder.version != found.card.version:
@@ -371,9 +355,9 @@ class TransformerVectors:
         if known is None:  # the card was written by an earlier version
             known = calibrate.calibrate(embedder)
             with contextlib.suppress(OSError, MemvaultError):
-                found.note(known, 0.0)  # a search does not wait for the lock
+                found.store_calibration(known, 0.0)  # a search does not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
-        reference, quick = read_calibration(), quick_calibration()
+        reference, quick = read_card(DATA).calibration, read_card(STATIC).calibration
         share = (known.separation - quick.separation) / (reference.separation - quick.separation)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
         return TransformerScores(waiting, self.name, scaled, reference, min(max(share, 0.0), 1.0))
@@ -389,8 +373,6 @@ class TransformerVectors:
             EmbedderError: the model cannot be used.
             OSError: the vectors cannot be written.
         """
-        from memvault.index.local import embedding_lock
-
         found = self._open_or_create()
         embedder = self.embedder()
         texts = _lacking_texts(memories, found)
@@ -412,17 +394,17 @@ class TransformerVectors:
             card = VectorCard(name, embedder.version, embedder.dimension)
             found = TransformerVectorFile.create(self._model_folder(name), card)
         if calibration is not None:
-            found.note(calibration)
+            found.store_calibration(calibration)
         return found
 
-    def compact(self, used: Hashes) -> None:
-        """Drop the vectors that no memory uses if they are more than half.
+    def compact(self, uids: Integers, hashes: Hashes, alive: Set[int]) -> None:
+        """Drop the vectors that no passage of an existing memory uses if they are more than half.
 
         Raises the same errors as ``TransformerVectorFile.compact``.
         """
         found = self.opened()
         if found is not None:
-            found.compact(used)
+            found.compact(hashes[is_in(uids, alive)])
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.

@@ -1,8 +1,9 @@
 """Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
-``rows-N.f32`` holds the vectors one after another, and each column file, such as ``hashes-N.u64``,
-one number for each vector. All files only grow; bytes past the count in ``card.json`` are ignored.
-``replace`` writes files with the next ``N`` and then makes the card name them.
+``rows-N.f32`` holds the vectors one after another, unless their dimension is 0, and each column
+file, such as ``hashes-N.u64``, one number for each vector. All files only grow; bytes past the
+count in ``card.json`` are ignored. ``replace`` writes files with the next ``N`` and then makes the
+card name them.
 
 The card holds checksums of the counted bytes, so that a process killed while it appends loses only
 what it was appending. It also holds the states of the files when they were written, so that
@@ -18,23 +19,23 @@ import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from memvault.files import atomic, plain_files
 from memvault.files.file_stamps import FileStamp, state_of
 from memvault.files.plain_files import SETTING
 from memvault.index.embedding import calibrate
+from memvault.index.embedding.arrays import Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
-    Rows = tuple[Matrix, list[Any]]
-    Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
+Rows = tuple[Matrix, list[Any]]
+"""Vectors, and their columns."""
+Columns = tuple[tuple[str, str], ...]
+"""The name and type of each column of a file; the type is ``i64`` or ``u64``."""
 
 _HASH_BYTES = 8
 
@@ -64,10 +65,8 @@ class VectorCard(NamedTuple):
         return Calibration(self.slope, self.midpoint, self.separation)
 
 
-def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
+def hashes_of(texts: Sequence[str]) -> Hashes:
     """Return a 64-bit hash of each text."""
-    import numpy as np
-
     digests = (
         hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
         for text in texts
@@ -96,7 +95,7 @@ class VectorMap:
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 
-    def read(self, files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+    def read(self, files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
         """Return the rows and columns; ``files`` must be those of the version.
 
         Raises:
@@ -105,57 +104,55 @@ class VectorMap:
         """
         with self._reading:
             if self._rows is None:
-                self._rows = _map_rows(files, kinds, card)
+                self._rows = _map_rows(files, columns, card)
             return self._rows
 
 
-def _map_rows(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
-    import numpy as np
-
-    count, width = card.rows, card.dimension
-    types = [{"i64": np.int64, "u64": np.uint64}[kind] for kind in kinds]
-    if not count:  # an empty store may have no files
-        return np.zeros((0, width), np.float32), [np.zeros(0, kind) for kind in types]
-    columns: list[Any] = [
-        np.fromfile(file, kind, count) for file, kind in zip(files[1:], types, strict=True)
+def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
+    shape = card.rows, card.dimension
+    types = [{"i64": np.int64, "u64": np.uint64}[kind] for _, kind in columns]
+    if not card.rows:  # an empty store may have no files
+        return np.zeros(shape, np.float32), [np.zeros(0, kind) for kind in types]
+    found: list[Any] = [
+        np.fromfile(file, kind, card.rows)
+        for file, kind in zip(files[-len(types) :], types, strict=True)
     ]
+    if any(len(column) != card.rows for column in found):
+        raise VectorsCorrupted("a column is too short")
+    if not card.dimension:
+        return np.zeros(shape, np.float32), found
     try:
-        mapped = np.memmap(files[0], np.float32, mode="r", shape=(count, width))
+        return np.memmap(files[0], np.float32, mode="r", shape=shape), found
     except ValueError as error:  # truncated since the card was read
         raise VectorsCorrupted(str(error)) from error
-    if any(len(column) != count for column in columns):
-        raise VectorsCorrupted("a column is too short")
-    return mapped, columns
 
 
 class VectorFile:
     """Vectors and their columns, with the card that counts them."""
 
-    columns: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """The name and type of each column; the type is ``i64`` or ``u64``."""
-
-    def __init__(self, folder: Path, card: VectorCard) -> None:
+    def __init__(self, folder: Path, card: VectorCard, columns: Columns) -> None:
         self.folder = folder
         self.card = card
+        self._columns = columns
         self._map = card, VectorMap.of(folder, card)
 
     @classmethod
-    def open(cls, folder: Path, manifest: int = 0) -> Self | None:
+    def open(cls, folder: Path, columns: Columns, manifest: int = 0) -> Self | None:
         """Open the vectors in a folder; None if there are none that can be used.
 
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has replaced the files meanwhile, the new ones are opened.
         """
-        found = cls._from_card(folder, manifest)
+        found = cls._from_card(folder, columns, manifest)
         if found is None or found.is_usable:
             return found
-        reopened = cls._from_card(folder, manifest)
+        reopened = cls._from_card(folder, columns, manifest)
         if reopened is None or reopened.card == found.card or not reopened.is_usable:
             return None
         return reopened
 
     @classmethod
-    def _from_card(cls, folder: Path, manifest: int) -> Self | None:
+    def _from_card(cls, folder: Path, columns: Columns, manifest: int) -> Self | None:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
             entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
@@ -165,7 +162,7 @@ class VectorFile:
             )
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return cls(folder, card) if card.manifest == manifest else None
+        return cls(folder, card, columns) if card.manifest == manifest else None
 
     @property
     def is_usable(self) -> bool:
@@ -179,7 +176,7 @@ class VectorFile:
             return False
 
     @classmethod
-    def create(cls, folder: Path, card: VectorCard) -> Self:
+    def create(cls, folder: Path, card: VectorCard, columns: Columns) -> Self:
         """Create an empty store in a folder whose parent exists, replacing what is in the folder.
 
         The card must count no rows.
@@ -188,28 +185,18 @@ class VectorFile:
             folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
-        made = cls(folder, card)
+        made = cls(folder, card, columns)
         made._create_files()
         made.write_card()
         return made
 
-    def extend(self, rows: Matrix, *columns: Numbers) -> None:
-        """Append rows after those that the card counts, and count them; the card is not written."""
-        import numpy as np
+    def append(self, rows: Matrix, *columns: Integers | Hashes, last_uid: int = 0) -> None:
+        """Append rows after those that the card counts, and count them in it."""
+        self._write(rows, columns)
+        self.card = self.card._replace(last_uid=last_uid)
+        self.write_card()
 
-        sums = []
-        parts = [rows.astype(np.float32).tobytes(), *(column.tobytes() for column in columns)]
-        for (name, width), data, checksum in zip(
-            self._files(), parts, self.card.checksums, strict=True
-        ):
-            with open(self.folder / name, "r+b") as file:
-                file.truncate(self.card.rows * width)
-                file.seek(self.card.rows * width)
-                file.write(data)
-            sums.append(zlib.crc32(data, checksum))
-        self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
-
-    def replace(self, rows: Matrix, *columns: Numbers) -> None:
+    def replace(self, rows: Matrix, *columns: Integers | Hashes) -> None:
         """Replace all rows: write new files, then the card, then delete the old files.
 
         An interruption at any point leaves a card whose files are complete.
@@ -217,7 +204,7 @@ class VectorFile:
         old = [name for name, _ in self._files()]
         self.card = self.card._replace(rows=0, generation=self.card.generation + 1)
         self._create_files()
-        self.extend(rows, *columns)
+        self._write(rows, columns)
         self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
@@ -228,7 +215,22 @@ class VectorFile:
             (self.folder / name).write_bytes(b"")
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
-    def keep(self, calibration: Calibration) -> None:
+    def _write(self, rows: Matrix, columns: Sequence[Integers | Hashes]) -> None:
+        """Write rows after those that the card counts; the card is not written."""
+        sums = []
+        parts = [rows.astype(np.float32).tobytes()] if self.card.dimension else []
+        parts += [column.tobytes() for column in columns]
+        for (name, width), data, checksum in zip(
+            self._files(), parts, self.card.checksums, strict=True
+        ):
+            with open(self.folder / name, "r+b") as file:
+                file.truncate(self.card.rows * width)
+                file.seek(self.card.rows * width)
+                file.write(data)
+            sums.append(zlib.crc32(data, checksum))
+        self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
+
+    def store_calibration(self, calibration: Calibration) -> None:
         """Write the calibration of the cosines to the card."""
         version = calibrate.anchor_targets().version
         self.card = self.card._replace(calibrated=version, **calibration._asdict())
@@ -250,9 +252,9 @@ class VectorFile:
 
     def _files(self) -> list[tuple[str, int]]:
         """Return the name of each file, and the number of bytes of a row in it."""
-        number = self.card.generation
-        found = [(f"rows-{number}.f32", self.card.dimension * 4)]
-        return [*found, *((f"{name}-{number}.{kind}", 8) for name, kind in self.columns)]
+        number, dimension = self.card.generation, self.card.dimension
+        rows = [(f"rows-{number}.f32", dimension * 4)] if dimension else []
+        return [*rows, *((f"{name}-{number}.{kind}", 8) for name, kind in self._columns)]
 
     def verify_checksums(self) -> bool:
         """Return whether the rows that the card counts are on disk as they were written."""
@@ -274,7 +276,7 @@ class VectorFile:
         try:
             return self._read()
         except FileNotFoundError as error:
-            found = self.open(self.folder, self.card.manifest)
+            found = self.open(self.folder, self._columns, self.card.manifest)
             if found is None:
                 raise VectorsCorrupted(str(error)) from error
             self.card = found.card
@@ -286,4 +288,4 @@ class VectorFile:
             shared = VectorMap.of(self.folder, self.card)
             self._map = self.card, shared
         files = [self.folder / name for name, _ in self._files()]
-        return shared.read(files, [kind for _, kind in self.columns], self.card)
+        return shared.read(files, self._columns, self.card)

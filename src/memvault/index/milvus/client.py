@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, Refused
+from memvault.index.embedding.embedder import read_card
+from memvault.index.embedding.tokenizer import DATA
 from memvault.index.milvus.publication import Publication
 from memvault.index.protocol import StaleView
 
@@ -336,7 +338,9 @@ class EngineClient(Connection):
 
     def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
         """Delete the rows of the given memories."""
-        self._remove(kind, f"{_generation_filter(vault, generation)} and uid in {list(uids)}")
+        for first in range(0, len(uids), _PAGE_ROWS):
+            batch = list(uids[first : first + _PAGE_ROWS])
+            self._remove(kind, f"{_generation_filter(vault, generation)} and uid in {batch}")
 
     def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
         """Delete the rows of all memories with this uid or a higher one."""
@@ -563,7 +567,7 @@ def of(kind: str) -> tuple[Any, Any]:
     else:
         schema.add_field("passage", DataType.INT64)
         schema.add_field("hash", DataType.INT64)
-        schema.add_field("dense", DataType.FLOAT_VECTOR, dim=_dimension())
+        schema.add_field("dense", DataType.FLOAT_VECTOR, dim=read_card(DATA).dimension)
         index.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
     return schema, index
 
@@ -575,9 +579,3 @@ def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
         size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""
         found.add((field["name"], f"{field['type'].name} {size}".strip()))
     return found
-
-
-def _dimension() -> int:
-    from memvault.index.embedding.static import read_card
-
-    return int(read_card()["dimension"])

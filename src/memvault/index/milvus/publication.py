@@ -70,5 +70,10 @@ class Publication(NamedTuple):
         return {"host": self.host, "sent": self.sent, "documents": self.documents}
 
 
+def vector_generation(manifest: int) -> str:
+    """Return the generation of the vectors that belong to a manifest."""
+    return f"{manifest:x}"
+
+
 def _is_number(value: object) -> bool:
     return type(value) is int and 0 <= value < _MAX_NUMBER

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
-from collections.abc import Callable, Iterable
-from functools import partial
-from pathlib import Path
 
 from memvault import clock
 from memvault.errors import StorageError
-from memvault.index.embedding.static import read_card
+from memvault.index.embedding.embedder import read_card
+from memvault.index.embedding.tokenizer import DATA
 from memvault.index.folder import IndexFolder
-from memvault.index.local.backend import Backend, KeywordStore, VectorStore
+from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import MADE
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.snapshot import Snapshot
-from memvault.index.local.vectors import VectorCard
 from memvault.index.milvus.client import (
     KINDS,
     EngineAddress,
@@ -26,18 +23,16 @@ from memvault.index.milvus.client import (
     EngineUnavailable,
 )
 from memvault.index.milvus.keyword_rows import MilvusKeywordStore
-from memvault.index.milvus.publication import Publication
+from memvault.index.milvus.milvus_backend import MilvusBackend
+from memvault.index.milvus.publication import Publication, vector_generation
 from memvault.index.milvus.text_rows import StoredTexts
-from memvault.index.milvus.vector_rows import MilvusVectorStore
 from memvault.index.protocol import COMPLETE, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
-
-Progress = Callable[[str, int, int], None]
 
 
 def made_by() -> str:
     """Return the versions of the terms, passages and vectors that this program computes."""
-    return f"{MADE} {read_card()['version']}"
+    return f"{MADE} {read_card(DATA).version}"
 
 
 def name_of(where: EngineAddress, vault: str) -> str:
@@ -70,8 +65,8 @@ class PublishedIndex(LocalIndex):
         self._holder = holder
         self.away = ""
         self._fallback = LocalIndex(store, place, progress) if fallback else None
-        parts = Backend(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
-        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
+        backend = MilvusBackend(engine, vault, progress)
+        super().__init__(store, place, progress, backend, name_of(engine.where, vault))
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Upload the differences and return a snapshot.
@@ -165,12 +160,12 @@ class PublishedIndex(LocalIndex):
     def _lost_vectors(self) -> set[int]:
         """Return the memories whose vectors were uploaded but are missing from the engine."""
         opened = self._files.opened
-        found = self._quick.opened(opened.manifest) if opened is not None else None
-        if not isinstance(found, MilvusVectorStore):
+        stored = self._static.stored(opened.manifest) if opened is not None else None
+        if opened is None or stored is None:
             return set()
-        uids, _ = found.passages()
-        rows = self.engine.every("passages", self._vault, found.generation, ("uid",))
-        return set(uids.tolist()) - {row["uid"] for row in rows}
+        generation = vector_generation(opened.manifest.identity())
+        rows = self.engine.every("passages", self._vault, generation, ("uid",))
+        return set(stored[0].tolist()) - {row["uid"] for row in rows}
 
     def notes(self) -> list[str]:
         """Return notes for the user, including that the engine is unavailable."""
@@ -234,12 +229,12 @@ class PublishedIndex(LocalIndex):
         if opened is None:
             return
         words = opened.keyword
-        found = self._quick.opened(opened.manifest)
+        has_vectors = self._static.opened(opened.manifest) is not None
         assert isinstance(words, MilvusKeywordStore)
         publication = Publication(
             *self._identity(),
             words=words.card.generation,
-            passages=found.generation if isinstance(found, MilvusVectorStore) else "",
+            passages=vector_generation(opened.manifest.identity()) if has_vectors else "",
             documents=words.card.documents,
             memories=opened.manifest.count(),
             removed=words.card.removed,
@@ -260,37 +255,3 @@ class PublishedIndex(LocalIndex):
             )
             if current and current != previous:
                 self.engine.delete_other_generations(kind, self._vault, current)
-
-
-class WordsAt:
-    """A factory of keyword indexes of a vault in an engine."""
-
-    def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
-        self._create = partial(MilvusKeywordStore, engine, vault)
-        self._progress = progress
-
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
-        """Open the keyword index of a commit's files in a folder, or an empty one."""
-        return self._create(folder, files, self._progress)
-
-    def create(self, folder: Path) -> KeywordStore:
-        """Create a keyword index with a new generation."""
-        made = self._create(folder, (), self._progress)
-        folder.mkdir(parents=True, exist_ok=True)
-        made.begin()
-        return made
-
-
-class _VectorsAt:
-    def __init__(self, engine: EngineClient, vault: str) -> None:
-        self._engine = engine
-        self._vault = vault
-
-    def open(self, folder: Path, manifest: int) -> VectorStore | None:
-        return MilvusVectorStore.at(self._engine, self._vault, folder, manifest)
-
-    def create(self, folder: Path, card: VectorCard) -> VectorStore:
-        return MilvusVectorStore.begun(self._engine, self._vault, folder, card)
-
-    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
-        return MilvusVectorStore(folder, card).by(self._engine, self._vault)

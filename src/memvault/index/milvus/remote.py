@@ -10,27 +10,26 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.errors import NotFound, Refused, StorageError
 from memvault.files import atomic
 from memvault.files.plain_files import SETTING, read
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.static import read_card
+from memvault.index.embedding.embedder import BUILTIN, read_card
+from memvault.index.embedding.tokenizer import DATA
 from memvault.index.folder import IndexFolder
-from memvault.index.local.backend import LOCAL, Backend
+from memvault.index.local.backend import Progress
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.snapshot import Overlay, Snapshot, blocks_to_read, stale_if_corrupted
-from memvault.index.local.transformer_vectors import TransformerVectors
-from memvault.index.local.vectors import VectorCard
 from memvault.index.milvus.client import EngineClient, EngineRefused, display_address
 from memvault.index.milvus.keyword_rows import GenerationState, MilvusKeywordStore
+from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication
-from memvault.index.milvus.published import Progress, WordsAt, made_by, name_of
+from memvault.index.milvus.published import made_by, name_of
 from memvault.index.milvus.text_rows import StoredText, StoredTexts
-from memvault.index.milvus.vector_rows import MilvusVectorStore
 from memvault.index.protocol import (
     IndexCorrupted,
     KeywordAnswer,
@@ -53,6 +52,8 @@ from memvault.vault.reader import Scan
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from memvault.index.local.transformer_vectors import TransformerVectors
+    from memvault.index.local.vector_search import VectorSearch
     from memvault.settings.vault_settings import Settings
 
 _STATE_FILE = "sent"
@@ -187,9 +188,15 @@ class RemoteIndex(LocalIndex):
         self._copies = StoredTexts(engine, vault)
         self._cache: dict[int, StoredText] = {}
         self._invalid_keys: set[int] = set()
-        parts = Backend(WordsAt(engine, vault, progress), LOCAL.vectors)
-        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
-        self.deep = TransformerVectors(store, None)
+        backend = MilvusBackend(engine, vault, progress)
+        super().__init__(store, place, progress, backend, name_of(engine.where, vault))
+
+    @cached_property
+    def deep(self) -> TransformerVectors:
+        """No transformer vectors: these need the texts."""
+        from memvault.index.local.transformer_vectors import TransformerVectors
+
+        return TransformerVectors(self._store, None)
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
         """Update the manifest to the published index and return a snapshot of it.
@@ -370,22 +377,23 @@ class RemoteIndex(LocalIndex):
     def _create_view(self, card: Publication, vectors: bool) -> Snapshot:
         opened = self._files.opened
         assert opened is not None
-        found = None
-        if vectors and card.passages:
-            manifest = int(card.passages, 16)
-            about = VectorCard(BUILTIN, str(read_card()["version"]), 0, manifest)
-            found = MilvusVectorStore(self._files.folder, about).by(self.engine, self._vault)
-        overlay = Overlay({}, [], {}, None, 0, {}, {})
         return SentView(
             self._store,
             self._files,
             opened.commit,
             opened.manifest,
             opened.keyword,
-            found,
-            self._quick,
-            self.deep,
-            overlay,
-            0,
+            self._vector_search_in(card) if vectors and card.passages else None,
+            Overlay({}, [], {}, None, 0, {}, {}),
             card.sent,
         )
+
+    def _vector_search_in(self, card: Publication) -> VectorSearch:
+        from memvault.index.local.vector_search import VectorSearch
+        from memvault.index.local.vectors import VectorCard, VectorFile
+        from memvault.index.milvus.vector_rows import MilvusVectorStore
+
+        about = VectorCard(BUILTIN, read_card(DATA).version, 0, int(card.passages, 16))
+        file = VectorFile(self._files.folder, about, ())  # uids and hashes are in the engine too
+        stored = MilvusVectorStore(file, self.engine, self._vault)
+        return VectorSearch(stored, self._static, self.deep, 0)

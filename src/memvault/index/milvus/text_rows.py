@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.files.plain_files import SETTING, read
+from memvault.index.local.backend import Progress
 from memvault.index.local.manifest import Manifest, columns_of
 from memvault.index.local.manifest import ManifestRow as Kept
-from memvault.index.local.static_vectors import Progress
 from memvault.index.milvus.client import EngineClient, Row
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState

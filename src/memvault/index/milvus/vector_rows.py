@@ -10,66 +10,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
+
+from memvault.index.embedding.arrays import Hashes, Matrix
 from memvault.index.local.nearest import ScoredPassages
-from memvault.index.local.static_vector_file import StaticVectorFile
-from memvault.index.local.vectors import VectorCard
+from memvault.index.local.static_vector_file import COLUMNS, append_rows
+from memvault.index.local.vectors import VectorCard, VectorFile
 from memvault.index.milvus.client import EngineClient, Row, pushdown_keys
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
+from memvault.index.milvus.publication import vector_generation
 
 _PASSAGES_PER_MEMORY = 4
 """Passages to search for each memory wanted, as one memory may have several near ones."""
-_PLACEHOLDER_DIMENSION = 1
-"""The dimension of the rows kept here, which stand in for vectors in the engine."""
 
 
-class MilvusVectorStore(StaticVectorFile):
-    """The vectors of one index's memories: placeholder rows here, and the vectors in the engine.
+class MilvusVectorStore(NamedTuple):
+    """The vectors of one index's memories, in the engine; the file here has only their columns.
 
     The rows of one manifest are one generation in the engine, so rows that are uploaded again
     replace the earlier ones.
     """
 
+    file: VectorFile
     engine: EngineClient
     vault: str
 
     @classmethod
-    def at(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
+    def open(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
         """Open the vectors of a manifest; None if there are none."""
-        found = cls.open(folder, manifest)
-        return found.by(engine, vault) if found is not None else None
+        file = VectorFile.open(folder, COLUMNS, manifest)
+        return cls(file, engine, vault) if file is not None else None
 
     @classmethod
-    def begun(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
+    def create(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
         """Create an empty store."""
-        return cls.create(folder, card._replace(dimension=_PLACEHOLDER_DIMENSION)).by(engine, vault)
-
-    def by(self, engine: EngineClient, vault: str) -> Self:
-        """Set the engine and the vault id, and return the store itself."""
-        self.engine, self.vault = engine, vault
-        return self
+        return cls(VectorFile.create(folder, card._replace(dimension=0), COLUMNS), engine, vault)
 
     @property
     def generation(self) -> str:
         """The generation of its rows in the engine."""
-        return f"{self.card.manifest:x}"
+        return vector_generation(self.file.card.manifest)
 
     def append(
-        self,
-        uids: Sequence[int],
-        counts: Sequence[int],
-        hashes: npt.NDArray[np.uint64],
-        vectors: Matrix,
+        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
     ) -> None:
         """Upload the rows of memories, and then record their uids and hashes here."""
-        import numpy as np
-
         rows: list[Row] = []
         for uid, count in zip(uids, counts, strict=True):
             for passage in range(count):
@@ -85,22 +71,14 @@ class MilvusVectorStore(StaticVectorFile):
                         "dense": vectors[place].tolist(),
                     }
                 )
-        self.remove(uids)  # an interrupted attempt may have left rows of other texts
+        # An interrupted attempt may have left rows of other texts.
+        self.engine.delete("passages", self.vault, self.generation, uids)
         self.engine.put("passages", rows, lambda _: None)
-        super().append(
-            uids, counts, hashes, np.zeros((len(rows), _PLACEHOLDER_DIMENSION), dtype=np.float32)
-        )
-
-    def remove(self, uids: Sequence[int]) -> None:
-        """Delete the vectors of removed memories."""
-        for first in range(0, len(uids), 1_000):
-            batch = list(uids[first : first + 1_000])
-            self.engine.delete("passages", self.vault, self.generation, batch)
+        placeholders = np.zeros((len(rows), self.file.card.dimension), dtype=np.float32)
+        append_rows(self.file, uids, counts, hashes, placeholders)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
-        import numpy as np
-
         found: dict[int, tuple[Matrix, Any]] = {}
         for row in self._rows([uid for uid in passages if uid >= 0]):
             if passages[row["uid"]] == row["passage"]:
@@ -112,8 +90,6 @@ class MilvusVectorStore(StaticVectorFile):
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
     ) -> ScoredPassages:
         """Return all passages of the nearest memories and of ``also``, with their cosines."""
-        import numpy as np
-
         passage_limit = _PASSAGES_PER_MEMORY * max(limit, 1)
         with self.engine.viewing():
             hits = self.engine.nearest(

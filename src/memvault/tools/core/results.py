@@ -132,11 +132,11 @@ class ResultBudget(NamedTuple):
     ) -> tuple[int, list[str]]:
         """Return how many memories fit in full, and the lines of those after them."""
         from memvault import sanitize
-        from memvault.index.embedding import static
+        from memvault.index.embedding import tokenizer
         from memvault.recall.lines import split_budget
 
         def cost(value: Any) -> int:
-            return static.count_tokens(f"{sanitize.safe_json(value)},")
+            return tokenizer.count_tokens(f"{sanitize.safe_json(value)},")
 
         remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
         costs = [] if self.brief else [cost(entry.whole) for entry in found]

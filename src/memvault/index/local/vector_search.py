@@ -1,0 +1,85 @@
+"""Search by static vectors, and by transformer vectors as far as there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+import numpy as np
+
+from memvault.index.local.backend import VectorStore
+from memvault.index.local.nearest import ScoredPassages, nearest
+from memvault.index.local.static_vectors import StaticVectors
+from memvault.index.local.transformer_vectors import TransformerVectors
+from memvault.index.local.vectors import hashes_of
+from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
+
+_NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
+
+
+class VectorSearch(NamedTuple):
+    """A search by vectors: those of a commit, and of memories that are not in it yet.
+
+    ``stored`` is None if no memory of the commit has vectors. ``waiting`` is the number of memories
+    that have none and are not embedded by the search either.
+    """
+
+    stored: VectorStore | None
+    static: StaticVectors
+    transformer: TransformerVectors
+    waiting: int
+
+    def nearest(
+        self, query: VectorQuery, visible: Set[int], overlay: Mapping[int, list[str]]
+    ) -> VectorAnswer:
+        """Return the memories nearest to a text; errors as for ``View.nearest``.
+
+        ``visible`` are all memories that exist, and ``overlay`` the passages of those that are not
+        in the commit.
+        """
+        if self.stored is None and not overlay:
+            return VectorAnswer(waiting=self.waiting)
+        table = self.static.table
+        vector = table.embed_query(query.text)
+        passages = _NOTHING
+        if self.stored is not None:
+            passages = self.stored.search(
+                vector, query.limit, query.include_keys, query.allowed_keys
+            ).of(visible)
+        for uid, texts in overlay.items():
+            if uid in visible:
+                passages = passages.joined(uid, hashes_of(texts), table.embed(texts) @ vector)
+        scores = self.transformer.score(query.text, query.language, passages)
+        calibration = scores.calibration or table.calibration
+        allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
+        hits = [
+            VectorHit(
+                hit.uid,
+                hit.passage,
+                hit.cosine,
+                calibration.similarity(hit.cosine if hit.deep is None else hit.deep),
+                hit.deep,
+                table.calibration.similarity(hit.cosine),
+            )
+            for hit in nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
+        ]
+        return VectorAnswer(hits, self.waiting, True, scores.share)
+
+    def similarity_matrix(
+        self, passages: Mapping[int, int], overlay: Mapping[int, list[str]]
+    ) -> list[list[float]]:
+        """Return the pairwise similarities, in 0..1, of one passage of each memory.
+
+        It is empty unless all of the memories have vectors.
+        """
+        table = self.static.table
+        found = self.stored.rows_of(passages) if self.stored is not None else {}
+        for uid in passages.keys() & overlay.keys():
+            text = overlay[uid][passages[uid] :][:1]
+            if text:
+                found[uid] = table.embed(text)[0], hashes_of(text)[0]
+        if len(found) < len(passages) or not found:
+            return []
+        rows, hashes = (np.array([found[uid][part] for uid in passages]) for part in (0, 1))
+        similarities = self.transformer.similarity_matrix(hashes)
+        return similarities or table.calibration.similarity_matrix(rows)

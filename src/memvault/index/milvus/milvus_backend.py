@@ -1,0 +1,51 @@
+"""The backend of an index whose keyword index and vectors are in an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memvault.index.local.backend import Progress
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.keyword_rows import MilvusKeywordStore
+from memvault.index.milvus.publication import vector_generation
+
+if TYPE_CHECKING:
+    from memvault.index.local.vectors import VectorCard
+    from memvault.index.milvus.vector_rows import MilvusVectorStore
+
+
+class MilvusBackend(NamedTuple):
+    """The rows of one vault in an engine."""
+
+    engine: EngineClient
+    vault: str
+    progress: Progress
+
+    def open_keyword(self, folder: Path | None, files: Iterable[str]) -> MilvusKeywordStore:
+        """Open the keyword index of a commit's files in a folder, or an empty one."""
+        return MilvusKeywordStore(self.engine, self.vault, folder, files, self.progress)
+
+    def create_keyword(self, folder: Path) -> MilvusKeywordStore:
+        """Create a keyword index with a new generation."""
+        made = self.open_keyword(folder, ())
+        folder.mkdir(parents=True, exist_ok=True)
+        made.begin()
+        return made
+
+    def open_vectors(self, folder: Path, manifest: int) -> MilvusVectorStore | None:
+        """Open the vectors that belong to a manifest; None if there are none."""
+        from memvault.index.milvus.vector_rows import MilvusVectorStore
+
+        return MilvusVectorStore.open(self.engine, self.vault, folder, manifest)
+
+    def create_vectors(self, folder: Path, card: VectorCard) -> MilvusVectorStore:
+        """Create an empty store of vectors."""
+        from memvault.index.milvus.vector_rows import MilvusVectorStore
+
+        return MilvusVectorStore.create(self.engine, self.vault, folder, card)
+
+    def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:
+        """Delete the vectors of removed memories."""
+        self.engine.delete("passages", self.vault, vector_generation(manifest), uids)
