@@ -15,7 +15,6 @@ import typer.main
 
 from memvault import __version__
 from memvault.cli import commands, output
-from memvault.cli.help_pages import overview
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import find
 from memvault.cli.shutdown import OutputError, termination_requested
@@ -195,7 +194,7 @@ class CommandGroup(typer.core.TyperGroup):
         if self.prefix:
             super().format_help(ctx, formatter)
         else:
-            from memvault.cli.help_pages import coloured
+            from memvault.cli.help_pages import coloured, overview
 
             formatter.write(coloured(overview()))
 

@@ -20,7 +20,7 @@ from memvault.git.tree_merge import LINK
 from memvault.memories.link_graph import ends
 from memvault.recall.filters import Filters
 from memvault.sanitize import replace_surrogates
-from memvault.store import writer
+from memvault.store.change_set import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
@@ -259,9 +259,9 @@ def stale_locks(vault: VaultInspection) -> Iterator[Finding]:
 )
 def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
     """Find a move that refreshing the index did not complete."""
-    if os.path.lexists(vault.call.root / writer.FILE):
+    if os.path.lexists(vault.call.root / MOVE_INTENT):
         message = "A move was cut off, and finishing it did not work: is another memvault running?"
-        yield Finding(writer.FILE, message)
+        yield Finding(MOVE_INTENT, message)
 
 
 @check(

@@ -20,7 +20,6 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import STATE
-from memvault.memories import edit
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.paths import existing_private, private_folder
@@ -244,6 +243,8 @@ def text_of(memory: Memory) -> str:
 def with_text(memory: Memory, text: str) -> str:
     """Return the body of a memory with a new text; the line that names its episodes is kept."""
     body, sources = _split_sources(memory)
+    from memvault.memories import edit
+
     updated = edit.replace_all(body or memory.newline, text, memory.newline)
     return f"{updated}{memory.newline}{sources}" if sources else updated
 

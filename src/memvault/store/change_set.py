@@ -16,6 +16,8 @@ from memvault.errors import NotFound
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import belongs_to_other_agent, existing_private
 
+MOVE_INTENT = ".memvault/moving.json"
+"""The file that records the move of a memory until it is complete."""
 _SEGMENT_BYTES = 1024 * 1024
 """Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
 may therefore grow larger."""

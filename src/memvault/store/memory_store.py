@@ -7,21 +7,28 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.model import FileState, Memory
 from memvault.settings.vault_settings import Settings
-from memvault.store import writer
-from memvault.store.change_set import FILE_MISSING_HINT, ChangeSet, FileRef, missing_as_not_found
-from memvault.store.revisions import Revisions, TrashedFile
-from memvault.store.writer import VaultWriter
+from memvault.store.change_set import (
+    FILE_MISSING_HINT,
+    MOVE_INTENT,
+    ChangeSet,
+    FileRef,
+    missing_as_not_found,
+)
 from memvault.vault import document, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
+
+if TYPE_CHECKING:
+    from memvault.store.revisions import Revisions, TrashedFile
+    from memvault.store.writer import VaultWriter
 
 
 class WriteResult(NamedTuple):
@@ -44,6 +51,8 @@ class MemoryStore:
     @cached_property
     def history(self) -> Revisions:
         """The revisions and the trash of the vault."""
+        from memvault.store.revisions import Revisions
+
         return Revisions(self.root, self.settings.history)
 
     @cached_property
@@ -230,7 +239,7 @@ class MemoryStore:
         ``seconds`` is how long to wait for a move in progress. In a vault that cannot be written,
         both files are kept.
         """
-        if os.path.lexists(self.root / writer.FILE):
+        if os.path.lexists(self.root / MOVE_INTENT):
             with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
                 self.changes.complete_move()
 

@@ -23,6 +23,7 @@ from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, MASK, Secret, SecretDetector, allows, mask
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
+    MOVE_INTENT,
     ChangeSet,
     FileChange,
     FileRef,
@@ -147,11 +148,8 @@ def _join_places(places: Sequence[str]) -> str:
     return ", ".join(named[:_MAX_PLACES]) + more
 
 
-FILE = ".memvault/moving.json"
-
-
 class MoveIntent(NamedTuple):
-    """A move of one file as recorded in ``FILE``: its old and new path and etag."""
+    """A move of one file as recorded in ``MOVE_INTENT``: its old and new path and etag."""
 
     source: str
     before: str
@@ -315,7 +313,7 @@ class VaultWriter:
         old = self.root / source
         for target in targets:
             intent = MoveIntent(source, etag(before), target, etag(after))
-            atomic.write(self.root / FILE, json.dumps(intent._asdict()).encode())
+            atomic.write(self.root / MOVE_INTENT, json.dumps(intent._asdict()).encode())
             with contextlib.suppress(FileExistsError):
                 atomic.create(self.root / target, after)
                 break
@@ -341,12 +339,12 @@ class VaultWriter:
             with atomic.map_os_errors(old):
                 (self.root / old).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            (self.root / FILE).unlink(missing_ok=True)
+            (self.root / MOVE_INTENT).unlink(missing_ok=True)
 
     def _interrupted_move(self) -> str | None:
         """Return the old path of a move if both files are as recorded, and the old bytes kept."""
         with contextlib.suppress(OSError, ValueError, TypeError, MemvaultError):
-            move = MoveIntent(**plain_files.read_json(self.root / FILE))
+            move = MoveIntent(**plain_files.read_json(self.root / MOVE_INTENT))
             if move.source != move.target and self._holds(move.target, move.after):
                 old = self._holds(move.source, move.before)
                 revisions = self._history.revisions(old.mem_id) if old else []

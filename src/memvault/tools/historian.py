@@ -9,7 +9,6 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
-from memvault.tools.core import agent_state
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import (
     LISTED,
@@ -337,14 +336,12 @@ def memory_recall(
     found = results[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
     rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in found]
-    own_data = (
-        agent_state.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
-        if include
-        else None
-    )
+    own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
     result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
     selection.count(without_weak(found[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
+        from memvault.tools.core import agent_state
+
         agent_state.suggest_include(call, query)
     if found:
         return result
@@ -391,6 +388,17 @@ def _list_all(
             RenderedMemory(memory, entry, beginning, marks, call.settings, vault=record.vault)
         )
     return result_budget.result(paging, rendered, offset)
+
+
+def _own_data(
+    call: Call, query: str, include: list[str] | None, limit: int, full: bool
+) -> list[dict[str, Any]] | None:
+    """Return what is found of an agent's own state, or None if none was requested."""
+    if not include:
+        return None
+    from memvault.tools.core import agent_state
+
+    return agent_state.search_agent_state(call, query, include, limit, full)
 
 
 def _render_result(
