@@ -94,9 +94,8 @@ class Workspace:
     def index(self) -> LocalIndex:
         """The derived index, in a folder of the user."""
         from memvault.index.factory import open_index
-        from memvault.index.folder import forget_older, prepare_folder
+        from memvault.index.folder import prepare_folder
 
-        forget_older(self.root)
         return open_index(self.store, prepare_folder(self.root), self.progress)
 
     def open_other(self, root: Path) -> Workspace:

@@ -38,8 +38,6 @@ _VAULT = "vault"
 _LOCK = "lock"
 DEEP = "deep"
 """The folder of transformer vectors, which are stored by content and outlive the index."""
-KEPT = (_VAULT, _LOCK, DEEP)
-"""Entries of an index's folder that are not part of the index itself."""
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 
@@ -78,15 +76,6 @@ def find_folder(root: Path) -> Path | None:
             if only_user_can_write(base) and only_user_can_write(folder):
                 return folder
     return None
-
-
-def forget_older(root: Path) -> None:
-    """Delete an index that an earlier version left in the vault; such an index is never read."""
-    private = root / ".memvault"
-    if not private.is_symlink() and os.path.lexists(private / "index"):
-        from memvault.files import walk
-
-        walk.remove(private / "index")  # refuses a symbolic link
 
 
 def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:

@@ -31,16 +31,11 @@ class KeywordStore(Protocol):
     def stores_records(self) -> bool:
         """Whether others read it, so that memories whose records change must be sent again."""
 
-    def apply(
-        self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
-    ) -> None:
+    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> None:
         """Remove memories and add documents."""
 
     def files(self) -> dict[str, FileStamp]:
         """Return the states of its files, by name."""
-
-    def deleted_share(self) -> float:
-        """Return the share of its documents that are deleted."""
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:
         """Return the documents that may match a query's terms best, for ``bm25f``."""

@@ -22,7 +22,7 @@ from memvault.errors import MemvaultError, StorageError
 from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
-from memvault.index.folder import KEPT, IndexFolder
+from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted, VectorsCorrupted
@@ -33,8 +33,6 @@ _FORMAT = 5
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
-_INDEX_PREFIXES = ("index", "engine-")
-"""The prefixes of index folders' names; one folder may hold several indexes of a vault."""
 _RETRY_PAUSE = 0.02
 
 
@@ -158,9 +156,6 @@ class IndexFiles:
     def create_empty(self) -> OpenIndex:
         """Delete any existing index and create an empty one."""
         self.close()
-        for entry in os.scandir(self._root):  # may hold an earlier version's index
-            if entry.name not in KEPT and not entry.name.startswith(_INDEX_PREFIXES):
-                _delete(Path(entry.path))
         _delete(self.folder)
         self.folder.mkdir()
         self._manifest = Manifest(self._manifest_file, new=True)

@@ -12,7 +12,7 @@ limits the classes that they may name. Errors that Whoosh raises while reading b
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -24,6 +24,7 @@ from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Post
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
+_MAX_DELETED_SHARE = 0.5
 _EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors unrelated to the index: the process may open no more files, or has no memory."""
 
@@ -93,10 +94,12 @@ class KeywordIndex:
         return self._index
 
     @_writing()
-    def apply(
-        self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
-    ) -> None:
-        """Remove memories and add documents in one commit."""
+    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> None:
+        """Remove memories and add documents in one commit.
+
+        Segments are merged if there are many, or if most documents are deleted and still take up
+        space.
+        """
         writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0)
         try:
             for uid in removed:
@@ -110,20 +113,15 @@ class KeywordIndex:
         except BaseException:
             writer.cancel()
             raise
-        has_many_segments = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
-        writer.commit(optimize=merge, merge=merge or has_many_segments)
+        stored = sum(segment.doc_count_all() for segment in writer.segments)
+        is_wasteful = writer.deleted_count() > _MAX_DELETED_SHARE * (stored + len(added))
+        has_many_segments = len(writer.segments) >= _MAX_SEGMENTS
+        writer.commit(optimize=is_wasteful, merge=is_wasteful or has_many_segments)
         self.close()
 
     def files(self) -> dict[str, FileStamp]:
         """Return the states of its files, by name."""
         return states_in(self._folder) if self._folder is not None else {}
-
-    @_reading()
-    def deleted_share(self) -> float:
-        """Return the share of documents that are marked as deleted and still take up space."""
-        reader = self._open_reader()
-        total = reader.doc_count_all()
-        return 1.0 - reader.doc_count() / total if total else 0.0
 
     @_reading()
     def candidates(self, query: KeywordQuery) -> list[Segment]:  # noqa: ARG002 - all are candidates

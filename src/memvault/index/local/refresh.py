@@ -240,9 +240,6 @@ def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: 
     overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
 
 
-_MAX_DELETED_SHARE = 0.5
-
-
 class _BatchTexts(NamedTuple):
     """The texts computed from a batch of files, by uid: passages, and blocks of text segments."""
 
@@ -299,9 +296,6 @@ class IndexWriter(NamedTuple):
             if not static.is_finished(opened.manifest):
                 static.embed(opened.manifest)
             self._encode_pending(opened, static.table)
-        if diff.size and opened.keyword.deleted_share() > _MAX_DELETED_SHARE:
-            opened.keyword.apply((), (), merge=True)
-            opened = self.files.commit(opened.keyword)
         return opened
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:

@@ -199,11 +199,8 @@ class MilvusKeywordStore:
         state = state_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
-    def apply(
-        self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
-    ) -> None:
+    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> None:
         """Delete the rows of removed memories, and upload those of added documents."""
-        del merge  # Milvus compacts by itself
         card = self.card
         removed_uids = sorted({*removed})
         documents, found_uids = card.documents, set[int]()
@@ -252,10 +249,6 @@ class MilvusKeywordStore:
                 "lengths": lengths,
                 "text": text,
             }
-
-    def deleted_share(self) -> float:
-        """Return 0, because Milvus compacts by itself."""
-        return 0.0
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:
         """Return the documents that Milvus ranks best, and how many contain each term."""
