@@ -151,11 +151,16 @@ def test_doctor_runs_nothing_of_a_repository_from_anyone(
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["hostile", "harmless"])
 def test_no_command_runs_git_before_somebody_allowed_it(
-    folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
 ) -> None:
     """Until git init or sync was confirmed there, no command starts a git program at all."""
-    filtered(folder, tmp_path / "ran")
+    if asks:
+        filtered(folder, tmp_path / "ran")
+    else:
+        git(folder, "init", "--quiet", "--initial-branch=main")
+        write(folder, "a.md", "zebra\n")
     write(folder, "memvault.toml", AUTOCOMMIT)
     log, real = tmp_path / "log", shutil.which("git")
     write(tmp_path, "bin/git", f"#!/bin/sh\necho $* >>'{log}'\nexec {real} \"$@\"\n").chmod(0o755)
@@ -166,8 +171,9 @@ def test_no_command_runs_git_before_somebody_allowed_it(
         ("setup", "claude-code", "--dry-run"),
     ):  # fmt: skip
         assert run(*command).code in (0, 1), command
-    assert "memvault git sync --confirm" in run("git", "sync").err
-    assert "memvault git init --confirm" in run("git", "init").err
+    if asks:
+        assert "memvault git sync --confirm" in run("git", "sync").err
+        assert "memvault git init --confirm" in run("git", "init").err
     assert not log.exists(), log.read_text()
     succeeded(run("git", "init", "--confirm", "true"))
     assert log.exists()

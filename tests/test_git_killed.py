@@ -38,11 +38,15 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
     for one, two in cloned(tmp_path):
         for name, text in (("note.md", NOTE), ("x.txt", "1\n\n2\n\n3\n"), ("pic.bin", b"\0a")):
             write(one.root, name, text)
+        for name in ("memo.txt", "mail.txt"):
+            write(one.root, name, "1\n\n2\n\n3\n")
         one.sync()
         two.sync()
         write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
-        write(one.root, "x.txt", "1\n\n2\n\n4\n")
+        for name in ("x.txt", "memo.txt"):
+            write(one.root, name, "1\n\n2\n\n4\n")
         write(one.root, "pic.bin", b"\0b")
+        (one.root / "mail.txt").unlink()
         one.remember("Wombats", "They dig.")
         one.sync()
         write(two.root, "note.md", NOTE.replace("SQLite", "DuckDB"))
@@ -81,7 +85,7 @@ def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path
 
 @pytest.mark.parametrize("name", ["context/wombats.md", "note.md", "pic.bin", "x.txt"])
 def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], name: str) -> None:
-    """Where git dies while it replaces files, the next sync begins anew from all of them."""
+    """Where git dies while it replaces files, the next sync begins anew, with edits made since."""
     one, two = clones
     write(two.root, ".git/info/attributes", f"{name} filter=cut\n")
     two.git("config", "filter.cut.clean", "cat")
@@ -93,9 +97,13 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
     (two.root / ".git/index.lock").unlink()
     two.git("config", "filter.cut.smudge", "cat")
     write(two.root, "mine.md", "Meanwhile.\n")
-    assert two.vault.call("git_sync", confirm=True)["success"]
+    write(two.root, "memo.txt", "Meanwhile.\n\n2\n\n3\n")
+    write(two.root, "mail.txt", "Again.\n")
+    assert two.vault.call("git_sync", confirm=True)["committed"] == 3
     _mended(one, two, (0, name))
     assert (one.root / "mine.md").is_file()
+    assert (one.root / "mail.txt").read_text() == "Again.\n"
+    assert (one.root / "memo.txt").read_text() == "Meanwhile.\n\n2\n\n4\n"
 
 
 def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:

@@ -137,17 +137,19 @@ def test_no_push_writes_through_a_link_that_is_here(
     assert list(outside.iterdir()) == []
 
 
-def test_a_ref_of_a_sync_deletes_nothing_through_a_link(
-    both: tuple[Clone, ...], tmp_path: Path
-) -> None:
-    """Taking back a sync deletes no file behind a link, whatever its commit holds there."""
+def test_a_ref_of_a_sync_deletes_nothing_private(both: tuple[Clone, ...], tmp_path: Path) -> None:
+    """Taking back a sync deletes no file behind a link or of one machine, whatever its commit."""
     one, two = both
-    kept = write(tmp_path, "outside/evil.md", "Evil.\n")
+    kept = (
+        write(tmp_path, "outside/evil.md", "Evil.\n"),
+        write(two.root, ".memvault/evil.md", "Evil.\n"),
+    )
     inside = tree(one.root, [("100644", "evil.md", blob(one.root, "Evil.\n"))])
-    pushed(one, [("040000", "private", inside)])
+    pushed(one, [("040000", "private", inside), ("040000", ".memvault", inside)])
     two.git("fetch", "--quiet")
     write(two.root, UNFINISHED, two.git("rev-parse", "origin/main"))
     write(two.root, ".git/info/exclude", "private\n")
-    (two.root / "private").symlink_to(kept.parent)
+    (two.root / "private").symlink_to(kept[0].parent)
     two.vault.call("git_sync")
-    assert kept.read_text() == "Evil.\n"
+    assert [file.read_text() for file in kept] == ["Evil.\n", "Evil.\n"]
+    assert not (two.root / UNFINISHED).exists()

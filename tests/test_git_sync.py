@@ -440,11 +440,13 @@ def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...
     settle(two, one)
     write(two.root, "ideas/my.private", "Mine.\n")
     write(one.root, "ideas", "The file.\n")
+    one.call("memory_compound", query="note-abc123", modifications="Since May.")
     one.sync()
     failed = two.vault.call("git_sync")["error"]
     assert failed["code"] == "refused"
     assert "ideas is in the way" in failed["message"]
     assert (two.root / "ideas/my.private").read_text("utf-8") == "Mine.\n"
+    assert not list((two.root / ".memvault/history").rglob("*.md"))
     (two.root / "ideas/my.private").rename(two.root / "my.private")
     assert settle(two, one)["ideas"] == "The file.\n"
 
@@ -506,6 +508,24 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
     assert (found["pulled"], found["pushed"]) == (1, 1)
     files = settle(one, two)
     assert {"context/first.md", "context/second.md"} <= files.keys()
+
+
+@pytest.mark.parametrize("name", ["note.md", "idea.md"])
+def test_a_file_that_is_saved_during_a_sync_is_merged_too(
+    both: tuple[Clone, ...], tmp_path: Path, name: str
+) -> None:
+    """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
+    one, two = both
+    write(one.root, name, NOTE.replace("[a]", "[a, b]"))
+    one.sync()
+    saved = write(tmp_path, "saved", NOTE.replace("[a]", "[a, c]"))
+    script = f"#!/bin/sh\n[ -e '{saved}' ] && mv '{saved}' '{two.root / name}'\n"
+    file = write(two.root, ".git/saving", f'{script}exec git-upload-pack "$@"\n')
+    file.chmod(0o755)
+    two.git("config", "remote.origin.uploadpack", str(file))
+    found = two.sync()
+    assert (found["committed"], found["pulled"], found["pushed"]) == (1, 1, 1)
+    assert "tags: [a, b, c]" in settle(*both)[name]
 
 
 def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -> None:

@@ -11,7 +11,14 @@ from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
 from memvault.git import program, setup
-from memvault.git.program import QUIET_INSIDE, Git, GitError, Repository, require_idle_branch
+from memvault.git.program import (
+    QUIET_INSIDE,
+    Git,
+    GitError,
+    Repository,
+    null_separated,
+    require_idle_branch,
+)
 from memvault.git.repository import find
 from memvault.vault.paths import private_folder
 
@@ -152,8 +159,7 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
     changed: dict[str, str] = {}
     for at in range(0, len(paths), _AT_ONCE):
         some = paths[at : at + _AT_ONCE]
-        listed = git.run("status", *about, "--", *some).decode("utf-8", "surrogateescape")
-        for part in filter(None, listed.split("\0")):  # leaves out ignored and unchanged files
+        for part in null_separated(git.run("status", *about, "--", *some)):  # without ignored ones
             changed[part[3:].removeprefix(repository.prefix)] = part[:2]
     new = [path for path, state in changed.items() if state == "??"]
     if new:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import Refused
-from memvault.git.program import Git
+from memvault.git.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
 from memvault.vault.file_names import normalize
 
@@ -138,11 +138,6 @@ def folded(path: str) -> str:
         return path.lower()
     kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
     return normalize("NFC", normalize("NFC", kept).casefold())
-
-
-def null_separated(data: bytes) -> list[str]:
-    """Return the paths or records that git ends with null bytes."""
-    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
 
 
 def _entry(mode: str, name: str) -> TreeEntry | None:

@@ -36,8 +36,8 @@ def submodules(root: Path) -> frozenset[str]:
 
 def repositories(found: Repository) -> list[str]:
     """Return the folders that are nested repositories and not submodules."""
-    kept = found.git.run("ls-files", "--stage", "-z").decode("utf-8", "surrogateescape")
-    held = [line.partition("\t")[2] for line in kept.split("\0") if line.startswith("160000 ")]
+    kept = null_separated(found.git.run("ls-files", "--stage", "-z"))
+    held = [line.partition("\t")[2] for line in kept if line.startswith("160000 ")]
     new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
     return sorted({*held, *new} - submodules(found.top))
 
@@ -49,8 +49,12 @@ def new_files(git: Git) -> list[str]:
 
 def _untracked(git: Git) -> list[str]:
     """Return the untracked paths that are not ignored; a nested repository ends with a slash."""
-    listed = git.run("ls-files", "--others", "--exclude-standard", "-z")
-    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
+    return null_separated(git.run("ls-files", "--others", "--exclude-standard", "-z"))
+
+
+def null_separated(data: bytes) -> list[str]:
+    """Return the paths or records that git ends with null bytes."""
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
 
 
 _MOST = 4 << 30
@@ -233,8 +237,7 @@ class Repository(NamedTuple):
     def unmerged(self) -> list[str]:
         """The files with conflicts that a person has to resolve."""
         words = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
-        listed = self.git.line(*words)
-        return [path for path in listed.split("\0") if path]
+        return null_separated(self.git.run(*words))
 
 
 def at(root: Path, place: RepositoryLocation) -> Repository:

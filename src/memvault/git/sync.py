@@ -25,7 +25,6 @@ from memvault.git.objects import (
     check_names,
     differences,
     is_private,
-    null_separated,
     read_blobs,
     smaller_blobs,
 )
@@ -35,6 +34,7 @@ from memvault.git.program import (
     QUIET_INSIDE,
     Git,
     Repository,
+    null_separated,
     require_idle_branch,
 )
 from memvault.git.repository import find
@@ -81,45 +81,8 @@ class RemoteBranch(NamedTuple):
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
-class SyncReport:
-    """The results of a sync."""
-
-    def __init__(self) -> None:
-        self.committed = self.pulled = self.pushed = 0
-        self.copies: dict[str, str] = {}
-        self.renamed: dict[str, str] = {}
-        self.undeleted: dict[str, None] = {}
-        self.dropped_values: dict[str, None] = {}
-        self.nested_repositories: list[str] = []
-
-    def add(self, merge: TreeMerge) -> None:
-        """Add what a merge kept, renamed and dropped."""
-        self.copies.update(merge.copies)
-        self.renamed.update(merge.renamed)
-        self.undeleted.update(dict.fromkeys(merge.undeleted))
-        self.dropped_values.update(dict.fromkeys(merge.dropped_values))
-
-    def result(self) -> dict[str, Any]:
-        """Return the results with the keys of a tool's result; empty lists are left out."""
-        show = replace_surrogates
-        lists: dict[str, list[Any]] = {
-            "keptTwice": [
-                {"filePath": show(path), "copyPath": show(copy)}
-                for copy, path in self.copies.items()
-            ],
-            "renamed": [
-                {"from": show(path), "filePath": show(now)} for path, now in self.renamed.items()
-            ],
-            "notSynced": list(map(show, self.nested_repositories)),
-            "notDeleted": list(map(show, self.undeleted)),
-            "notKept": list(map(show, self.dropped_values)),
-        }
-        counts = {"committed": self.committed, "pulled": self.pulled, "pushed": self.pushed}
-        return {**counts, **{key: entries for key, entries in lists.items() if entries}}
-
-
 def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
-    """Commit, merge what others pushed, and push.
+    """Commit, merge what others pushed, and push; return counts and notes for a tool's result.
 
     Raises:
         Refused: the state of the repository does not allow it; the hint names the command.
@@ -135,14 +98,16 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
         raise Refused("Git holds files in conflict", "git status names them; settle them first")
     remote = _remote(found, branch)
     setup.prepare(call, found)
-    done = SyncReport()
+    done: dict[str, Any] = {
+        "branch": branch, "remote": remote.name, "committed": 0, "pulled": 0, "pushed": 0,
+    }  # fmt: skip
     subject, refused_at = f"memvault sync ({call.caller.agent})", ""
     with lock(call.root):
         for left in found.folder.glob(f"{_SCRATCH}*"):
             remove(left)
         for _ in range(_TRIES):
             _take_back(found, call.root)
-            done.committed += commit_all(found, subject, partial(_look, call, found.git))
+            done["committed"] += commit_all(found, subject, partial(_look, call, found.git))
             others = _fetched(found, remote)
             head = found.git.commit_id("HEAD")
             try:
@@ -154,16 +119,13 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
                 refused_at = head
                 continue
             if new == others or _pushed(found, remote, new):
-                done.pushed = _count(found.git, others, new)
-                done.nested_repositories = program.repositories(found)
-                call.notes += map(_is_apart, done.nested_repositories)
-                return {"branch": branch, "remote": remote.name, **done.result()}
+                done["pushed"] = _count(found.git, others, new)
+                if nested := [*map(replace_surrogates, program.repositories(found))]:
+                    done["notSynced"] = nested
+                    said = "is a git repository of its own, so it is not synced"
+                    call.notes += [f"{path} {said}: {program.HINT}" for path in nested]
+                return done
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
-
-
-def _is_apart(path: str) -> str:
-    said = f"{replace_surrogates(path)} is a git repository of its own, so it is not synced"
-    return f"{said}: {program.HINT}"
 
 
 def _look(call: Call, git: Git, tree: str) -> None:
@@ -244,7 +206,7 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
 
 
 def _merge_remote(
-    call: Call, repository: Repository, subject: str, head: str, others: str, done: SyncReport
+    call: Call, repository: Repository, subject: str, head: str, others: str, done: dict[str, Any]
 ) -> str:
     """Merge the remote branch with HEAD, and check the result out; return its commit.
 
@@ -255,29 +217,32 @@ def _merge_remote(
     git = repository.git
     if not others or others == head or (head and _has(git, head, others)):
         return head
-    new, merge = others, None
+    new, notes = others, dict[str, list[Any]]()
     if head and not _has(git, others, head):
-        base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
-        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
-            merge = TreeMerge(
-                git, Path(scratch), base or git.empty_tree(), head, others, call.settings.ignore
-            )
-        text = _message(f"{subject}: merge", merge.dropped_values)
-        new = _commit(git, merge.tree, (head, others), text)
+        new, notes = _merge_commit(repository, subject, head, others, call.settings.ignore)
     _fast_forward(repository, call.store, head, new)
-    done.pulled += _count(git, head, others)
-    if merge is not None:
-        done.add(merge)
+    done["pulled"] += _count(git, head, others)
+    for key, entries in notes.items():
+        done.setdefault(key, []).extend(entries)
     return new
 
 
-def _commit(git: Git, tree: str, parents: Iterable[str], message: str) -> str:
-    """Write a commit, signed if the settings say so; return its id."""
+def _merge_commit(
+    repository: Repository, subject: str, head: str, others: str, ignore: tuple[str, ...]
+) -> tuple[str, dict[str, list[Any]]]:
+    """Write the merge of two commits, signed if the settings say so; return its id and notes."""
+    git = repository.git
+    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
+        merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, ignore)
+    message = f"{subject}: merge\n"
+    if dropped := merge.notes.get("notKept"):
+        listed = "".join(f"- {entry}\n" for entry in dropped)
+        message += f"\nNot kept, since what others have counts:\n{listed}"
     signed = ["-S"] if git.config("commit.gpgSign").lower() == "true" else []
-    above = [word for parent in parents for word in ("-p", parent)]
-    data = message.encode("utf-8", "surrogateescape")
-    words = ("commit-tree", *signed, *above, tree)
-    return git.run(*words, data=data, more=git.identity()).decode().strip()
+    words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
+    commit = git.run(*words, data=message.encode(), more=git.identity())
+    return commit.decode().strip(), merge.notes
 
 
 def _fast_forward(repository: Repository, store: MemoryStore, head: str, new: str) -> None:
@@ -348,6 +313,7 @@ def _take_back(repository: Repository, root: Path) -> None:
     head = git.commit_id("HEAD") or git.empty_tree()
     if not _has(git, head, new):
         git.run("read-tree", new)
+        git.run("update-index", "-q", "--refresh", good=(0, 1))
         words = ("diff-files", QUIET_INSIDE, "--diff-filter=d", "--name-only", "-z")
         edited = set(null_separated(git.run(*words)))
         left = [
@@ -373,14 +339,6 @@ def _used(root: Path, changed: list[str]) -> list[str]:
     """Return the paths that git may run or read settings from."""
     place = find(root)
     return approval.affected(place, changed) if place is not None else []
-
-
-def _message(text: str, lost: list[str]) -> str:
-    """Return a commit's message with the values that remote changes replaced."""
-    if not lost:
-        return text
-    listed = "".join(f"- {entry}\n" for entry in lost)
-    return f"{text.rstrip()}\n\nNot kept, since what others have counts:\n{listed}"
 
 
 def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:

@@ -8,12 +8,12 @@ others keeps its path. A file that one side deleted and the other changed is kep
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.git.merge import MemoryMerger, version
@@ -29,6 +29,7 @@ from memvault.git.program import Git
 from memvault.model import FileState, Memory
 from memvault.secrets.detector import masked
 from memvault.vault import document, paths
+from memvault.vault.document import replace_surrogates as _shown
 from memvault.vault.file_names import referenced_names
 from memvault.vault.markdown import first_heading
 
@@ -50,10 +51,9 @@ class _Changes(NamedTuple):
 class TreeMerge:
     """The merge of two trees since their base, whose id is ``tree``.
 
-    ``copies`` maps the second files of those that are kept twice to the first ones,
-    ``undeleted`` lists files that one side deleted and the other changed, and
-    ``dropped_values`` header values that were replaced by others. ``renamed`` maps paths
-    that were taken on the other side to the new ones.
+    ``notes`` has lists by the keys of a tool's result: of files that are kept as two, that
+    were renamed since others took their path, or that one side deleted and the other changed,
+    and of header values that are not kept.
     """
 
     def __init__(
@@ -77,10 +77,7 @@ class TreeMerge:
         self._files: dict[str, TreeEntry] = {}
         self._folders: Counter[str] = Counter()
         self._changed: dict[str, TreeEntry | None] = {}
-        self.copies: dict[str, str] = {}
-        self.undeleted: list[str] = []
-        self.dropped_values: list[str] = []
-        self.renamed: dict[str, str] = {}
+        self.notes: dict[str, list[Any]] = defaultdict(list)
         for path, entry in tree_files(git, theirs).items():
             self._put(path, entry)
         self._changed.clear()
@@ -92,8 +89,9 @@ class TreeMerge:
         sources = {one: path for path, one in self._identities(changes.deleted).items()}
         added = self._identities(changes.added)
         moves = {path: sources.pop(one) for path, one in added.items() if one in sources}
+        old_paths = set(moves.values())
         for path, old in changes.deleted.items():
-            if path not in moves.values():
+            if path not in old_paths:
                 self._delete(path, old)
         for path, (old, new) in changes.edited.items():
             self._change(path, path, old, new)
@@ -103,7 +101,7 @@ class TreeMerge:
         }
         for path, entry in moved.items():
             if entry is not None:
-                self._put(self._renamed(path, self._free(path)), entry)
+                self._put(self._free(path), entry)
         for path, new in changes.added.items():
             if path not in moves:
                 self._add(path, new)
@@ -157,14 +155,14 @@ class TreeMerge:
     def _delete(self, path: str, old: TreeEntry) -> None:
         here = self._current(path, old)
         if here and self._files[here] != old:
-            self.undeleted.append(here)
+            self.notes["notDeleted"].append(_shown(here))
         elif here:
             self._put(here, None)
 
     def _add(self, path: str, new: TreeEntry) -> None:
         there = self._files.get(path)
         if there is None:
-            self._put(self._renamed(path, self._free(path)), new)
+            self._put(self._free(path), new)
         elif self._is_one(path, there, new):
             merged = self._merged(path, None, there, new)
             if merged is None:
@@ -172,7 +170,7 @@ class TreeMerge:
             else:
                 self._put(path, merged)
         else:
-            free = self._renamed(path, self._beside(path))
+            free = self._free(path)
             self._put(free, self._named(path, free, new))
 
     def _change(self, old_path: str, path: str, old: TreeEntry, new: TreeEntry) -> TreeEntry | None:
@@ -180,8 +178,8 @@ class TreeMerge:
         here = self._current(old_path, old)
         if not here:
             if old != new:
-                free = self._renamed(path, self._free(path))
-                self.undeleted.append(free)
+                free = self._free(path)
+                self.notes["notDeleted"].append(_shown(free))
                 self._put(free, new)
             return None
         merged = self._merged(path, old, self._files[here], new)
@@ -212,7 +210,8 @@ class TreeMerge:
         merged = self._merger.file(before, data[there.name], data[new.name])
         if merged is None:
             return None
-        self.dropped_values += [f"{path}: {masked(value)}" for value in merged.dropped_values]
+        for value in merged.dropped_values:
+            self.notes["notKept"].append(_shown(f"{path}: {masked(value)}"))
         return TreeEntry(mode, write_blob(self._git, merged.data))
 
     def _keep_both(self, here: str, path: str, new: TreeEntry) -> None:
@@ -230,7 +229,7 @@ class TreeMerge:
             linked = _linked(data[there.name], first, made if other else second.mem_id, {})
             if linked:
                 self._put(here, TreeEntry(there.mode, write_blob(self._git, linked)))
-        self.copies[copy] = here
+        self.notes["keptTwice"].append({"filePath": _shown(here), "copyPath": _shown(copy)})
         self._put(copy, new)
 
     def _is_one(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
@@ -250,23 +249,20 @@ class TreeMerge:
                 return TreeEntry(new.mode, write_blob(self._git, edited))
         return new
 
-    def _renamed(self, path: str, free: str) -> str:
-        """Return the path for a file, and record it if its own path is taken."""
-        if free != path:
-            self.renamed[path] = free
-        return free
-
     def _free(self, path: str) -> str:
-        """Return a path if it is free, else a similar one.
+        """Return a path if it is free, else a similar one, which is recorded as renamed.
 
         A folder of the path is renamed if it is a file of the others.
         """
-        for folder in reversed(PurePosixPath(path).parents[:-1]):
-            if str(folder) in self._files:
-                names = (f"{folder}_{n}" for n in count(2))
-                other = next(name for name in names if name not in self._files)
-                return self._free(f"{other}{path.removeprefix(str(folder))}")
-        return self._beside(path) if self._is_taken(path) else path
+        free = path
+        while blocked := next((f for f in _folders(free) if f in self._files), ""):
+            names = (f"{blocked}_{n}" for n in count(2))
+            other = next(name for name in names if name not in self._files)
+            free = f"{other}{free.removeprefix(blocked)}"
+        free = self._beside(free) if self._is_taken(free) else free
+        if free != path:
+            self.notes["renamed"].append({"from": _shown(path), "filePath": _shown(free)})
+        return free
 
     def _beside(self, path: str) -> str:
         """Return a free path in the same folder with a number in its name.
@@ -293,13 +289,17 @@ class TreeMerge:
 
     def _put(self, path: str, entry: TreeEntry | None) -> None:
         if (path in self._files) != (entry is not None):
-            for folder in PurePosixPath(path).parents:
-                self._folders[str(folder)] += 1 if entry else -1
+            for folder in _folders(path):
+                self._folders[folder] += 1 if entry else -1
         if entry is None:
             self._files.pop(path, None)
         else:
             self._files[path] = entry
         self._changed[path] = entry
+
+
+def _folders(path: str) -> list[str]:
+    return [str(folder) for folder in PurePosixPath(path).parents[:-1]]
 
 
 def _own_id(data: bytes) -> str:
