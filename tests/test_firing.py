@@ -13,13 +13,10 @@ import pytest
 from conftest import Git, write
 from memvault.agents.address import Address, agent_lock
 from memvault.agents.plans.plans import (
+    AgentPlans,
     PlannedInbox,
     PlanRequest,
     PlanStatus,
-    fire,
-    list_plans,
-    next_due,
-    set_plans,
 )
 from memvault.agents.plans.schedule import Schedule
 from memvault.settings.vault_settings import Settings
@@ -37,13 +34,16 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = PlannedInbox(self.store, MAIN, zone, lambda: self.now)
+        self.inbox = PlannedInbox(self.plans)
         self.handed: list[tuple[str, str]] = []
+
+    def plans(self) -> AgentPlans:
+        """The plans as of now."""
+        return AgentPlans(self.store, MAIN, self.zone, self.now)
 
     def plan(self, name: str, kind: str, text: str) -> PlanStatus:
         """Set a plan."""
-        wanted = PlanRequest(name, f"Do {name}", Schedule(kind, text))
-        return set_plans(self.store, MAIN, [wanted], self.now, self.zone)[0]
+        return self.plans().set([PlanRequest(name, f"Do {name}", Schedule(kind, text))])[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
         """Let time pass, take every event out; return plans' names and moments."""
@@ -57,12 +57,11 @@ class Agent:
 
     def stands(self) -> dict[str, PlanStatus]:
         """How the plans stand, by name."""
-        found = list_plans(self.store, MAIN, self.now, self.zone)[0]
-        return {stand.plan.name: stand for stand in found}
+        return {stand.plan.name: stand for stand in self.plans().statuses()[0]}
 
     def next_due(self) -> datetime | None:
         """When the next plan is due."""
-        return next_due(self.store, MAIN, self.zone, self.now)
+        return self.plans().next_due()
 
 
 @pytest.fixture
@@ -145,7 +144,7 @@ def test_a_run_that_broke_off_is_completed(agent: Agent, before: bool) -> None:
 
     agent.now = START + hours(1)
     with agent_lock(agent.root, MAIN), pytest.raises(KeyboardInterrupt):
-        fire(agent.store, MAIN, agent.now, UTC, cut_off)
+        agent.plans().fire(cut_off)
     assert agent.next_due() == datetime(2026, 2, 18, 9, tzinfo=UTC)
     assert agent.look(hours(2)) == [("Report", "2026-02-18T09:00:00.000Z")]
     assert agent.look(hours(3)) == []
@@ -163,7 +162,7 @@ def test_a_plan_may_change_or_go_while_its_run_is_under_way(agent: Agent) -> Non
 
     agent.now = START + hours(1)
     with agent_lock(agent.root, MAIN), pytest.raises(KeyboardInterrupt):
-        fire(agent.store, MAIN, agent.now, UTC, cut_off)
+        agent.plans().fire(cut_off)
     text = files[1].read_bytes()
     files[0].rename(files[0].with_name("other.md"))
     files[1].write_bytes(b"---\ncron: [\n")

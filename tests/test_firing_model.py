@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from conftest import examples
 from killing import Killing
 from memvault.agents.address import agent_lock
-from memvault.agents.plans import plans
 from racing import Racing, raced
 from test_firing import MAIN, START, Agent
 
@@ -67,7 +66,7 @@ class Days(RuleBasedStateMachine):
 
         agent = self.agent
         with agent_lock(agent.root, MAIN), contextlib.suppress(KeyboardInterrupt):
-            plans.fire(agent.store, MAIN, agent.now, UTC, deliver)
+            agent.plans().fire(deliver)
 
     @rule()
     def taken_back(self) -> None:
@@ -133,9 +132,10 @@ from memvault.agents.address import Address
 def work(root, rounds=1000):
     root = Path(root)
     counter, done = root / "counter", 0
+    store = MemoryStore(root, Settings())
+    start = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC)
     inbox = plans.PlannedInbox(
-        MemoryStore(root, Settings()), Address("main"), UTC,
-        lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
+        lambda: plans.AgentPlans(store, Address("main"), UTC, start + timedelta(minutes=done))
     )
     while done < rounds:
         done = counter.stat().st_size + 1

@@ -11,7 +11,7 @@ import pytest
 from conftest import write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address, agent_lock
-from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.inbox import Inbox, Lease
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 
@@ -24,6 +24,13 @@ def inbox(folder: Path) -> Inbox:
     return Inbox(folder, Address("main"))
 
 
+def taken(inbox: Inbox, count: int = 1) -> Lease:
+    """Take the next events."""
+    lease = inbox.pop(count).lease
+    assert lease is not None
+    return lease
+
+
 def letters(folder: Path) -> dict[str, str]:
     """The files of a folder with their texts."""
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
@@ -33,8 +40,7 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
     """A file name that is used again and again, as by CI, costs no event that went back."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
-        lease = inbox.pop(5).lease
-        assert lease is not None
+        lease = taken(inbox, 5)
         write(folder, "agents/main/inbox/ci.md", "later")
         lease.requeue()
     builds = {"build 1 failed", "build 2 failed", "build 3 is fine", "later"}
@@ -49,8 +55,7 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
 def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
     """An event that was delivered again meanwhile, byte for byte, is there once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
-    lease = inbox.pop().lease
-    assert lease is not None
+    lease = taken(inbox)
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease.requeue()
     assert letters(inbox.folder) == {"ci.md": "fine"}
@@ -61,8 +66,7 @@ def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
     """An event whose name leaves no room for another one behind it is not lost."""
     name = "ü" * 125
     write(folder, f"agents/main/inbox/{name}.md", "one")
-    lease = inbox.pop().lease
-    assert lease is not None
+    lease = taken(inbox)
     write(folder, f"agents/main/inbox/{name}.md", "two")
     lease.requeue()
     assert set(letters(inbox.folder).values()) == {"one", "two"}
@@ -71,8 +75,7 @@ def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
 def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> None:
     """What somebody else put into a lease or beside it stays where it is."""
     inbox.deliver("service", {"name": "x"})
-    lease = inbox.pop().lease
-    assert lease is not None
+    lease = taken(inbox)
     own = next(path for path in (folder / PRIVATE / "claims").iterdir() if path.is_dir())
     strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
     strange[0].write_text("x")
@@ -84,8 +87,7 @@ def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> Non
 def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> None:
     """Nobody sees an event half gone back; where the lock is not free it is the next look's."""
     inbox.deliver("service", {"name": "x"})
-    lease = inbox.pop().lease
-    assert lease is not None
+    lease = taken(inbox)
     with agent_lock(folder, Address("main")):
         lease.requeue()
         assert letters(inbox.folder) == {}
@@ -149,9 +151,7 @@ def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
     other = write(folder, f"{PRIVATE}/popped/mine/a.md", "mine")
     for number in range(103):
         inbox.deliver("service", {"name": str(number)})
-        lease = inbox.pop().lease
-        assert lease is not None
-        lease.acknowledge()
+        taken(inbox).acknowledge()
     kept = [path for path in (folder / PRIVATE / "popped").iterdir() if path.name != "mine"]
     assert len(kept) == 100
     assert other.exists()

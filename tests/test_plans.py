@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import Vault, clock
 from memvault.agents.address import Address
-from memvault.agents.plans import plans, schedule
+from memvault.agents.plans import schedule
+from memvault.agents.plans.plans import AgentPlans, PlanRequest, PlanStatus
 from memvault.agents.plans.schedule import Schedule
 from memvault.errors import UsageError
 from memvault.settings.vault_settings import Settings
@@ -25,6 +26,16 @@ MAIN = Address("main")
 NOW = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
 
 
+def at(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> AgentPlans:
+    """The agent's plans at a moment."""
+    return AgentPlans(MemoryStore(folder, Settings()), MAIN, zone, now)
+
+
+def planned(folder: Path, name: str, kind: str, text: str, zone: tzinfo = UTC) -> PlanStatus:
+    """Set a plan."""
+    return at(folder, zone=zone).set([PlanRequest(name, "x", Schedule(kind, text))])[0]
+
+
 def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     """Fire what is due; return the runs as ``NAME MOMENT``, and the notes."""
     runs: list[str] = []
@@ -32,13 +43,12 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
         runs.append(f"{data['planName']} {data['scheduledFor']}")
 
-    return runs, plans.fire(MemoryStore(folder, Settings()), MAIN, now, UTC, deliver)
+    return runs, at(folder, now).fire(deliver)
 
 
-def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, plans.PlanStatus]:
+def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, PlanStatus]:
     """How the plans stand, by name."""
-    stands = plans.list_plans(MemoryStore(folder, Settings()), MAIN, now, zone)[0]
-    return {stand.plan.name: stand for stand in stands}
+    return {stand.plan.name: stand for stand in at(folder, now, zone).statuses()[0]}
 
 
 def test_the_three_kinds_of_plans(vault: Vault) -> None:
@@ -139,9 +149,7 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
 
 def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
     """What should have been a moment ago is done now; without a zone the vault's is meant."""
-    store, zone = MemoryStore(folder, Settings()), ZoneInfo("Europe/Berlin")
-    wanted = plans.PlanRequest("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
-    (stand,) = plans.set_plans(store, MAIN, [wanted], NOW, zone)
+    stand = planned(folder, "Late", "scheduledAt", "2026-02-18T09:00", ZoneInfo("Europe/Berlin"))
     assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
     assert get(folder)["Late"].status == "completed"
@@ -153,8 +161,7 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     write(folder, f"{PLANS}/Tea.md", "---\nrunAfter: 10 minutes\n---\nDrink it\n")
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2026-01-01\n---\nToo late\n")
     write(folder, f"{PLANS}/Paused.md", '---\ncron: "* * * * *"\nstatus: paused\n---\nNot now\n')
-    store = MemoryStore(folder, Settings())
-    assert plans.next_due(store, MAIN, UTC, NOW) == NOW + timedelta(minutes=10)
+    assert at(folder).next_due() == NOW + timedelta(minutes=10)
     assert fire(folder) == ([], [])
     found = get(folder)
     assert found["Water"].next_run == datetime(2026, 2, 18, 9, tzinfo=UTC)
@@ -181,12 +188,8 @@ def test_a_plan_is_shown_with_its_next_run_before_anyone_plans_it(
 
 def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
     """Another cron line, moment or zone gets a new next run, also after the plan has ended."""
-    store = MemoryStore(folder, Settings())
-    wanted = [
-        plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *")),
-        plans.PlanRequest("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
-    ]
-    report, once = plans.set_plans(store, MAIN, wanted, NOW, UTC)
+    report = planned(folder, "Report", "cron", "0 9 * * *")
+    once = planned(folder, "Once", "scheduledAt", "2026-02-18T08:30:00Z")
     assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
     change(folder / report.plan.entry.path, 'cron: "0 9', 'cron: "45 8')
     change(folder / once.plan.entry.path, "08:30:00.000Z", "08:40:00.000Z")
@@ -201,11 +204,10 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
 
 def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
     """Who writes active over completed gets the delay once more, or a late moment at once."""
-    wanted = [
-        plans.PlanRequest("Tea", "x", Schedule("runAfter", "10 minutes")),
-        plans.PlanRequest("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
+    stands = [
+        planned(folder, "Tea", "runAfter", "10 minutes"),
+        planned(folder, "Call", "scheduledAt", "2026-02-18T08:35:00Z"),
     ]
-    stands = plans.set_plans(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
     later = NOW + timedelta(minutes=20)
     assert len(fire(folder, later)[0]) == 2
     for stand in stands:
@@ -217,9 +219,7 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
 
 def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
     """What came due while a plan was paused is not run when it is active again."""
-    wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (stand,) = plans.set_plans(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
-    file = folder / stand.plan.entry.path
+    file = folder / planned(folder, "Report", "cron", "0 9 * * *").plan.entry.path
     change(file, "status: active", "status: paused")
     assert fire(folder, NOW + timedelta(days=3)) == ([], [])
     change(file, "status: paused", "status: active")
@@ -256,12 +256,10 @@ def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) ->
 
 def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     """An update changes schedule and instruction; other lines of the header stay."""
-    store = MemoryStore(folder, Settings())
-    wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (before,) = plans.set_plans(store, MAIN, [wanted], NOW, UTC)
+    before = planned(folder, "Report", "cron", "0 9 * * *")
     change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
-    again = plans.PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
-    ((after, *_),) = plans.set_plans(store, MAIN, [again], NOW, UTC)
+    again = PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
+    ((after, *_),) = at(folder).set([again])
     assert (after.id, after.instruction) == (before.plan.id, "y")
     assert after.schedule.kind == "runAfter"
     assert after.entry.header["owner"] == "me"

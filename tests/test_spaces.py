@@ -6,19 +6,12 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conftest import Git, Run, refused, write
 from memvault import Vault, open_vault
-
-
-def next_event(folder: Path, agent: str) -> dict[str, Any]:
-    """Take the next event of an agent; its data."""
-    with open_vault(folder, agent) as vault:
-        found = vault.call("peek_inbox")["events"]
-    return dict(found[0]["data"]) if found else {}
+from test_talk import next_event
 
 
 def test_a_space_tells_every_other_member(folder: Path) -> None:

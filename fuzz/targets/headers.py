@@ -42,7 +42,7 @@ def check(data: bytes) -> None:
         assert read is not None
         assert clock.iso(read) == moment
     parsed = document.Document.parse(data)
-    if parsed.problem:
+    if parsed.problem or parsed.in_conflict:
         assert memory.problem
     else:
         assert (parsed.header or {}) == memory.metadata

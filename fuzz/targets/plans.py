@@ -26,11 +26,12 @@ def check(data: bytes) -> None:
     """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
     file_in("agents/main/plans/p.md")(data)
     now, zone = clock.now(), clock.zone("Europe/Berlin")
-    stands, notes = plans.list_plans(store(), _MAIN, now, zone)
+    agent = plans.AgentPlans(store(), _MAIN, zone, now)
+    stands, notes = agent.statuses()
     assert len(stands) == 1 or notes
     for stand in stands:
         assert (stand.next_run is not None) is (stand.status == plans.ACTIVE)
-    entries = plans.entries_of(store(), _MAIN)
+    entries = agent.files
     for name, old in entries.read().entries.items():
         entries.put(
             [AgentFileUpdate(name, old, {"status": "late, or not"}, "Do it\n\nnow", stem="p")]

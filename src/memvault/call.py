@@ -19,6 +19,7 @@ from memvault.workspace import Workspace
 if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Inbox, Lease
+    from memvault.agents.plans.plans import AgentPlans
     from memvault.index.local.local_index import LocalIndex
     from memvault.recall.engine import RecallEngine
     from memvault.store.memory_store import MemoryStore
@@ -201,17 +202,23 @@ class Call:
 
         return address(self.caller.agent)
 
+    @property
+    def plans(self) -> AgentPlans:
+        """The agent's plans as of now."""
+        from memvault.agents.plans.plans import AgentPlans
+
+        zone = clock.zone(self.settings.plans.timezone)
+        return AgentPlans(self.store, self.address, zone, clock.now())
+
     @cached_property
     def inbox(self) -> Inbox:
         """The agent's own inbox, to which its due plans are delivered."""
         from memvault.agents.messages.inbox import Inbox
-        from memvault.agents.plans import plans
+        from memvault.agents.plans.plans import PlannedInbox
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
-        return plans.PlannedInbox(
-            self.store, self.address, clock.zone(self.settings.plans.timezone)
-        )
+        return PlannedInbox(lambda: self.plans)
 
     def sleep(self, seconds: float) -> None:
         """Wait for at most the given seconds; other threads can use the vault meanwhile.

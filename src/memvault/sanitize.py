@@ -1,4 +1,4 @@
-"""Escape texts from a vault, so that they cannot deceive a reader or control a terminal.
+"""Escape and shorten texts from a vault, so that they cannot deceive a reader or a terminal.
 
 A vault is untrusted. Everything in it that is shown to a person, or written as JSON, is escaped
 here first: characters that control a terminal, change the text direction, end a line or are

@@ -93,7 +93,7 @@ class AgentFileUpdate(NamedTuple):
 class AgentFileStore:
     """The files in one folder of an agent; ``key`` is the header key that holds their names.
 
-    To change them depending on what ``read`` returned, hold ``lock``, which no method acquires.
+    To change them depending on what ``read`` returned, hold ``lock``.
     """
 
     def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
@@ -177,10 +177,15 @@ class AgentFileStore:
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 
     def delete(self, names: Iterable[str]) -> list[str]:
-        """Delete entries and their copies, keeping their bytes as revisions.
+        """Delete entries and their copies, which stay revisions, under the agent's lock.
 
         Returns the names that were missing.
         """
+        with self.lock():
+            return self.delete_locked(names)
+
+    def delete_locked(self, names: Iterable[str]) -> list[str]:
+        """Delete entries as ``delete`` does; the caller holds the agent's lock."""
         current = self.read()
         files: dict[str, list[str]] = defaultdict(list)
         for entry in (*current.entries.values(), *current.copies):
@@ -277,7 +282,7 @@ def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | N
 
 def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
     """Return the values, which are entries named by their keys, and notes about skipped files."""
-    current = _value_entries(store, address).read()
+    current = values_of(store, address).read()
     return list(current.entries.values()), current.notes
 
 
@@ -288,21 +293,15 @@ def set_values(store: MemoryStore, address: Address, values: Iterable[tuple[str,
         UsageError: a key is invalid; nothing is written.
     """
     by_key = {one_line(key, "A key"): value for key, value in values}
-    entries = _value_entries(store, address)
+    entries = values_of(store, address)
     with entries.lock():
         old = entries.read().entries
         entries.put(AgentFileUpdate(key, old.get(key), {}, value) for key, value in by_key.items())
     return len(by_key)
 
 
-def delete_values(store: MemoryStore, address: Address, keys: Iterable[str]) -> list[str]:
-    """Delete keys, and return those that were missing."""
-    entries = _value_entries(store, address)
-    with entries.lock():
-        return entries.delete(keys)
-
-
-def _value_entries(store: MemoryStore, address: Address) -> AgentFileStore:
+def values_of(store: MemoryStore, address: Address) -> AgentFileStore:
+    """Return the store of an agent's values."""
     return AgentFileStore(store, address, "memories", "key")
 
 
@@ -321,7 +320,7 @@ class Goal(NamedTuple):
 
 def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
     """Return every goal sorted by id, and notes about skipped files."""
-    current = _goal_entries(store, address).read()
+    current = goals_of(store, address).read()
     goals = []
     for name, entry in current.entries.items():
         status = str(entry.header.get("status") or ACTIVE).strip().lower()
@@ -336,7 +335,7 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
         UsageError: an id or a status is invalid, or a new goal has no description; nothing is
             written.
     """
-    entries = _goal_entries(store, address)
+    entries = goals_of(store, address)
     puts: dict[str, AgentFileUpdate] = {}
     with entries.lock():
         current = entries.read()
@@ -354,13 +353,6 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
     return len(puts)
 
 
-def delete_goals(store: MemoryStore, address: Address, ids: Iterable[str]) -> list[str]:
-    """Delete goals, and return the ids that were missing."""
-    entries = _goal_entries(store, address)
-    with entries.lock():
-        return entries.delete(ids)
-
-
 def status_word(text: str) -> str:
     """Return a status in its stored form.
 
@@ -376,7 +368,8 @@ def status_word(text: str) -> str:
     return word
 
 
-def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
+def goals_of(store: MemoryStore, address: Address) -> AgentFileStore:
+    """Return the store of an agent's goals."""
     return AgentFileStore(store, address, "goals", "id")
 
 

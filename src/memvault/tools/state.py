@@ -13,9 +13,7 @@ from memvault.tools.core.results import LISTED, Limit, Offset, paginate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.agents.address import Address
     from memvault.agents.plans.plans import PlanStatus
-    from memvault.store.memory_store import MemoryStore
 
 group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 
@@ -92,13 +90,10 @@ def _pair(word: str) -> dict[str, str]:
 
 
 def _delete(
-    call: Call,
-    what: str,
-    delete: Callable[[MemoryStore, Address, list[str]], list[str]],
-    names: list[str],
+    call: Call, what: str, delete: Callable[[list[str]], list[str]], names: list[str]
 ) -> dict[str, Any]:
     """Delete the entries with these names, and add notes for those that do not exist."""
-    missing = delete(call.store, call.address, names)
+    missing = delete(names)
     call.notes += [f"there is no {what} {name!r}" for name in missing]
     return {"deleted": len(set(names)) - len(missing)}
 
@@ -182,7 +177,7 @@ def delete_memories(
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
 
-    return _delete(call, "memory", agent_files.delete_values, keys)
+    return _delete(call, "memory", agent_files.values_of(call.store, call.address).delete, keys)
 
 
 @group.tool(
@@ -260,7 +255,7 @@ def delete_goals(
     """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
 
-    return _delete(call, "goal", agent_files.delete_goals, goal_ids)
+    return _delete(call, "goal", agent_files.goals_of(call.store, call.address).delete, goal_ids)
 
 
 _PLANS = """
@@ -291,9 +286,7 @@ def set_plans(
     several processes. A cron schedule that was missed several times runs once. Cron
     expressions use the time zone set in memvault.toml, else UTC.
     """
-    from memvault import clock
     from memvault.agents.plans.plans import PlanRequest
-    from memvault.agents.plans.plans import set_plans as write_plans
     from memvault.agents.plans.schedule import only_schedule
 
     requests = [
@@ -309,12 +302,10 @@ def set_plans(
         )
         for plan in plans
     ]
-    zone = clock.zone(call.settings.plans.timezone)
-    statuses = write_plans(call.store, call.address, requests, clock.now(), zone)
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
-            for entry in map(_plan, statuses)
+            for entry in map(_plan, call.plans.set(requests))
         ]
     }
 
@@ -334,11 +325,7 @@ def get_plans(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
-    from memvault import clock
-    from memvault.agents.plans.plans import list_plans
-
-    zone = clock.zone(call.settings.plans.timezone)
-    statuses, notes = list_plans(call.store, call.address, clock.now(), zone)
+    statuses, notes = call.plans.statuses()
     call.notes += notes
     found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]
     shown, paging = paginate(found, limit, offset)
@@ -378,6 +365,4 @@ def delete_plans(
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
     """Delete plans by their ids; they stay in the history."""
-    from memvault.agents.plans import plans
-
-    return _delete(call, "plan", plans.delete_plans, plan_ids)
+    return _delete(call, "plan", call.plans.delete, plan_ids)

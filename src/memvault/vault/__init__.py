@@ -2,5 +2,5 @@
 
 ``document`` converts bytes to memories and back without loss, ``front_matter`` parses and patches
 headers, ``markdown`` finds headings, links and tags, ``paths`` makes names and ids, ``reader``
-lists the files, ``init`` creates a vault.
+lists files and reads folders of them, ``init`` creates a vault.
 """

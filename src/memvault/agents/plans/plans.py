@@ -58,26 +58,6 @@ class Plan(NamedTuple):
         return self.schedule.kind != "cron"
 
 
-def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[str]]:
-    """Return every plan sorted by id, and notes about skipped files.
-
-    Raises as ``AgentFileStore.read`` does.
-    """
-    files = entries_of(store, address).read()
-    plans, notes = [], files.notes
-    for entry in files.entries.values():
-        try:
-            plans.append(read(entry))
-        except UsageError as error:
-            notes.append(f"{replace_surrogates(entry.path)} is passed over: {error.message}")
-    return plans, notes
-
-
-def entries_of(store: MemoryStore, address: Address) -> AgentFileStore:
-    """Return the store of an agent's plan files."""
-    return AgentFileStore(store, address, "plans", "id")
-
-
 def name_of(entry: AgentFile) -> str:
     """Return a plan's name; that of the file if the header has none."""
     return normal(str(entry.header.get("name") or entry.name))
@@ -237,82 +217,10 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
     return PlanStatus(plan, ACTIVE, first, last, key)
 
 
-def list_plans(
-    store: MemoryStore, address: Address, now: datetime, zone: tzinfo
-) -> tuple[list[PlanStatus], list[str]]:
-    """Return the status of every plan, next due first, and notes about skipped files.
-
-    Raises as ``AgentFileStore.read`` does.
-    """
-    plans, notes = all_plans(store, address)
-    records = load(address.private(store.root))
-    statuses = [plan_status(plan, records.get(plan.id), now, zone) for plan in plans]
-    return sorted(
-        statuses,
-        key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
-    ), notes
-
-
-def set_plans(
-    store: MemoryStore, address: Address, wanted: Iterable[PlanRequest], now: datetime, zone: tzinfo
-) -> list[PlanStatus]:
-    """Set plans, replacing those of the same name, and return their status.
-
-    All are checked before the first is written. An agent may set its existing plans at every start:
-    that neither skips a due run nor repeats an earlier one.
-
-    Raises:
-        UsageError: a plan is invalid; nothing is written.
-    """
-    entries = entries_of(store, address)
-    folder = private(store.root, address)
-    with entries.lock():
-        records = load(folder)
-        by_name: dict[str, AgentFile] = {}
-        existing = entries.read().entries
-        for entry in existing.values():
-            by_name.setdefault(name_of(entry), entry)
-        puts: dict[str, AgentFileUpdate] = {}
-        for plan in wanted:
-            name = one_line(plan.name, "A plan's name")
-            old = by_name.get(name)
-            before = None
-            if old is not None:
-                with contextlib.suppress(UsageError):
-                    before = plan_status(read(old), records.get(old.name), now, zone)
-            header = {"name": name, **_header_for(plan, name, before, now, zone)}
-            fresh = paths.id_from_name(name)
-            plan_id = old.name if old else fresh if fresh not in existing else paths.new_id(name)
-            puts[name] = AgentFileUpdate(plan_id, old, header, plan.instruction.strip(), stem=name)
-        entries.put(puts.values())
-        current = {plan.id: plan for plan in all_plans(store, address)[0]}
-        ids = [entry.name for entry in puts.values() if entry.name in current]
-        statuses = [plan_status(current[name], records.get(name), now, zone) for name in ids]
-        save(folder, records | {status.plan.id: status.record for status in statuses})
-        return statuses
-
-
-def delete_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
-    """Delete plans by id or exact name, and return those that were missing."""
-    entries = entries_of(store, address)
-    with entries.lock():
-        existing = entries.read().entries
-        ids_by_name = {name_of(entry): name for name, entry in existing.items()}
-        ids_by_name |= {name: name for name in existing}
-        ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
-        missing = set(entries.delete(ids.values()))
-        folder = private(store.root, address)
-        records = load(folder)
-        remaining = {name: record for name, record in records.items() if name not in ids.values()}
-        if remaining != records:
-            save(folder, remaining)
-    return [given for given, plan_id in ids.items() if plan_id in missing]
-
-
 def _header_for(
     wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header values of a plan; raises as ``set_plans`` does."""
+    """Return the header values of a plan; raises as ``AgentPlans.set`` does."""
     if not wanted.instruction.strip():
         raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
     schedule = wanted.schedule
@@ -354,39 +262,6 @@ Deliver = Callable[[str, datetime, dict[str, Any]], object]
 _MAX_ID = 60
 
 
-class PlannedInbox(Inbox):
-    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
-
-    def __init__(
-        self,
-        store: MemoryStore,
-        address: Address,
-        zone: tzinfo,
-        now: Callable[[], datetime] = clock.now,
-    ) -> None:
-        super().__init__(store.root, address)
-        self._store = store
-        self._zone = zone
-        self._now = now
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
-
-        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
-            self.deliver(PLAN, data, name, clock.iso(at))
-
-        with super().locked():
-            self.warnings += fire(self._store, self._owner, self._now(), self._zone, deliver)
-            yield
-
-    def next_due(self) -> float:
-        """Return the seconds until the next plan is due."""
-        now = self._now()
-        at = next_due(self._store, self._owner, self._zone, now)
-        return (at - now).total_seconds() if at else math.inf
-
-
 def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
     """Return the time for which a plan is due, if it is, and its status after that run.
 
@@ -403,61 +278,6 @@ def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, Pla
     following = schedule.next_after(line, now, zone)
     status_after = ACTIVE if following else EXPIRED
     return at, current._replace(status=status_after, next_run=following, last_run=at)
-
-
-def fire(
-    store: MemoryStore, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
-) -> list[str]:
-    """Deliver an event for every due plan, and return notes about plans that cannot run.
-
-    The caller holds the agent's lock.
-
-    Raises:
-        MemvaultError: a pending run could not be completed; no event may be removed from the inbox
-            then.
-    """
-    folder = private(store.root, address)
-    records = load(folder)
-    _deliver_pending(folder, records, deliver)  # of a call that was interrupted
-    try:
-        plans, notes = all_plans(store, address)
-    except MemvaultError as error:
-        return [f"no plan runs: {error.message}"]
-    statuses = []
-    # Keep the records of plans whose files cannot be read now.
-    entered = dict(records) if notes else {}
-    for plan in plans:
-        status = plan_status(plan, records.get(plan.id), now, zone)
-        run = due(status, now, zone)
-        if run is not None:
-            at, status = run
-        statuses.append(status)
-        entered[plan.id] = status.record._replace(pending=_pending_run(plan, at) if run else None)
-    if entered != records:
-        save(folder, entered)
-    _deliver_pending(folder, entered, deliver)
-    before = dict(entered)
-    notes += _write_statuses(entries_of(store, address), statuses, entered)
-    if entered != before:
-        save(folder, entered)
-    return notes
-
-
-def next_due(
-    store: MemoryStore, address: Address, zone: tzinfo, now: datetime | None = None
-) -> datetime | None:
-    """Return when the next plan is due, or None; in the past if its event cannot be written.
-
-    Plans that cannot be read are left out.
-    """
-    seen = now or clock.now()
-    records = load(address.private(store.root))
-    moments = [record.pending.at for record in records.values() if record.pending]
-    with contextlib.suppress(MemvaultError):
-        for plan in all_plans(store, address)[0]:
-            at = plan_status(plan, records.get(plan.id), seen, zone).next_run
-            moments += [at] if at is not None else []
-    return min(moments, default=None)
 
 
 def event_id(plan_id: str, at: datetime) -> str:
@@ -478,32 +298,199 @@ def _pending_run(plan: Plan, at: datetime) -> PendingRun:
     return PendingRun(event_id(plan.id, at), at, data)
 
 
-def _deliver_pending(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
-    """Deliver the pending runs and remove them from the records; raise if that fails."""
-    pending_runs = {name: record.pending for name, record in records.items() if record.pending}
-    for pending in pending_runs.values():
-        deliver(pending.event_id, pending.at, pending.data)
-    if pending_runs:
-        records.update({name: records[name]._replace(pending=None) for name in pending_runs})
-        save(folder, records)
+class AgentPlans(NamedTuple):
+    """The plans of an agent as of one moment; cron lines are in the time zone."""
 
+    store: MemoryStore
+    address: Address
+    zone: tzinfo
+    now: datetime
 
-def _write_statuses(
-    entries: AgentFileStore, statuses: list[PlanStatus], records: dict[str, RunRecord]
-) -> list[str]:
-    """Write to files which plans have ended or started again, for people and other machines.
+    @property
+    def files(self) -> AgentFileStore:
+        """The files of the plans."""
+        return AgentFileStore(self.store, self.address, "plans", "id")
 
-    Updates ``marked`` in the records of these plans, and returns notes about files that could not
-    be written.
-    """
-    notes = []
-    for plan, status, *_ in statuses:
-        if status != plan.status:
+    def read(self) -> tuple[list[Plan], list[str]]:
+        """Return every plan sorted by id, and notes about skipped files.
+
+        Raises as ``AgentFileStore.read`` does.
+        """
+        files = self.files.read()
+        plans, notes = [], files.notes
+        for entry in files.entries.values():
             try:
-                entries.update_header(plan.entry, {"status": status})
-                records[plan.id] = records[plan.id]._replace(marked=True)
-            except (Conflict, Refused):
-                pass  # the user is changing it now, or its header cannot be patched
-            except MemvaultError as error:
-                notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
-    return notes
+                plans.append(read(entry))
+            except UsageError as error:
+                notes.append(f"{replace_surrogates(entry.path)} is passed over: {error.message}")
+        return plans, notes
+
+    def statuses(self) -> tuple[list[PlanStatus], list[str]]:
+        """Return the status of every plan, next due first, and notes about skipped files.
+
+        Raises as ``AgentFileStore.read`` does.
+        """
+        plans, notes = self.read()
+        records = load(self.address.private(self.store.root))
+        return sorted(
+            (self._status(plan, records) for plan in plans),
+            key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
+        ), notes
+
+    def set(self, wanted: Iterable[PlanRequest]) -> list[PlanStatus]:
+        """Set plans, replacing those of the same name, and return their status.
+
+        All are checked before the first is written. An agent may set its existing plans at every
+        start: that neither skips a due run nor repeats an earlier one.
+
+        Raises:
+            UsageError: a plan is invalid; nothing is written.
+        """
+        with self.files.lock():
+            records = load(self._folder)
+            by_name: dict[str, AgentFile] = {}
+            existing = self.files.read().entries
+            for entry in existing.values():
+                by_name.setdefault(name_of(entry), entry)
+            puts: dict[str, AgentFileUpdate] = {}
+            for plan in wanted:
+                name = one_line(plan.name, "A plan's name")
+                old, before = by_name.get(name), None
+                if old is not None:
+                    with contextlib.suppress(UsageError):
+                        before = self._status(read(old), records)
+                header = {"name": name, **_header_for(plan, name, before, self.now, self.zone)}
+                fresh = paths.id_from_name(name)
+                new_id = fresh if fresh not in existing else paths.new_id(name)
+                text = plan.instruction.strip()
+                puts[name] = AgentFileUpdate(old.name if old else new_id, old, header, text, name)
+            self.files.put(puts.values())
+            current = {plan.id: plan for plan in self.read()[0]}
+            ids = [entry.name for entry in puts.values() if entry.name in current]
+            statuses = [self._status(current[name], records) for name in ids]
+            save(self._folder, records | {status.plan.id: status.record for status in statuses})
+        return statuses
+
+    def delete(self, wanted: Iterable[str]) -> list[str]:
+        """Delete plans by id or exact name, and return those that were missing."""
+        with self.files.lock():
+            existing = self.files.read().entries
+            ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+            ids_by_name |= {name: name for name in existing}
+            ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
+            missing = set(self.files.delete_locked(ids.values()))
+            records = load(self._folder)
+            remaining = {key: value for key, value in records.items() if key not in ids.values()}
+            if remaining != records:
+                save(self._folder, remaining)
+        return [given for given, plan_id in ids.items() if plan_id in missing]
+
+    def fire(self, deliver: Deliver) -> list[str]:
+        """Deliver an event for every due plan, and return notes about plans that cannot run.
+
+        The caller holds the agent's lock.
+
+        Raises:
+            MemvaultError: a pending run could not be completed; no event may be removed from the
+                inbox then.
+        """
+        records = load(self._folder)
+        self._deliver_pending(records, deliver)  # of a call that was interrupted
+        try:
+            plans, notes = self.read()
+        except MemvaultError as error:
+            return [f"no plan runs: {error.message}"]
+        statuses = []
+        # Keep the records of plans whose files cannot be read now.
+        entered = dict(records) if notes else {}
+        for plan in plans:
+            status = self._status(plan, records)
+            run = due(status, self.now, self.zone)
+            if run is not None:
+                at, status = run
+            statuses.append(status)
+            pending = _pending_run(plan, at) if run else None
+            entered[plan.id] = status.record._replace(pending=pending)
+        if entered != records:
+            save(self._folder, entered)
+        self._deliver_pending(entered, deliver)
+        before = dict(entered)
+        notes += self._write_statuses(statuses, entered)
+        if entered != before:
+            save(self._folder, entered)
+        return notes
+
+    def next_due(self) -> datetime | None:
+        """Return when the next plan is due, or None; in the past if its event cannot be written.
+
+        Plans that cannot be read are left out.
+        """
+        records = load(self.address.private(self.store.root))
+        moments = [record.pending.at for record in records.values() if record.pending]
+        with contextlib.suppress(MemvaultError):
+            for plan in self.read()[0]:
+                at = self._status(plan, records).next_run
+                moments += [at] if at is not None else []
+        return min(moments, default=None)
+
+    @property
+    def _folder(self) -> Path:
+        return private(self.store.root, self.address)
+
+    def _status(self, plan: Plan, records: Mapping[str, RunRecord]) -> PlanStatus:
+        return plan_status(plan, records.get(plan.id), self.now, self.zone)
+
+    def _deliver_pending(self, records: dict[str, RunRecord], deliver: Deliver) -> None:
+        """Deliver the pending runs and remove them from the records; raise if that fails."""
+        pending_runs = {name: record.pending for name, record in records.items() if record.pending}
+        for pending in pending_runs.values():
+            deliver(pending.event_id, pending.at, pending.data)
+        if pending_runs:
+            records.update({name: records[name]._replace(pending=None) for name in pending_runs})
+            save(self._folder, records)
+
+    def _write_statuses(
+        self, statuses: list[PlanStatus], records: dict[str, RunRecord]
+    ) -> list[str]:
+        """Write to files which plans have ended or started again, for people and other machines.
+
+        Updates ``marked`` in the records of these plans, and returns notes about files that could
+        not be written.
+        """
+        notes = []
+        for plan, status, *_ in statuses:
+            if status != plan.status:
+                try:
+                    self.files.update_header(plan.entry, {"status": status})
+                    records[plan.id] = records[plan.id]._replace(marked=True)
+                except (Conflict, Refused):
+                    pass  # the user is changing it now, or its header cannot be patched
+                except MemvaultError as error:
+                    notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
+        return notes
+
+
+class PlannedInbox(Inbox):
+    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
+
+    def __init__(self, plans: Callable[[], AgentPlans]) -> None:
+        self._plans = plans
+        store, address, *_ = plans()
+        super().__init__(store.root, address)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
+
+        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+            self.deliver(PLAN, data, name, clock.iso(at))
+
+        with super().locked():
+            self.warnings += self._plans().fire(deliver)
+            yield
+
+    def next_due(self) -> float:
+        """Return the seconds until the next plan is due."""
+        plans = self._plans()
+        at = plans.next_due()
+        return (at - plans.now).total_seconds() if at else math.inf
