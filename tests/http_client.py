@@ -8,6 +8,7 @@ import http.client
 import json
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +21,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 import launcher
 from conftest import Run, succeeded, until
-from mcp_client import LOADED
+from mcp_client import HELLO, LOADED
 
 LIMIT = 60.0
 LATEST = "2026-07-28"
@@ -28,6 +29,9 @@ META = {
     "io.modelcontextprotocol/protocolVersion": LATEST,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+HELLO_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
+"""A memory with a title and a text."""
 _ADDRESS = re.compile(rb"Serving at (https?://\S+)/mcp")
 
 
@@ -89,6 +93,27 @@ class Served:
             connection.request(method, path, None if message is None else data, sent)
             answer = connection.getresponse()
             return Answer(answer.status, dict(answer.headers), answer.read())
+
+    def call(self, token: str, tool: str, **arguments: Any) -> Answer:
+        """Call a tool by hand, as a client of the newest protocol does."""
+        data, headers = _tool_call(tool, arguments)
+        return self.send(token, data, **headers)
+
+    def begin(self, token: str, tool: str, **arguments: Any) -> socket.socket:
+        """Send a call of a tool, and leave its answer unread."""
+        data, headers = _tool_call(tool, arguments)
+        lines = {
+            "Host": "localhost",
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "Content-Length": str(len(data)),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        opened = socket.create_connection(("127.0.0.1", self.port))
+        opened.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + data)
+        return opened
 
     def talk(
         self,
@@ -160,6 +185,14 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+def _tool_call(tool: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    """Return the body and the headers of the request that calls a tool."""
+    params = {"name": tool, "arguments": arguments, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"MCP_Protocol_Version": LATEST, "Mcp_Method": "tools/call", "Mcp_Name": tool}
+    return json.dumps(message).encode(), headers
 
 
 def token(run: Run, name: str, vaults: str, scope: str = "read", *more: str) -> str:

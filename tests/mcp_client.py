@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import json
 import math
 import os
@@ -71,6 +73,21 @@ def session(
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from None  # the groups of the client's own tasks say nothing
+
+
+def in_session(**wishes: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Let a test, whose first parameter is a client, talk with a server of the vault ``folder``."""
+
+    def decorate(talk: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        @functools.wraps(talk)
+        def test(folder: Path, **fixtures: Any) -> None:
+            session(folder, lambda client: talk(client, folder=folder, **fixtures), **wishes)
+
+        _, *others = inspect.signature(talk).parameters.values()
+        test.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+        return test
+
+    return decorate
 
 
 _Streams = tuple[ObjectReceiveStream[SessionMessage], ObjectSendStream[SessionMessage]]

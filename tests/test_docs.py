@@ -42,7 +42,9 @@ def test_every_test_says_what_a_user_can_rely_on() -> None:
     missing = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name.startswith("test_"):
                 text = ast.get_docstring(node)
                 if not text or not text.strip().endswith("."):
                     missing.append(f"{path.name}::{node.name}")

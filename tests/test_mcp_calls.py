@@ -21,7 +21,7 @@ from memvault.workspace import Workspace
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
-from mcp_client import LIMIT, Raw, session, structured
+from mcp_client import LIMIT, Raw, in_session, structured
 from memvault.mcp.calls import PendingCall
 
 SLOW = """
@@ -43,27 +43,24 @@ def waits(workspace: Workspace) -> tuple[PendingCall, threading.Thread]:
     return call, thread
 
 
-def test_calls_go_on_while_one_waits(folder: Path) -> None:
+@in_session()
+async def test_calls_go_on_while_one_waits(client: Client, folder: Path) -> None:
     """An agent that waits for an event recalls and remembers meanwhile, over one server."""
-
-    async def talk(client: Client) -> None:
-        waiting = [asyncio.create_task(structured(client, "wait_for", **HOOK)) for _ in range(3)]
-        results = await asyncio.gather(
-            *(structured(client, "memory_recall", query=f"zebra {n}") for n in range(8)),
-            *(
-                structured(client, "memory_remember", title=f"T{n}", content="x", memoryType="")
-                for n in range(4)
-            ),
-        )
-        assert all(found["success"] for found in results)
-        assert not any(task.done() for task in waiting)
-        for number in range(3):
-            await structured(client, "push_service", name="ci", message=str(number))
-        events = [(await task)["events"][0]["result"]["data"]["message"] for task in waiting]
-        assert sorted(events) == ["0", "1", "2"]
-        assert (await structured(client, "peek_inbox"))["events"] == []
-
-    session(folder, talk)
+    waiting = [asyncio.create_task(structured(client, "wait_for", **HOOK)) for _ in range(3)]
+    results = await asyncio.gather(
+        *(structured(client, "memory_recall", query=f"zebra {n}") for n in range(8)),
+        *(
+            structured(client, "memory_remember", title=f"T{n}", content="x", memoryType="")
+            for n in range(4)
+        ),
+    )
+    assert all(found["success"] for found in results)
+    assert not any(task.done() for task in waiting)
+    for number in range(3):
+        await structured(client, "push_service", name="ci", message=str(number))
+    events = [(await task)["events"][0]["result"]["data"]["message"] for task in waiting]
+    assert sorted(events) == ["0", "1", "2"]
+    assert (await structured(client, "peek_inbox"))["events"] == []
 
 
 @pytest.fixture
@@ -119,20 +116,17 @@ def test_a_wait_through_call_tool_is_given_up_too(folder: Path, name: str) -> No
     workspace.close()
 
 
-def test_a_wait_that_is_given_up_takes_nothing(folder: Path) -> None:
+@in_session()
+async def test_a_wait_that_is_given_up_takes_nothing(client: Client, folder: Path) -> None:
     """After a client cancels a wait, the event it waited for is there for the next taker."""
-
-    async def talk(client: Client) -> None:
-        waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
-        await structured(client, "memory_list")  # sent later: the wait has begun
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await structured(client, "push_service", name="ci", message="green")
-        taken = await structured(client, "peek_inbox")
-        assert [event["data"]["message"] for event in taken["events"]] == ["green"]
-
-    session(folder, talk)
+    waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
+    await structured(client, "memory_list")  # sent later: the wait has begun
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await structured(client, "push_service", name="ci", message="green")
+    taken = await structured(client, "peek_inbox")
+    assert [event["data"]["message"] for event in taken["events"]] == ["green"]
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])

@@ -14,7 +14,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
-from mcp_client import session, structured
+from mcp_client import in_session, session, structured
 
 CORE = profiles.profiles()["core"].tools
 
@@ -87,30 +87,28 @@ def test_what_the_core_does_not_tell_of_is_taken(folder: Path) -> None:
     session(folder, group, tools="core,historian")
 
 
-def test_a_tool_that_is_not_offered_is_refused_with_its_profile(folder: Path) -> None:
+@in_session(tools="core")
+async def test_a_tool_that_is_not_offered_is_refused_with_its_profile(
+    client: Client, folder: Path
+) -> None:
     """A tool outside the choice is unknown by any spelling, and the hint says how to get it."""
-
-    async def talk(client: Client) -> None:
-        for name in ("talk_user", "Talk-User"):
-            with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
-                await client.call_tool(name, {"message": "x"})
-            assert raised.value.data == {"hint": "memvault mcp --tools core,talk offers it"}
-        assert (await structured(client, "recall", query="x"))["success"]
-
-    session(folder, talk, tools="core")
+    for name in ("talk_user", "Talk-User"):
+        with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
+            await client.call_tool(name, {"message": "x"})
+        assert raised.value.data == {"hint": "memvault mcp --tools core,talk offers it"}
+    assert (await structured(client, "recall", query="x"))["success"]
 
 
-def test_a_trusted_tool_of_the_vault_is_always_offered(folder: Path, run: Run) -> None:
+@in_session(tools="status")
+async def test_a_trusted_tool_of_the_vault_is_always_offered(
+    client: Client, folder: Path, run: Run
+) -> None:
     """What the user trusts is there, whatever else was chosen."""
     write(folder, "tools/echo.py", "print('{\"a\": 1}')")
     write(folder, "tools/echo.md", "---\ndescription: x\ncommand: python3 tools/echo.py\n---\n")
     assert run("tools", "trust", "echo", "--yes").code == 0
-
-    async def talk(client: Client) -> None:
-        assert await names(client) == ["vault_status", "echo"]
-        assert (await structured(client, "echo"))["a"] == 1
-
-    session(folder, talk, tools="status")
+    assert await names(client) == ["vault_status", "echo"]
+    assert (await structured(client, "echo"))["a"] == 1
 
 
 def test_the_settings_choose_and_the_command_line_wins(
@@ -126,18 +124,15 @@ def test_the_settings_choose_and_the_command_line_wins(
     assert offered(folder, "active") == ["memory_active"]
 
 
-def test_a_name_that_is_neither_is_said(folder: Path, run: Run) -> None:
+@in_session(tools="")
+async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run: Run) -> None:
     """A misspelt profile ends the server at once; in memvault.toml it is said until mended."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
     assert "No tools are named" in refused(run("mcp", "--tools", ","), 2)
     write(folder, "memvault.toml", 'version = 1\n[mcp]\ntools = "braim"\n')
-
-    async def talk(client: Client) -> None:
-        with pytest.raises(MCPError, match="'braim'") as raised:
-            await client.list_tools()
-        assert "brain" in str(raised.value.data)
-        write(folder, "memvault.toml", "version = 1\n")
-        assert sorted(await names(client)) == sorted(CORE)
-
-    session(folder, talk, tools="")
+    with pytest.raises(MCPError, match="'braim'") as raised:
+        await client.list_tools()
+    assert "brain" in str(raised.value.data)
+    write(folder, "memvault.toml", "version = 1\n")
+    assert sorted(await names(client)) == sorted(CORE)

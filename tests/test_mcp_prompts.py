@@ -13,7 +13,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from mcp_client import session
+from mcp_client import in_session, session
 from memvault.tools.core import registry
 
 
@@ -35,54 +35,45 @@ async def text_of(client: Client, name: str, **arguments: str) -> str:
     return message.content.text  # type: ignore[union-attr]
 
 
-def test_prompts_are_listed_and_written_out(folder: Path) -> None:
+@in_session()
+async def test_prompts_are_listed_and_written_out(client: Client, folder: Path) -> None:
     """Each prompt says what it is for, and holds what it was given and only existing tools."""
-
-    async def talk(client: Client) -> None:
-        found = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-        assert set(found) == {"historian", "recall-first", "wrap-up"}
-        for name, prompt in found.items():
-            assert prompt.title
-            assert prompt.description
-            given = {part.name: f"<{part.name}>" for part in prompt.arguments or []}
-            text = await text_of(client, name, **given)
-            for value in given.values():
-                assert value in text
-            called = [word.strip(".,;") for word in text.split() if word.startswith("memory_")]
-            assert called
-            assert all(registry.lookup(word) for word in called)
-
-    session(folder, talk)
+    found = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+    assert set(found) == {"historian", "recall-first", "wrap-up"}
+    for name, prompt in found.items():
+        assert prompt.title
+        assert prompt.description
+        given = {part.name: f"<{part.name}>" for part in prompt.arguments or []}
+        text = await text_of(client, name, **given)
+        for value in given.values():
+            assert value in text
+        called = [word.strip(".,;") for word in text.split() if word.startswith("memory_")]
+        assert called
+        assert all(registry.lookup(word) for word in called)
 
 
-def test_what_a_prompt_is_not_given_is_left_out(folder: Path) -> None:
+@in_session()
+async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Path) -> None:
     """A line about an argument that is missing or empty is not there."""
-
-    async def talk(client: Client) -> None:
-        text = await text_of(client, "recall-first", task="mend the roof", tag=" ")
-        assert "mend the roof" in text
-        assert "{" not in text
-        assert "tag" not in text
-        assert "It was about" not in await text_of(client, "wrap-up")
-
-    session(folder, talk)
+    text = await text_of(client, "recall-first", task="mend the roof", tag=" ")
+    assert "mend the roof" in text
+    assert "{" not in text
+    assert "tag" not in text
+    assert "It was about" not in await text_of(client, "wrap-up")
 
 
-def test_a_prompt_that_cannot_be_written_is_refused(folder: Path) -> None:
+@in_session()
+async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder: Path) -> None:
     """An unknown prompt, a missing argument and an unknown one are each told by name."""
-
-    async def talk(client: Client) -> None:
-        wrong: list[tuple[str, dict[str, str], str]] = [
-            ("sing", {}, "There is no prompt 'sing'"),
-            ("recall-first", {}, "needs task"),
-            ("recall-first", {"task": "x", "song": "y"}, "takes no 'song'"),
-        ]
-        for name, arguments, message in wrong:
-            with pytest.raises(MCPError, match=message) as raised:
-                await client.get_prompt(name, arguments)
-            assert raised.value.code == -32602
-
-    session(folder, talk)
+    wrong: list[tuple[str, dict[str, str], str]] = [
+        ("sing", {}, "There is no prompt 'sing'"),
+        ("recall-first", {}, "needs task"),
+        ("recall-first", {"task": "x", "song": "y"}, "takes no 'song'"),
+    ]
+    for name, arguments, message in wrong:
+        with pytest.raises(MCPError, match=message) as raised:
+            await client.get_prompt(name, arguments)
+        assert raised.value.code == -32602
 
 
 def test_arguments_are_completed_from_the_vault(kept: Path) -> None:
@@ -117,17 +108,14 @@ def test_arguments_are_completed_from_the_vault(kept: Path) -> None:
     session(kept, talk)
 
 
-def test_many_values_are_cut_and_counted(folder: Path) -> None:
+@in_session()
+async def test_many_values_are_cut_and_counted(client: Client, folder: Path) -> None:
     """A completion holds a hundred values at most, and says how many there are."""
     for number in range(120):
         write(folder, f"n{number}.md", f"---\nid: m{number}\n---\n\n# Note {number}\n")
-
-    async def talk(client: Client) -> None:
-        ref = ResourceTemplateReference(uri="memvault://memory/{memId}")
-        found = (await client.complete(ref, {"name": "memId", "value": "m"})).completion
-        assert (len(found.values), found.total, found.has_more) == (100, 120, True)
-
-    session(folder, talk)
+    ref = ResourceTemplateReference(uri="memvault://memory/{memId}")
+    found = (await client.complete(ref, {"name": "memId", "value": "m"})).completion
+    assert (len(found.values), found.total, found.has_more) == (100, 120, True)
 
 
 def test_a_type_and_a_tag_are_lists_to_read(kept: Path) -> None:
@@ -155,16 +143,13 @@ def test_a_type_and_a_tag_are_lists_to_read(kept: Path) -> None:
     session(kept, talk)
 
 
-def test_a_list_tells_no_secret(folder: Path) -> None:
+@in_session()
+async def test_a_list_tells_no_secret(client: Client, folder: Path) -> None:
     """What stands in for a secret is a mask in a list and in a completion too."""
     secret = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"[:36]
     write(folder, "a.md", f"---\nid: a\ntags: [x, {secret}]\n---\n\n# The key {secret}\n")
-
-    async def talk(client: Client) -> None:
-        read = await client.read_resource("memvault://tag/x")
-        assert secret not in str(read)
-        ref = ResourceTemplateReference(uri="memvault://tag/{tag}")
-        found = await client.complete(ref, {"name": "tag", "value": ""})
-        assert found.completion.values == ["x"]
-
-    session(folder, talk)
+    read = await client.read_resource("memvault://tag/x")
+    assert secret not in str(read)
+    ref = ResourceTemplateReference(uri="memvault://tag/{tag}")
+    found = await client.complete(ref, {"name": "tag", "value": ""})
+    assert found.completion.values == ["x"]

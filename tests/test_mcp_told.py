@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
-from mcp_client import LIMIT, session, structured
+from mcp_client import LIMIT, in_session, session, structured
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from memvault.mcp import calls
 
@@ -100,30 +100,29 @@ def test_lists_that_were_read_are_told_of(folder: Path, run: Run) -> None:
     session(folder, talk, mode="legacy", message_handler=heard)
 
 
-def test_a_stream_of_changes_holds_what_was_asked_for(folder: Path, run: Run) -> None:
+@in_session()
+async def test_a_stream_of_changes_holds_what_was_asked_for(
+    client: Client, folder: Path, run: Run
+) -> None:
     """A client of the newest protocol hears of lists, of a type and of a memory, and no other."""
     write(folder, "fact/a.md", "---\nid: a-1\n---\n\n# A\n")
     write(folder, "tools/echo.py", "print()")
     write(folder, "tools/echo.md", ECHO)
-
-    async def talk(client: Client) -> None:
-        wanted = ["memvault://memory/a-1", "memvault://type/fact"]
-        async with (
-            asyncio.timeout(40),
-            client.listen(
-                tools_list_changed=True, resources_list_changed=True, resource_subscriptions=wanted
-            ) as told,
-        ):
-            events = aiter(told)
-            write(folder, "fact/a.md", "---\nid: a-1\n---\n\n# A\n\nMore.\n")
-            assert await anext(events) == ResourceUpdated("memvault://memory/a-1")
-            write(folder, "fact/b.md", "---\nid: b-1\n---\n\n# B\n")
-            found = {await anext(events), await anext(events)}
-            assert found == {ResourceUpdated("memvault://type/fact"), ResourcesListChanged()}
-            assert run("tools", "trust", "echo", "--yes").code == 0
-            assert await anext(events) == ToolsListChanged()
-
-    session(folder, talk)
+    wanted = ["memvault://memory/a-1", "memvault://type/fact"]
+    async with (
+        asyncio.timeout(40),
+        client.listen(
+            tools_list_changed=True, resources_list_changed=True, resource_subscriptions=wanted
+        ) as told,
+    ):
+        events = aiter(told)
+        write(folder, "fact/a.md", "---\nid: a-1\n---\n\n# A\n\nMore.\n")
+        assert await anext(events) == ResourceUpdated("memvault://memory/a-1")
+        write(folder, "fact/b.md", "---\nid: b-1\n---\n\n# B\n")
+        found = {await anext(events), await anext(events)}
+        assert found == {ResourceUpdated("memvault://type/fact"), ResourcesListChanged()}
+        assert run("tools", "trust", "echo", "--yes").code == 0
+        assert await anext(events) == ToolsListChanged()
 
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
@@ -167,7 +166,8 @@ def test_a_client_of_the_newest_protocol_asks_with_each_request(folder: Path) ->
     session(folder, talk, logging_callback=logged, log_level="info")
 
 
-def test_how_far_indexing_is_is_told(folder: Path) -> None:
+@in_session()
+async def test_how_far_indexing_is_is_told(client: Client, folder: Path) -> None:
     """A call that has many memories to index says how many of them are done, and never less."""
     words = ["zebra", "bridge", "song", "lamp", "river"]
     for number in range(1500):
@@ -178,14 +178,11 @@ def test_how_far_indexing_is_is_told(folder: Path) -> None:
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total, message))
 
-    async def talk(client: Client) -> None:
-        await client.call_tool("memory_recall", {"query": "zebra"}, progress_callback=heard)
-        assert told
-        steps = [done for done, _, _ in told]
-        assert steps == sorted(set(steps))
-        assert any("of 1,500" in (message or "") for _, _, message in told)
-
-    session(folder, talk)
+    await client.call_tool("memory_recall", {"query": "zebra"}, progress_callback=heard)
+    assert told
+    steps = [done for done, _, _ in told]
+    assert steps == sorted(set(steps))
+    assert any("of 1,500" in (message or "") for _, _, message in told)
 
 
 def test_a_call_that_waits_is_said_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

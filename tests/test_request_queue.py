@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import select
-import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +16,11 @@ from conftest import Run, index_of, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
-from http_client import LATEST, META, Answer, Served, named, token
+from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
 from memvault.mcp.request_queue import RequestQueue
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
-HEADERS = {"MCP-Protocol-Version": LATEST, "Mcp-Method": "tools/call"}
 QUICK = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
 IMPATIENT = """
 import sys
@@ -47,41 +43,11 @@ def team(tmp_path: Path, run: Run) -> Path:
     return folder
 
 
-def message(tool: str, **arguments: Any) -> dict[str, Any]:
-    """Return the request that calls a tool."""
-    params = {"name": tool, "arguments": arguments, "_meta": META}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-
-
-def ask(server: Served, given: str, tool: str, **arguments: Any) -> Answer:
-    """Call a tool by hand; return whatever comes."""
-    headers = {name.replace("-", "_"): value for name, value in HEADERS.items()}
-    return server.send(given, message(tool, **arguments), Mcp_Name=tool, **headers)
-
-
-def begin(server: Served, given: str, tool: str, **arguments: Any) -> socket.socket:
-    """Send a call of a tool, and leave its answer unread."""
-    body = json.dumps(message(tool, **arguments)).encode()
-    lines = {
-        "Host": "localhost",
-        "Authorization": f"Bearer {given}",
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "Content-Length": str(len(body)),
-        "Mcp-Name": tool,
-        **HEADERS,
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    opened = socket.create_connection(("127.0.0.1", server.port))
-    opened.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
-    return opened
-
-
 def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
     """Sixty calls that one token makes at once are answered, whatever the limit at once is."""
     given = token(run, "ann", "team")
     with Served("--audit", os.devnull) as server, ThreadPoolExecutor(60) as pool:
-        answers = list(pool.map(lambda _: ask(server, given, "memory_list"), range(60)))
+        answers = list(pool.map(lambda _: server.call(given, "memory_list"), range(60)))
     assert {answer.status for answer in answers} == {200}
     assert all(answer.json["result"]["structuredContent"]["count"] == 1 for answer in answers)
 
@@ -90,10 +56,10 @@ def test_what_the_queue_does_not_take_is_told_when_to_try_again(team: Path, run:
     """Of calls beyond the limit and the queue each gets 429 with Retry-After; others are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team")
     with Served(*QUICK, "--calls", "2", "--queue", "3") as server, ThreadPoolExecutor(20) as pool:
-        waiting = [begin(server, ann, "wait_for", events=HOOK, timeout=4) for _ in range(2)]
+        waiting = [server.begin(ann, "wait_for", events=HOOK, timeout=4) for _ in range(2)]
         time.sleep(1)
-        asked = [pool.submit(ask, server, ann, "memory_list") for _ in range(10)]
-        assert ask(server, ben, "memory_list").status == 200
+        asked = [pool.submit(server.call, ann, "memory_list") for _ in range(10)]
+        assert server.call(ben, "memory_list").status == 200
         answers = [each.result() for each in asked]
         for each in waiting:
             assert each.recv(20).startswith(b"HTTP/1.1 200")
@@ -110,7 +76,7 @@ def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> Non
     ann = token(run, "ann", "team", "write")
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     with Served(*QUICK, "--calls", "1") as server:
-        opened = begin(server, ann, "wait_for", events=HOOK, timeout=20)
+        opened = server.begin(ann, "wait_for", events=HOOK, timeout=20)
         time.sleep(1)
         assert server.send(ann, cancelled, MCP_Protocol_Version=LATEST).status in (200, 202)
         assert not select.select([opened], [], [], 0)[0]
@@ -121,12 +87,12 @@ def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> N
     """A call whose turn does not come in time gets 429 with Retry-After."""
     ann = token(run, "ann", "team", "write")
     with Served(prefix=(sys.executable, "-c", IMPATIENT)) as server:
-        waiting = begin(server, ann, "wait_for", events=HOOK, timeout=30)
-        until(lambda: ask(server, ann, "memory_list").status == 429)
-        answer = ask(server, ann, "memory_list")
+        waiting = server.begin(ann, "wait_for", events=HOOK, timeout=30)
+        until(lambda: server.call(ann, "memory_list").status == 429)
+        answer = server.call(ann, "memory_list")
         waiting.close()
         assert {"retry-after", "Retry-After"} & answer.headers.keys()
-        until(lambda: ask(server, ann, "memory_list").status == 200)
+        until(lambda: server.call(ann, "memory_list").status == 200)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
@@ -135,31 +101,32 @@ def test_calls_of_clients_that_left_are_dropped(team: Path, run: Run) -> None:
     given = token(run, "ann", "team", "write")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
+    (tea,) = team.rglob("*.md")
     with Served(*QUICK, "--calls", "16") as server:
         tasks = Path(f"/proc/{server.process.pid}/task")
 
         def threads() -> int:
             return len(os.listdir(tasks))
 
-        assert ask(server, given, "list_inbox").status == 200
+        assert server.call(given, "list_inbox").status == 200
         before = threads()
         with FileLock(lock):  # as another process that is indexing
             clients = [
-                begin(server, given, "memory_remember", title=f"T{n}", content="x")
+                server.begin(given, "memory_remember", title=f"T{n}", content="x")
                 for n in range(40)
             ]
-            until(lambda: list(team.rglob("T*.md")) or list(team.rglob("t*0.md")))
+            until(lambda: set(team.rglob("*.md")) - {tea})
             time.sleep(1)
             during = threads()
             for client in clients:
                 client.close()
             time.sleep(1)
             after = threads()
-        assert ask(server, given, "memory_list").status == 200
+        assert server.call(given, "memory_list").status == 200
         until(lambda: threads() <= before + 2)
         assert during <= before + 4
         assert after <= before + 4
-        made = {path.stem for path in team.rglob("*.md") if path.stem.lower() != "tea"}
+        made = set(team.rglob("*.md")) - {tea}
         assert len(made) <= 4, made
         _, said = server.end()
     assert "Traceback" not in said
@@ -169,11 +136,11 @@ def test_a_call_that_waits_lets_others_go_on(team: Path, run: Run) -> None:
     """While agents wait for events, another token and their own are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team", "write")
     with Served(*QUICK) as server:
-        waiting = [begin(server, ann, "wait_for", events=HOOK, timeout=60) for _ in range(6)]
+        waiting = [server.begin(ann, "wait_for", events=HOOK, timeout=60) for _ in range(6)]
         for given in (ann, ben):
-            assert ask(server, given, "memory_list").status == 200
+            assert server.call(given, "memory_list").status == 200
         for _ in waiting:
-            assert ask(server, ann, "push_service", name="build", message="done").status == 200
+            assert server.call(ann, "push_service", name="build", message="done").status == 200
         for each in waiting:
             with each, each.makefile("rb") as answer:
                 head = iter(answer.readline, b"\r\n")

@@ -15,11 +15,9 @@ from conftest import Run, contents, refused, succeeded, until, write
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
-from http_client import LATEST, LIMIT, META, Served, named, token
-from mcp_client import HELLO, structured
+from http_client import HELLO_REQUEST, LATEST, LIMIT, META, NOTE, Served, named, token
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
-
-NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
+from mcp_client import structured
 
 
 @pytest.fixture
@@ -90,20 +88,19 @@ def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> Non
 def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
     """Without a good token nothing is answered; one that is removed is no good from then on."""
     given = token(run, "ann", "team")
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     with Served() as server:
         for wrong in (None, "", "x", given[:-1], given.swapcase()):
-            answer = server.send(wrong, hello)
+            answer = server.send(wrong, HELLO_REQUEST)
             assert (
                 answer.status,
                 "WWW-Authenticate".lower() in {name.lower() for name in answer.headers},
             ) == (401, True)
-        assert server.send(given, hello).status == 200
+        assert server.send(given, HELLO_REQUEST).status == 200
         for path in ("/mcp/other", "/mcp/nope", "/", "/mcp/team/x", "/../etc/passwd"):
-            assert server.send(given, hello, path).status == 404, path
-        assert server.send(given, hello, "/mcp/team").status == 200
+            assert server.send(given, HELLO_REQUEST, path).status == 404, path
+        assert server.send(given, HELLO_REQUEST, "/mcp/team").status == 200
         succeeded(run("tokens", "remove", "ann"))
-        assert server.send(given, hello).status == 401
+        assert server.send(given, HELLO_REQUEST).status == 401
         health = server.send(None, None, "/healthz", "GET")
         assert (health.status, health.json["status"]) == (200, "ok")
         _, said = server.end()
@@ -114,29 +111,27 @@ def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
 def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None:
     """A page of another site, or a name that is not the server's, gets nothing."""
     given = token(run, "ann", "team")
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     with Served() as server:
-        assert server.send(given, hello, Origin="https://evil.example").status == 403
-        assert server.send(given, hello, Host="evil.example").status == 421
+        assert server.send(given, HELLO_REQUEST, Origin="https://evil.example").status == 403
+        assert server.send(given, HELLO_REQUEST, Host="evil.example").status == 421
         assert server.send(None, None, "/healthz", "GET", Host="evil.example").status == 421
-        assert server.send(given, hello, Host="localhost:1").status == 200
-        assert server.send(given, hello, Host="memory.example.org").status == 421
+        assert server.send(given, HELLO_REQUEST, Host="localhost:1").status == 200
+        assert server.send(given, HELLO_REQUEST, Host="memory.example.org").status == 421
     with Served("--name", "memory.example.org") as server:
-        assert server.send(given, hello, Host="memory.example.org").status == 200
+        assert server.send(given, HELLO_REQUEST, Host="memory.example.org").status == 200
 
 
 def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
     """A body that is too large, or too many requests, are refused and harm nobody else."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     with Served("--body", "5") as server:
         assert server.send(ann, b'"' + b"x" * 4_500_000 + b'"').status == 400
-        assert server.send(ann, hello, method="PUT").status == 405
+        assert server.send(ann, HELLO_REQUEST, method="PUT").status == 405
     with Served("--body", "1", "--rate", "1") as server:
         assert server.send(ann, b'"' + b"x" * 1_100_000 + b'"').status == 413
-        statuses = [server.send(ann, hello).status for _ in range(4)]
+        statuses = [server.send(ann, HELLO_REQUEST).status for _ in range(4)]
         assert 429 in statuses
-        assert server.send(ben, hello).status == 200
+        assert server.send(ben, HELLO_REQUEST).status == 200
 
 
 def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
@@ -236,16 +231,15 @@ def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
 def test_a_name_leads_where_it_leads_now(places: dict[str, Path], run: Run) -> None:
     """A name that was taken away opens nothing, and one that another vault has now opens that."""
     given = token(run, "ann", "team")
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
 
     async def other(client: Client) -> None:
         found = await structured(client, "memory_list")
         assert [entry["title"] for entry in found["memories"]] == ["rum"]
 
     with Served("--tools", "all") as server:
-        assert server.send(given, hello).status == 200
+        assert server.send(given, HELLO_REQUEST).status == 200
         succeeded(run("vaults", "remove", "team"))
-        assert server.send(given, hello).status == 503
+        assert server.send(given, HELLO_REQUEST).status == 503
         succeeded(run("vaults", "remove", "other"))
         succeeded(run("vaults", "add", "team", str(places["other"])))
         server.talk(given, other)
@@ -278,21 +272,20 @@ def test_nobody_comes_in_while_tokens_cannot_be_read(
 ) -> None:
     """While the folder of tokens is broken every request is refused; the server outlives it."""
     given = token(run, "ann", "team")
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     (folder,) = tmp_path.rglob("tokens")
     aside = folder.with_name("aside")
     wrong = folder if how == "no folder" else folder.parent.parent / "memvault.toml"
     with Served() as server:
-        assert server.send(given, hello).status == 200
+        assert server.send(given, HELLO_REQUEST).status == 200
         if wrong == folder:
             folder.rename(aside)
         wrong.write_text("version = 1\n", "utf-8")
-        assert [server.send(given, hello).status for _ in range(2)] == [503, 503]
+        assert [server.send(given, HELLO_REQUEST).status for _ in range(2)] == [503, 503]
         time.sleep(2.2)  # it looks for tokens that ended once a second
         wrong.unlink()
         if wrong == folder:
             aside.rename(folder)
-        assert server.send(given, hello).status == 200
+        assert server.send(given, HELLO_REQUEST).status == 200
         code, said = server.end()
     assert (code, said.count("note: "), "Traceback" in said) == (0, 1, False), said
 

@@ -8,7 +8,6 @@ import http.client
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +22,9 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 import mcp_types as types
 from mcp import Client
 
-from http_client import LATEST, LIMIT, META, Served, named, token
-from mcp_client import HELLO, structured
+from http_client import HELLO_REQUEST, LIMIT, NOTE, Served, named, token
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import structured
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.files.lock import FileLock
@@ -34,7 +33,6 @@ from memvault.server.gateway import ResponseTracker
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
 
-NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
 BEN = [{"eventType": "Agent", "parameter": "ben"}]
 
@@ -47,16 +45,9 @@ def team(tmp_path: Path, run: Run) -> Path:
     return folder
 
 
-def call(server: Served, given: str, tool: str, number: int = 1, **arguments: Any) -> Any:
-    """Call a tool as a client of the newest protocol does, by hand."""
-    params = {"name": tool, "arguments": arguments, "_meta": META}
-    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-    headers = {
-        "MCP-Protocol-Version": LATEST,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": tool,
-    }
-    answer = server.send(given, message, **headers)
+def call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
+    """Call a tool by hand; return its structured result."""
+    answer = server.call(given, tool, **arguments)
     assert answer.status == 200, answer
     return answer.json["result"]["structuredContent"]
 
@@ -87,26 +78,7 @@ def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
     """An event that comes once its client has gone is kept for the next."""
     ann = token(run, "ann", "team", "write")
     with Served("--tools", "all") as server:
-        body = json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "tools/call",
-                "params": {
-                    "name": "wait_for",
-                    "arguments": {"events": HOOK, "timeout": 30},
-                    "_meta": META,
-                },
-            }
-        ).encode()
-        head = (
-            f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ann}\r\n"
-            "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
-            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: wait_for\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        ).encode()
-        with socket.create_connection(("127.0.0.1", server.port)) as lost:
-            lost.sendall(head + body)
+        with server.begin(ann, "wait_for", events=HOOK, timeout=30):
             server.waits()
         server.waits(is_open=False)
         call(server, ann, "push_service", name="build", message="keep me")
@@ -217,8 +189,7 @@ def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
     """Of two requests of one session and id the second is refused, and the first is answered."""
     ann = token(run, "ann", "team", "write")
     with Served("--tools", "all") as server:
-        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
-        session = server.send(ann, hello).headers["mcp-session-id"]
+        session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
 
         def ask(tool: str, number: int | str, **arguments: Any) -> Any:
             params = {"name": tool, "arguments": arguments}
@@ -279,15 +250,8 @@ def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
 def test_a_session_is_of_one_token(team: Path, run: Run) -> None:
     """What one token began, another cannot go on with, even if it knows its name."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    }
     with Served() as server:
-        begun = server.send(
-            ann, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-        )
+        begun = server.send(ann, HELLO_REQUEST)
         session = {name.lower(): value for name, value in begun.headers.items()}["mcp-session-id"]
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {}}
         assert server.send(ann, ping, Mcp_Session_Id=session).status == 200

@@ -27,9 +27,9 @@ from memvault.git.objects import (
 )
 from memvault.git.program import Git
 from memvault.model import FileState, Memory
+from memvault.sanitize import replace_surrogates as _shown
 from memvault.secrets.detector import masked
 from memvault.vault import document, paths
-from memvault.vault.document import replace_surrogates as _shown
 from memvault.vault.file_names import referenced_names
 from memvault.vault.markdown import first_heading
 
