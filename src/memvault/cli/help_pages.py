@@ -58,7 +58,7 @@ EXTRA_COMMANDS = {
     "open": "Open a memory in Obsidian, or in your editor",
     "path": "Print the path of a memory's file, or of the vault",
     "new": "Create a memory from a template of the vault",
-    "setup": "Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor",
+    "setup": "Set memvault up in an agent's program, such as Claude Code",
     "hook": "Print context for a program's agent at an event; setup installs it there",
     "vaults add": "Register a name for a vault, for use with recall --vaults",
     "vaults list": "List the named vaults",
@@ -108,7 +108,7 @@ def overview() -> str:
         *_rows(
             [
                 ("init", "Create a vault in a folder"),
-                ("setup PROGRAM", "Use it in Claude Code, Codex, OpenCode, Gemini or Cursor"),
+                ("setup PROGRAM", "Use it in an agent's program, such as Claude Code"),
                 ("help --all", "All commands, by purpose"),
                 ("help COMMAND", "What a command takes, with examples"),
                 ("completion install", "Complete commands and names with the Tab key"),
