@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 import launcher
-from memvault.mcp import texts
+from memvault.tools.core import render
 
 HELLO = {
     "protocolVersion": "2025-06-18",
@@ -136,7 +136,7 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
     """Call a tool; return its structured result, which its text tells too."""
     answer = await client.call_tool(tool, arguments)
     found: dict[str, Any] = answer.structured_content
-    assert answer.content[0].text == texts.text(found)  # type: ignore[union-attr]
+    assert answer.content[0].text == render.text(found)  # type: ignore[union-attr]
     assert answer.is_error is not found["success"], (tool, found)
     return found
 

@@ -278,8 +278,9 @@ TRUSTED = Caller()
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
     """Return what a call over MCP gives, which its text tells but for halves of characters."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import results, texts
+    from memvault.mcp import results
     from memvault.mcp.calls import PendingCall
+    from memvault.tools.core import render
 
     workspace = Workspace(root)
     call = PendingCall(workspace, TRUSTED, tool, arguments)
@@ -287,7 +288,7 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = Fa
     call.settle()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]
-    assert halves or text == texts.text(answer.structured_content)
+    assert halves or text == render.text(answer.structured_content)
     assert answer.is_error is ("error" in answer.structured_content)
     return answer.structured_content
 

@@ -12,8 +12,9 @@ from mcp.shared.exceptions import MCPError
 
 from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
-from memvault.mcp import redaction, texts
+from memvault.mcp import redaction
 from memvault.mcp.profiles import ToolSelection
+from memvault.tools.core import render
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -29,7 +30,7 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     """Return a tool's result as structured content and as a short text."""
     found = redaction.masked(call, _without_paths(call, found))
     return types.CallToolResult(
-        content=[types.TextContent(text=texts.text(found))],
+        content=[types.TextContent(text=render.text(found))],
         structured_content=replace_surrogates(found),
         is_error=found.get("success") is not True and "error" in found,
     )

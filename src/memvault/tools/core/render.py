@@ -1,16 +1,23 @@
-"""Rendering of results as lines for people; a line is a list of (text, style) pieces.
+"""Rendering of results as lines, for people and models; a line is a list of (text, style) pieces.
 
-A result is laid out by its tool's ``Template``, or else by the types of its values.
+People see a result by its tool's ``Template``, if it has one. All other results, and all results
+for models, are laid out by their values' types. Many MCP clients pass a model only this text,
+others only the structured content, so it omits only what no model needs: for each record in a
+list the seconds, empty values, and the date of creation if there is one of modification. A text
+from the vault follows its key on the same line, or is indented below it, so that no line of it
+can be mistaken for one of the result itself.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import Formatter
 from typing import Any, NamedTuple
+
+from memvault import sanitize
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
@@ -60,8 +67,8 @@ _STYLES = {
     "why": "yellow",
     "missing": "yellow",
 }
-_MAX_INLINE = 72
-"""Longest text, in characters, that is shown on the line of its key."""
+_INDENT = "  "
+_MINUTE_LENGTH = len("2026-01-31T12:00")
 SPREADING = ("each", "rest", "markdown")
 """Format specifications of values with several lines: all, all but the first, or markdown."""
 _FORMATTER = Formatter()
@@ -73,7 +80,7 @@ Markdown = Callable[[str], list[Line]]
 
 
 def lines(view: Template, found: Result, markdown: Markdown | None = None) -> list[Line]:
-    """Render a result as lines, by a view or, if it has no template, by the generic layout.
+    """Render a result as lines for people, by a view or, if that is empty, by its values' types.
 
     ``markdown`` renders the values with the format specification ``markdown``, which are
     otherwise shown as they are.
@@ -88,10 +95,11 @@ def lines(view: Template, found: Result, markdown: Markdown | None = None) -> li
         shown = {key: value for key, value in shown.items() if key != "total"}
     if "message" in found:
         footer.append([(str(found["message"]), "")])
-    return [
-        *(_render_view(template, shown, markdown) if template else render_generic(shown)),
-        *footer,
-    ]
+    if template:
+        return [*_render_view(template, shown, markdown), *footer]
+    is_empty = {key for key, value in found.items() if value == [] and "message" in found}
+    hidden = {"success", "warnings", "message", *is_empty}
+    return [*_entries({key: shown[key] for key in shown if key not in hidden}), *footer]
 
 
 def _paging_footer(found: Result) -> str:
@@ -105,69 +113,83 @@ def _list(found: Result) -> list[Any]:
     return next((value for value in found.values() if isinstance(value, list)), [])
 
 
-def render_generic(found: Result) -> Iterator[Line]:
-    """Yield the lines of a result without a form, laid out by the types of its values."""
+def text(found: Result) -> str:
+    """Return a result as text for a model; ``success`` is omitted if true."""
+    shown = {key: value for key, value in found.items() if (key, value) != ("success", True)}
+    return "\n".join("".join(piece for piece, _ in line) for line in _entries(shown)) or "Done"
+
+
+def _entries(found: Result, indent: str = "") -> Iterator[Line]:
     for key, value in found.items():
-        if key in ("success", "warnings", "message") or (value == [] and "message" in found):
-            continue
-        if isinstance(value, Mapping) and _is_record_list([*value.values()]):
-            value = [{"": name, **entry} for name, entry in value.items()]
-        if _is_record_list(value) or _is_long(value):
-            yield [(f"{_split_camel_case(key)}:", "dim")]
-            yield from _nested_lines(value, "   ")
-        else:
-            yield [(f"{_split_camel_case(key)}: ", "dim"), (_inline(value), "")]
+        head = f"{indent}{sanitize.escape_line(str(key))}:"
+        yield from _entry(head, value, indent + _INDENT, _STYLES.get(key, ""))
 
 
-def _nested_lines(value: Any, indent: str) -> Iterator[Line]:
-    """Yield a long text as a quotation, or each record with its first value as the heading."""
-    if isinstance(value, str):
-        yield from ([(f"{indent}> {line}", "")] for line in _split(value))
+def _entry(head: str, value: Any, indent: str, style: str = "") -> Iterator[Line]:
+    """Yield the lines of a key or dash with its value, on the same line or indented below."""
+    inline = _inline(value)
+    if inline is not None:
+        yield [(head, "dim"), (f" {inline}", style)]
         return
-    for entry in value:
-        below = {
-            key: part for key, part in entry.items() if _is_record_list(part) or _is_long(part)
-        }
-        (first, head), *rest = [pair for pair in entry.items() if pair[0] not in below] or [
-            ("", "")
-        ]
-        line: Line = [(indent, ""), (_inline(head), _STYLES.get(first, "bold"))]
-        for key, part in rest:
-            line += [
-                (f"{_GAP}{_split_camel_case(key)} ", "dim"),
-                (_inline(part), _STYLES.get(key, "")),
-            ]
-        yield line
-        for key, part in below.items():
-            if _is_record_list(part):
-                yield [(f"{indent}   {_split_camel_case(key)}:", "dim")]
-            yield from _nested_lines(part, f"{indent}   ")
+    yield [(head, "dim")]
+    if isinstance(value, str):
+        lines = sanitize.escape_text(value.strip("\n")).split("\n")
+        yield from ([(f"{indent}{line}".rstrip(), "")] for line in lines)
+    elif isinstance(value, Mapping):
+        yield from _entries(value, indent)
+    else:
+        yield from _items(value, indent)
 
 
-def _is_record_list(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(part, Mapping) for part in value)
-    )
+def _items(found: Sequence[Any], indent: str) -> Iterator[Line]:
+    for value in found:
+        fields = _relevant_fields(value) if isinstance(value, Mapping) else {}
+        if fields:
+            first, *rest = _entries(fields, indent)
+            (head, style), *more = first
+            yield [(f"{indent[:-2]}- {head[len(indent) :]}", style), *more]
+            yield from rest
+        else:
+            yield from _entry(f"{indent[:-2]}-", value, indent + _INDENT)
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, str) and (len(value) > _MAX_INLINE or len(value.splitlines()) > 1)
+def _relevant_fields(record: Result) -> dict[str, Any]:
+    """Return the fields of a record in a list that a reader needs."""
+    fields = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
+    if isinstance(fields.get("modified"), str):
+        fields.pop("created", None)
+        fields["modified"] = fields["modified"][:_MINUTE_LENGTH]
+    return fields
+
+
+def _inline(value: Any) -> str | None:
+    """Return a value as text that fits on its key's line, or None if it needs its own lines."""
+    if isinstance(value, str):
+        return None if "\n" in value else sanitize.escape_line(value) or '""'
+    if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not value):
+        return None if value else json.dumps(value)
+    if isinstance(value, list | tuple):
+        is_plain = all(
+            isinstance(part, str) and "\n" not in part and "," not in part for part in value
+        )
+        return ", ".join(sanitize.escape_line(part) or '""' for part in value) if is_plain else None
+    return json.dumps(value)
 
 
 def _split_camel_case(key: str) -> str:
     return "".join(f" {char.lower()}" if char.isupper() else char for char in key)
 
 
-def _inline(value: Any) -> str:
+def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return (
             ", ".join(
-                f"{_split_camel_case(str(key))} {_inline(part)}" for key, part in value.items()
+                f"{_split_camel_case(str(key))} {_words(part)}" for key, part in value.items()
             )
             or "–"
         )
     if isinstance(value, list | tuple):
-        return ", ".join(_inline(part) for part in value) or "–"
+        return ", ".join(_words(part) for part in value) or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) or "–"
@@ -279,12 +301,12 @@ def _text(name: str, value: Any, spec: str) -> str:
     if name == "tags" and isinstance(value, list):
         return " ".join(f"#{tag}" for tag in value)
     if isinstance(value, Mapping | list | tuple):
-        return _inline(value) if value else ""
+        return _words(value) if value else ""
     if value == "":
         return ""
     if isinstance(value, float) or spec[:1] in ("<", ">", "."):
         return format(value, spec)
-    return _inline(value)
+    return _words(value)
 
 
 def _chosen(value: Any, spec: str) -> str:
@@ -294,4 +316,4 @@ def _chosen(value: Any, spec: str) -> str:
         return text if value == wanted else ""
     if isinstance(value, bool):
         return first if value else second
-    return f"{_inline(value)} {first if value == 1 else second}"
+    return f"{_words(value)} {first if value == 1 else second}"
