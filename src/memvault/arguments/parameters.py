@@ -174,7 +174,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, arg = typing.get_args(hint)[:2]
-    key = arg.key or _to_camel(name)
+    key = arg.key or to_camel(name)
     required = default is inspect.Parameter.empty
     kinds, choices = _types_and_choices(kind)
     return Parameter(
@@ -222,7 +222,8 @@ def _types_and_choices(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
     return (origin or hint,), ()
 
 
-def _to_camel(name: str) -> str:
+def to_camel(name: str) -> str:
+    """Return a snake_case name in camelCase."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

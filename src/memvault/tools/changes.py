@@ -14,9 +14,8 @@ from memvault.tools.core.results import (
     Expression,
     TypeName,
     filters,
-    is_confirmed,
     list_result,
-    token_of,
+    token_to_confirm,
 )
 
 group = ToolGroup("historian", place=11)
@@ -142,8 +141,8 @@ def memory_forget(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
-    token = token_of(f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected)
-    if not is_confirmed(confirm, token, "the files found now"):
+    items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
+    if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])
         candidates = [
             {

@@ -16,6 +16,7 @@ from memvault.tools.core.results import (
     Offset,
     collect_hits,
     count_accesses,
+    fields,
     list_result,
     paginate,
 )
@@ -246,12 +247,7 @@ def _fields(memory: Memory) -> dict[str, Any]:
             "filePath": episode.path,
             "agent": episode.agent,
             "timestamp": episode.created,
-            "importance": episode.importance,
-            "success": episode.success,
-            "context": episode.context,
-            "actions": episode.actions,
-            "outcomes": episode.outcomes,
-            "skillsUsed": episode.skills_used,
-            "reflection": episode.reflection,
+            **fields(episode, "importance", "success", "context", "actions", "outcomes"),
+            **fields(episode, "skills_used", "reflection"),
         },
     }

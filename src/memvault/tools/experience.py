@@ -9,7 +9,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import collect_hits, count_accesses, list_result
+from memvault.tools.core.results import collect_hits, count_accesses, fields, list_result
 
 group = ToolGroup("experience", place=51)
 
@@ -217,13 +217,7 @@ def recall_procedure(
     call.notes += notes
     count_accesses(call, [entry.procedure_id for entry in matches])
     items = [
-        {
-            "name": entry.name,
-            "prompt": entry.prompt,
-            "successRate": entry.success_rate,
-            "usageCount": entry.usage_count,
-            "procedureId": entry.procedure_id,
-        }
+        fields(entry, "name", "prompt", "success_rate", "usage_count", "procedure_id")
         for entry in matches
     ]
     nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"

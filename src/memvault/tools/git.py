@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import Confirm, is_confirmed, token_of
+from memvault.tools.core.results import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
     from memvault.git.setup import NotAllowed
@@ -111,8 +111,8 @@ def _require_confirmation(
     """
     from memvault.settings import grants
 
-    token = token_of([*asked.covered, grants.machine_secret()])  # not to be known beforehand
-    if not is_confirmed(confirm, token, "what git would run here now"):
+    items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
+    if token := token_to_confirm(confirm, items, "what git would run here now"):
         message = f"Git would run this here, or be led by it: {asked.told}"
         raise Refused(
             asked.message if asked.was_allowed else message,

@@ -14,10 +14,9 @@ from memvault.tools.core.results import (
     Confirm,
     Limit,
     Offset,
-    is_confirmed,
     paginate,
     require_text,
-    token_of,
+    token_to_confirm,
     trashed,
 )
 
@@ -239,10 +238,10 @@ def trash_empty(
     from memvault.memories import delete
 
     chosen = delete.older(call.store, older)
-    token = token_of(f"{entry.item.folder}/{entry.path}" for entry in chosen)
     size = sum(entry.size for entry in chosen)
     nothing = {} if chosen else {"message": _NOTHING_OLD if older else _NO_TRASH}
-    if not is_confirmed(confirm, token, "what is in the trash now"):
+    items = [f"{entry.item.folder}/{entry.path}" for entry in chosen]
+    if token := token_to_confirm(confirm, items, "what is in the trash now"):
         oldest = {"oldest": chosen[-1].when} if chosen else {}
         return {
             "confirmRequired": True,

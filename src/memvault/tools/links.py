@@ -15,9 +15,8 @@ from memvault.tools.core.results import (
     Limit,
     MemoryRef,
     Offset,
-    is_confirmed,
     paginate,
-    token_of,
+    token_to_confirm,
 )
 
 if TYPE_CHECKING:
@@ -76,17 +75,12 @@ def memory_rename(
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others
     ]
-    token = token_of(
-        [
-            plan.title,
-            plan.path,
-            *(f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others),
-        ]
-    )
     others = [entry for entry in plan.others if entry.memory.path != memory.path]
     call.notes += [f"{path} cannot be read, so links in it stay" for path in plan.unread]
     before = {"title": memory.title, "filePath": memory.path}
-    if others and not is_confirmed(confirm, token, "what would change now"):
+    states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
+    items = [plan.title, plan.path, *states]
+    if others and (token := token_to_confirm(confirm, items, "what would change now")):
         after = {"title": plan.title, "filePath": plan.path}
         return {
             "confirmRequired": True,

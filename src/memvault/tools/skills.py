@@ -8,7 +8,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, fields, paginate
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
@@ -170,10 +170,4 @@ def _count_items(name: str, found: dict[str, int]) -> list[dict[str, Any]]:
 
 
 def _skill(entry: Procedure) -> dict[str, Any]:
-    return {
-        "skillId": entry.skill_id,
-        "name": entry.name,
-        "procedureId": entry.procedure_id,
-        "successRate": entry.success_rate,
-        "usageCount": entry.usage_count,
-    }
+    return fields(entry, "skill_id", "name", "procedure_id", "success_rate", "usage_count")

@@ -8,7 +8,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, fields, paginate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,10 +233,7 @@ def get_goals(
     found = [goal for goal in goals if wanted_status in ("", goal.status)]
     shown, paging = paginate(found, limit, offset)
     return {
-        "goals": [
-            {"id": goal.id, "description": goal.description, "status": goal.status}
-            for goal in shown
-        ],
+        "goals": [fields(goal, "id", "description", "status") for goal in shown],
         **paging,
     }
 

@@ -15,9 +15,8 @@ from memvault.tools.core.results import (
     Limit,
     MemoryRef,
     Offset,
-    is_confirmed,
     paginate,
-    token_of,
+    token_to_confirm,
 )
 
 if TYPE_CHECKING:
@@ -159,12 +158,12 @@ def tag_rename(
         for record in call.engine.list_records(Filters())
         if any(tagging.is_under(tag, before) for tag in record.tags)
     ]
-    token = token_of([f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in records)])
     references = [memory_reference(entry) for entry in records]
     if not records:
         return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
     tagging.check_in_texts((call.store.read(entry.path) for entry in records), before, after)
-    if not is_confirmed(confirm, token, "the memories found now"):
+    items = [f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in records)]
+    if token := token_to_confirm(confirm, items, "the memories found now"):
         return {"confirmRequired": True, "memories": references, "confirmToken": token}
     for entry in records:
         tagging.rename(call.store, call.store.read(entry.path), before, after)

@@ -147,19 +147,8 @@ class ToolGroup(NamedTuple):
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
-        Args:
-            command: The words of its command.
-            read_only: Whether it changes nothing.
-            destructive: Whether it may replace or remove something.
-            open_world: Whether it may reach beyond the vault.
-            idempotent: Whether a second call changes nothing more.
-            scope: The minimum scope of a caller, if other than read or write.
-            sent: Whether it works on vaults whose files are on another machine.
-            core: Whether MCP clients are offered it by default.
-            advanced: Keys of arguments hidden from that offer; they are still accepted.
-            examples: Command lines for the help and the reference, two or three.
-            view: How its result is printed for people; by default by its values' types.
-            fails_if: The key of its result that makes the command exit with 1, unless it is 0.
+        Its other arguments are those of ``Tool``; ``scope`` is its ``own_scope``, and ``sent`` is
+        ``works_without_files``.
         """
 
         def enter(function: Function) -> Function:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from memvault.arguments.parameters import Arg
+from memvault.arguments.parameters import Arg, to_camel
 from memvault.call import Call
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.model import EPISODE, FACT, PROCEDURE, Memory
@@ -26,30 +26,26 @@ if TYPE_CHECKING:
 Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview returned")]
 
 
-def token_of(chosen: Iterable[str]) -> str:
-    """Compute a confirmation token for a set of items, each given as a text that identifies it.
+def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
+    """Return the token that confirms an action on some items, or "" if it is confirmed already.
 
-    The texts should include the items' state, so that the token changes with it.
-    """
-    shown = "\n".join(sorted(chosen)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(shown, digest_size=6).hexdigest()
-
-
-def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
-    """Return whether an action is confirmed; if not, the caller should return a preview.
+    ``items`` are texts that identify them; they should include the items' state, so that the
+    token changes with it. ``what`` describes them. With a token, the caller returns a preview.
 
     Raises:
-        Conflict: If the given token is not ``token``; ``what`` describes what that is for.
+        Conflict: If the given token is another one.
     """
+    shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
+    token = hashlib.blake2b(shown, digest_size=6).hexdigest()
     answer = "" if confirm is None else str(confirm).strip().lower()
     if answer in ("", "false", "no"):
-        return False
+        return token
     if answer not in ("true", "yes", token):
         raise Conflict(
             f"The confirmation does not match {what}",
             "look at the preview again and confirm with its token",
         )
-    return True
+    return ""
 
 
 _COMMON_FIELDS = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
@@ -268,6 +264,11 @@ def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
     """Return the results of a search, and add its notes to the call's."""
     call.notes += answer.notes
     return answer.found
+
+
+def fields(entry: object, *names: str) -> dict[str, Any]:
+    """Return attributes of an object under their names in camelCase."""
+    return {to_camel(name): getattr(entry, name) for name in names}
 
 
 def without_none(**values: Any) -> dict[str, Any]:
