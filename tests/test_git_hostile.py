@@ -25,6 +25,8 @@ from memvault.workspace import Workspace
 
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
 """A client over MCP whose server was started without ``--programs``."""
+EVIL = "evil"
+"""Stands for the attacker's program where a test writes files."""
 AUTOCOMMIT = "version = 1\n\n[git]\nautocommit = true\n"
 UNFINISHED = ".git/refs/worktree/memvault-sync"
 """The ref of the commit that a killed sync was checking out."""
@@ -255,44 +257,32 @@ def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault)
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("what", ["hook", "filter", "include", "attributes", "hooks path", "ssh"])
+@pytest.mark.parametrize(
+    ("named", "setting", "files"),
+    [
+        ("hooks/pre-commit", "", {".git/hooks/pre-commit": EVIL}),
+        ("filter.x.clean", "filter.x.clean ./evil.sh", {".gitattributes": "*.md filter=x\n"}),
+        ("include.path", "include.path ../more", {"more": "[core]\n\tsshCommand = ./evil.sh\n"}),
+        ("info/attributes", "filter.x.clean ./evil.sh", {".git/info/attributes": "* filter=x\n"}),
+        ("core.hookspath", "core.hooksPath inner", {"inner/pre-commit": EVIL}),
+        ("core.sshcommand", "core.sshCommand ./evil.sh", {}),
+    ],
+)
 def test_another_repository_in_its_place_is_not_allowed(
-    folder: Path, ran: Path, vault: Vault, what: str
+    folder: Path, ran: Path, vault: Vault, named: str, setting: str, files: dict[str, str]
 ) -> None:
     """Whatever in .git may run something is allowed as it was, and a change is named and asked."""
     write(folder, "memvault.toml", AUTOCOMMIT)
-    if what == "attributes":
-        git(folder, "init", "--quiet")
-        git(folder, "config", "filter.x.clean", "cat")
-        assert vault.call("git_init", confirm=True)["success"]
-    else:
-        assert vault.call("git_init")["success"]
-        shutil.rmtree(folder / ".git")
-        git(folder, "init", "--quiet", "--initial-branch=main")
-    evil = program(ran, folder / "evil.sh")
-    named = what
-    if what == "hook":
-        program(ran, folder / ".git/hooks/pre-commit")
-        named = "hooks/pre-commit"
-    elif what == "filter":
-        git(folder, "config", "filter.x.clean", evil)
-        named = "filter.x.clean"
-        write(folder, ".gitattributes", "*.md filter=x\n")
-    elif what == "include":
-        settings = write(folder, "more.txt", f"[core]\n\tsshCommand = {evil}\n")
-        git(folder, "config", "include.path", "../more.txt")
-        named = "include.path"
-        assert settings.exists()
-    elif what == "attributes":
-        write(folder, ".git/info/attributes", "* filter=x\n")
-        named = "info/attributes"
-    elif what == "hooks path":
-        program(ran, folder / "inner/pre-commit")
-        git(folder, "config", "core.hooksPath", "inner")
-        named = "core.hookspath"
-    else:
-        git(folder, "config", "core.sshCommand", evil)
-        named = "core.sshcommand"
+    assert vault.call("git_init")["success"]
+    shutil.rmtree(folder / ".git")
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    for name, text in {**files, "evil.sh": EVIL}.items():
+        if text == EVIL:
+            program(ran, folder / name)
+        else:
+            write(folder, name, text)
+    if setting:
+        git(folder, "config", *setting.split())
     ran.unlink(missing_ok=True)
     with open_vault(folder) as again:
         made = again.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
@@ -312,7 +302,9 @@ def test_another_repository_in_its_place_is_not_allowed(
         assert "warnings" not in more
 
 
-@pytest.mark.parametrize("file", [".git/hooks/pre-commit", "inner/pre-commit", "more.txt"])
+@pytest.mark.parametrize(
+    "file", [".git/hooks/pre-commit", ".git/info/attributes", "inner/pre-commit", "more.txt"]
+)
 def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: str) -> None:
     """A hook, or a file that the settings name, that changes afterwards is asked about again."""
     write(begun, file, "#!/bin/sh\n").chmod(0o755)
