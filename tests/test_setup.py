@@ -19,7 +19,7 @@ from conftest import Ran, Run, refused, succeeded, write
 from made_secrets import made
 from memvault import open_vault
 from memvault.clients import NAMES
-from memvault.clients.client import HISTORIAN
+from memvault.clients.programs import HISTORIAN
 from terminal import at_terminal
 
 THERE = {
@@ -283,6 +283,7 @@ def test_without_a_program_on_the_path_it_names_its_own(
         ("claude-code", ".claude/settings.json", '{\n "hooks": {\n', "line 3: "),
         ("claude-code", "CLAUDE.md", "a\n<!-- memvault: begin -->\n", "line 2: "),
         ("claude-code", ".mcp.json", '{"mcpServers": {"memvault": {}}}', "line 1: "),
+        ("claude-code", ".mcp.json", "[" * 100_000, "nested too deeply"),
         ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
         ("claude-code", ".claude/agents/historian.md", "mine\n", "not memvault's"),
         ("codex", ".codex/config.toml", "a = \n", "line 1"),

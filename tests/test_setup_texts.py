@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from conftest import ROOT
 from memvault.clients import NAMES, json_edit, marked_blocks
-from memvault.clients.client import MARKDOWN, TOML, ClientFile, MarkedBlock, OwnedFile, SetupContext
-from memvault.clients.setup import client, with_parts, without
+from memvault.clients.programs import (
+    MARKDOWN,
+    PROGRAMS,
+    TOML,
+    ClientFile,
+    MarkedBlock,
+    OwnedFile,
+    SetupContext,
+)
+from memvault.clients.setup import with_parts, without
 from memvault.errors import Refused
 
 PLACE = SetupContext(
@@ -28,13 +36,15 @@ PLACE = SetupContext(
     "You are the historian.\n",
 )
 FORMS = ROOT / "tests/clients"
-FILES = [file for name in NAMES for file in client(name).files(PLACE)]
+FILES = [file for name in NAMES for file in PROGRAMS[name].files(PLACE)]
 JSON = [file for file in FILES if isinstance(file.parts[0], json_edit.JsonEntry)]
 BLOCKS = [file for file in FILES if isinstance(file.parts[0], MarkedBlock)]
 KEYS = ["mcpServers", "mcp", "memvault", "hooks", "SessionStart", "Stop", "version", "other", "ä"]
 
 values: st.SearchStrategy[Any] = st.recursive(
-    st.sampled_from([None, True, 7, -1.5, "", "a // b", "ü", '"', "{"]),
+    st.sampled_from(
+        [None, True, 7, -1.5, "", "a // b,", "ü", '",', "{", "C:\\xampp", "\U00010000"]
+    ),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
     ),
@@ -77,7 +87,8 @@ def texts(draw: st.DrawFn) -> str:
     """Write settings as a person or a program does."""
     value = draw(settings)
     if draw(st.booleans()):
-        return f"{draw(blank)}{draw(commented(value))}{draw(blank)}"
+        mark = draw(st.sampled_from(["", "\ufeff"]))
+        return f"{mark}{draw(blank)}{draw(commented(value))}{draw(blank)}"
     indent = draw(st.sampled_from([None, 0, 2, 4, "\t"]))
     text = json.dumps(value, indent=indent) + draw(st.sampled_from(["", "\n", "\n\n"]))
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
@@ -139,7 +150,7 @@ def test_what_is_written_has_the_documented_form(name: str) -> None:
     """In a project that had nothing the files are those of tests/clients, to the byte."""
     files = {
         file.path.relative_to(PLACE.root).as_posix().lstrip("."): with_parts(None, file)
-        for file in client(name).files(PLACE)
+        for file in PROGRAMS[name].files(PLACE)
     }
     forms = {
         path.relative_to(FORMS / name).as_posix(): path.read_bytes().decode()
@@ -207,15 +218,17 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("[1,", 1, "end is missing"),
-        ("{\n  // only this\n", 3, "name in double quotes"),
-        ('{\n "a": 1\n "b": 2\n}', 3, "comma or }"),
-        ('{"a" 1}', 1, "colon"),
+        ("[1,", 1, "Expecting value"),
+        ("[,]", 1, "Expecting value"),
+        ("[\n1,\n,]", 3, "(Expecting value|trailing comma)"),
+        ("{\n  // only this\n", 3, "name enclosed in double quotes"),
+        ('{\n "a": 1\n "b": 2\n}', 3, "Expecting ',' delimiter"),
+        ('{"a" 1}', 1, "Expecting ':' delimiter"),
         ("{'a': 1}", 1, "double quotes"),
-        ('{"a": nope}', 1, "no value"),
+        ('{"a": nope}', 1, "Expecting value"),
         ('{"a": 1}\n{}', 2, "behind the end"),
-        ('{"a": "b\n"}', 1, "not expected"),
-        ("[" * 500, 1, "nested too deeply"),
+        ('{"a": "b\n"}', 1, "control character$"),
+        ('{"a": 1 /* open }', 1, "delimiter"),
         ("[]", 1, "not an object"),
         ('{\n "mcpServers": []}', 2, "mcpServers is not an object"),
         ('{"mcpServers":\n {"memvault": {"command": "x"}}}', 2, "not memvault setup's"),
@@ -225,7 +238,7 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
 def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
     """Settings that are no JSON, or hold something else there, are refused: the line says where."""
     with pytest.raises(json_edit.JsonSyntaxError, match=rf"^line {line}: .*{reason}"):
-        with_parts(text, JSON[0])
+        with_parts(text, PROGRAMS["claude-code"].files(PLACE)[0])
 
 
 @pytest.mark.parametrize(
@@ -242,9 +255,9 @@ def test_a_mark_alone_is_refused(text: str) -> None:
 
 def test_what_somebody_adds_to_it_stays() -> None:
     """Another vault changes the server's entry and nothing that a person put beside it."""
-    file = JSON[0]
+    file = PROGRAMS["claude-code"].files(PLACE)[0]
     text = with_parts("{}", file).replace('"type"', '"env": {"A": "b"},\n"type"')
-    moved = client("claude-code").files(PLACE._replace(vault=Path("/elsewhere")))[0]
+    moved = PROGRAMS["claude-code"].files(PLACE._replace(vault=Path("/elsewhere")))[0]
     assert with_parts(text, file) == text
     server = json.loads(with_parts(text, moved))["mcpServers"]["memvault"]
     assert server["args"] == ["mcp", "--vault", "/elsewhere"]

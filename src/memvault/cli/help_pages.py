@@ -71,7 +71,7 @@ def overview() -> str:
         *_rows(
             [
                 ("init", "Create a vault in a folder"),
-                ("setup PROGRAM", "Use it in Claude Code, Codex, OpenCode, Gemini or Cursor"),
+                ("setup PROGRAM", "Use it in an agent's program, such as Claude Code"),
                 ("help --all", "All commands, by purpose"),
                 ("help COMMAND", "What a command takes, with examples"),
                 ("completion install", "Complete commands and names with the Tab key"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 if TYPE_CHECKING:
-    from memvault.clients.client import Event
+    from memvault.clients.programs import Event
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, 0.9
@@ -38,8 +38,6 @@ _WRITE_CALL = re.compile(
     r'"name": ?"[\w.-]*memory_(?:remember|compound)"'
     r"|memvault (?:--\S+ \S+ )*(?:remember|compound) "
 )
-_SUMMARY_CLIENTS = ("claude-code", "opencode")
-"""Clients that add the output to the summary instructions; others only display it."""
 _SAVE_REMINDER = (
     "memvault: was something decided, found out or agreed here that is worth knowing next time? "
     "Ask for it to be remembered."
@@ -133,9 +131,9 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
-    from memvault.clients import setup
+    from memvault.clients.programs import PROGRAMS
 
-    return setup.client(line.program).answer(event, text)
+    return PROGRAMS[line.program].hook_output(event, text)
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
@@ -176,10 +174,11 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the summarizing agent, or for the user if the client shows it."""
+    from memvault.clients.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 
     _workspace(line)
-    if line.program in _SUMMARY_CLIENTS:
+    if line.program in PROGRAMS and PROGRAMS[line.program].summary_reads_output:
         return f"In the summary, list what is to be kept. {agent_guide.reminder()}"
     return _SAVE_REMINDER
 

@@ -19,7 +19,7 @@ from memvault.errors import Refused, UsageError
 from memvault.tools.core import agent_guide
 
 if TYPE_CHECKING:
-    from memvault.clients.client import SetupContext
+    from memvault.clients.programs import SetupContext
     from memvault.clients.setup import FileEdit
 
 
@@ -43,7 +43,7 @@ def setup(
     remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
     yes: Annotated[bool, Arg("Do not ask")] = False,
 ) -> dict[str, Any] | None:
-    """Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor.
+    """Set memvault up in an agent's program, such as Claude Code.
 
     The program gets the MCP server, hooks that recall memories at the start of a
     session and at each prompt, the historian as a separate agent, and instructions.
@@ -107,7 +107,7 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         Refused: If the folder is the user's home, or there is no home folder.
         VaultNotFound: If there is no vault.
     """
-    from memvault.clients.client import SetupContext
+    from memvault.clients.programs import SetupContext
     from memvault.settings.locate import find_vault
 
     try:

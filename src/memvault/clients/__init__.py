@@ -1,9 +1,11 @@
-"""Setup of agent programs such as Claude Code and Codex, one module for each program.
+"""Setup of agent programs such as Claude Code and Codex.
 
-A program declares which files it reads and what goes into them (``client``). ``json_edit`` and
+``programs`` is a table of them: which files each reads and what goes into these. ``json_edit`` and
 ``marked_blocks`` change texts without touching their existing content, and ``setup`` reads and
 writes the files.
 """
 
-NAMES = ("claude-code", "codex", "opencode", "gemini", "cursor")
+from memvault.clients.programs import PROGRAMS
+
+NAMES = tuple(PROGRAMS)
 """The agent programs that memvault can set up."""

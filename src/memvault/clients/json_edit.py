@@ -5,6 +5,9 @@ indentation and line endings are preserved. The position of an entry shows wheth
 list around it existed before. An entry that follows other entries, or directly follows the opening
 bracket of an empty container, is in an existing container; an entry alone on a line of its own is
 in a container that was created for it.
+
+The standard library reads the values, from a copy of the text in which comments and trailing
+commas are blanks, so that every position is that of the text.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_BLANK = re.compile(r"[\s\ufeff]*")
-_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_SAME_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
-_STRING = re.compile(r'(?<!\\)"(?:[^"\\\r\n]++|\\.)*+"')
-_WORD = re.compile(r"[^\s,\[\]{}\":/]+")
+_STRING = r'"(?:[^"\\\r\n]|\\.)*+"?'  # or the rest of a line, so that none is read twice
+_NO_JSON = re.compile(
+    rf"({_STRING})|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|[^\S \t\r\n]|\ufeff", re.DOTALL
+)
+"""Comments, and blanks that JSON does not know; strings are found to be skipped."""
+_TRAILING_COMMA = re.compile(rf"({_STRING}|[^\s,:\[{{\"])(\s*+),(?=\s*+[}}\]])|{_STRING}")
+_BLANKS = re.compile(r"\s*")
+_REST_OF_LINE = re.compile(r"[^\S\r\n]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-_MAX_DEPTH = 100
+_DECODER = json.JSONDecoder()
 
 
 class JsonSyntaxError(ValueError):
@@ -44,17 +50,71 @@ class JsonEntry(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A parsed value and its position; ``start`` is the position of its key, if it has one."""
+    """A value and its position; ``start`` is the position of its key, if it has one."""
 
     start: int
     begin: int
     end: int
     value: Any
-    entries: list[tuple[str, _Node]]
+    key: str = ""
 
-    def last(self, key: str) -> _Node | None:
-        """Return the value of a key; of duplicate keys the last one counts."""
-        return next((node for name, node in reversed(self.entries) if name == key), None)
+
+class _Document:
+    """A JSON text; ``bare`` is the text with blanks in place of comments.
+
+    Raises:
+        JsonSyntaxError: the text is not valid JSON.
+        RecursionError: its values are nested too deeply.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.bare = _NO_JSON.sub(_blanked, text)
+        self._plain = _TRAILING_COMMA.sub(
+            lambda match: match[0] if match[1] is None else f"{match[1]}{match[2]} ", self.bare
+        )
+        begin = self.skip(0)
+        try:
+            value, end = _DECODER.raw_decode(self._plain, begin)
+        except json.JSONDecodeError as error:
+            raise JsonSyntaxError(text, error.pos, error.msg.removesuffix(" at")) from error
+        if self.skip(end) < len(text):
+            raise JsonSyntaxError(text, self.skip(end), "there is more behind the end")
+        self.root = _Node(begin, begin, end, value)
+
+    def skip(self, position: int) -> int:
+        """Return the position of the next character that is neither blank nor in a comment."""
+        match = _BLANKS.match(self.bare, position)
+        return match.end() if match else position
+
+    def entries(self, holder: _Node) -> list[_Node]:
+        """Return the values of an object or a list, in their order."""
+        found: list[_Node] = []
+        if not isinstance(holder.value, dict | list):
+            return found
+        start = self.skip(holder.begin + 1)
+        while start < holder.end - 1:
+            key, begin = "", start
+            if isinstance(holder.value, dict):
+                key, end = _DECODER.raw_decode(self._plain, start)
+                begin = self.skip(self.skip(end) + 1)
+            value, end = _DECODER.raw_decode(self._plain, begin)
+            found.append(_Node(start, begin, end, value, key))
+            comma = self.skip(end)
+            start = self.skip(comma + 1) if self.bare[comma] == "," else comma
+        return found
+
+    def path(self, keys: tuple[str, ...]) -> list[_Node]:
+        """Return the values that keys lead to, as far as they exist; the first is the whole.
+
+        Of duplicate keys the last one counts.
+        """
+        path = [self.root]
+        for key in keys:
+            if not isinstance(path[-1].value, dict) or key not in path[-1].value:
+                break
+            path.append(next(node for node in self.entries(path[-1])[::-1] if node.key == key))
+        return path
 
 
 def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
@@ -66,26 +126,32 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
     Raises:
         JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
     """
+    value: Any = [entry.value] if entry.listed else entry.value
     if text is None or not text.strip():
-        content = {**_nest(entry.keys, _entry_value(entry)), **base}
+        content = {**_nest(entry.keys, value), **base}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    node, depth = _deepest_value(text, entry.keys)
+    document = _Document(text)
+    path = document.path(entry.keys)
+    node, depth = path[-1], len(path) - 1
     if depth < len(entry.keys):
         _check_type(text, node, entry.keys[:depth], dict)
-        value = _nest(entry.keys[depth + 1 :], _entry_value(entry))
-        return _insert(text, node, value, entry.keys[depth])
+        value = _nest(entry.keys[depth + 1 :], value)
+        return _insert(document, node, value, entry.keys[depth])
     if entry.listed:
         _check_type(text, node, entry.keys, list)
-    for item in [item for _, item in node.entries] if entry.listed else [node]:
+    for item in document.entries(node) if entry.listed else [node]:
         if entry.is_ours(item.value):
             content = {**item.value, **entry.value}
-            return text if item.value == content else _replace(text, item, content)
+            if item.value == content:
+                return text
+            written = _serialize(text, content, None, _line_indent(text, item.start))
+            return text[: item.begin] + written + text[item.end :]
     if not entry.listed:
         name = ".".join(entry.keys)
         raise JsonSyntaxError(
             text, node.start, f"{name} is there already, and not memvault setup's"
         )
-    return _insert(text, node, entry.value, None)
+    return _insert(document, node, entry.value, None)
 
 
 def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
@@ -94,31 +160,23 @@ def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | Non
     Raises:
         JsonSyntaxError: the text is not valid JSON.
     """
-    path = [_parse(text)]
-    for key in entry.keys:
-        child = path[-1].last(key) if isinstance(path[-1].value, dict) else None
-        if child is None:
-            return text
-        path.append(child)
+    document = _Document(text)
+    path = document.path(entry.keys)
+    if len(path) <= len(entry.keys):
+        return text
     if entry.listed:
-        path += [item for _, item in path[-1].entries if entry.is_ours(item.value)][:1]
+        path += [item for item in document.entries(path[-1]) if entry.is_ours(item.value)][:1]
     removed = path.pop()
     if not entry.is_ours(removed.value):
         return text
-    while (
-        path[1:] and len(path[-1].entries) == 1 and _is_generated_container(text, path[-1], removed)
-    ):
+    while path[1:] and len(path[-1].value) == 1 and _made_for(text, path[-1], removed):
         removed = path.pop()
     holder = path[-1]
-    first = holder.entries[0][1] is removed and _is_generated_container(text, holder, removed)
-    result = _without_entry(text, holder, removed)
-    if len(path) == 1 and first and _parse(result).value == base:
-        return None
+    entries = document.entries(holder)
+    result = _without_entry(document, entries, removed)
+    if len(path) == 1 and entries[0] == removed and _made_for(text, holder, removed):
+        return None if _Document(result).root.value == base else result
     return result
-
-
-def _entry_value(entry: JsonEntry) -> Any:
-    return [entry.value] if entry.listed else entry.value
 
 
 def _nest(keys: tuple[str, ...], value: Any) -> Any:
@@ -134,28 +192,18 @@ def _check_type(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> No
         raise JsonSyntaxError(text, node.begin, f"{name} is not {what}")
 
 
-def _deepest_value(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
-    """Return the deepest value that the keys lead to, and the number of keys used."""
-    node = _parse(text)
-    for depth, key in enumerate(keys):
-        child = node.last(key) if isinstance(node.value, dict) else None
-        if child is None:
-            return node, depth
-        node = child
-    return node, len(keys)
-
-
-def _insert(text: str, holder: _Node, value: Any, key: str | None) -> str:
+def _insert(document: _Document, holder: _Node, value: Any, key: str | None) -> str:
     """Return a text with another entry at the end of an object or a list."""
-    start = holder.begin + 1
+    text, start = document.text, holder.begin + 1
     holder_indent = _line_indent(text, holder.begin)
-    if not holder.entries:
+    entries = document.entries(holder)
+    if not entries:
         return text[:start] + _serialize(text, value, key, holder_indent) + text[start:]
-    last = holder.entries[-1][1]
-    next_token = _skip_blanks_and_comments(text, last.end)
-    trailing = text[next_token : next_token + 1] == ","
-    position = next_token + 1 if trailing else last.end
-    comment = _SAME_LINE.match(text, position)
+    last = entries[-1]
+    comma = document.skip(last.end)
+    trailing = document.bare[comma] == ","
+    position = comma + 1 if trailing else last.end
+    comment = _REST_OF_LINE.match(text, position)
     line_end = comment.end() if comment else position
     if "\n" in text[start : holder.end]:
         indent = _line_indent(text, last.start)
@@ -170,22 +218,22 @@ def _insert(text: str, holder: _Node, value: Any, key: str | None) -> str:
     return text[: last.end] + "," + text[last.end : line_end] + piece + text[line_end:]
 
 
-def _without_entry(text: str, holder: _Node, removed: _Node) -> str:
+def _without_entry(document: _Document, entries: list[_Node], removed: _Node) -> str:
     """Return a text without one entry of an object or a list."""
-    index = next(at for at, (_, node) in enumerate(holder.entries) if node is removed)
-    start = removed.start
-    if len(holder.entries) > 1:
+    text, start = document.text, removed.start
+    index = entries.index(removed)
+    if len(entries) > 1:
         start = _end_of_previous_line(text, start)
-    next_token = _skip_blanks_and_comments(text, removed.end)
-    if text[next_token : next_token + 1] == ",":
-        return text[:start] + text[removed.end : next_token] + text[next_token + 1 :]
+    comma = document.skip(removed.end)
+    if document.bare[comma] == ",":
+        return text[:start] + text[removed.end : comma] + text[comma + 1 :]
     if not index:
         return text[:start] + text[removed.end :]
-    comma = _skip_blanks_and_comments(text, holder.entries[index - 1][1].end)
+    comma = document.skip(entries[index - 1].end)
     return text[:comma] + text[comma + 1 : start] + text[removed.end :]
 
 
-def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
+def _made_for(text: str, holder: _Node, first: _Node) -> bool:
     """Return whether an object or a list was created for its first entry.
 
     The entry then begins a line of its own.
@@ -194,15 +242,14 @@ def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
     return "\n" in before and not before.strip()
 
 
-def _replace(text: str, node: _Node, value: Any) -> str:
-    written = _serialize(text, value, None, _line_indent(text, node.start))
-    return text[: node.begin] + written + text[node.end :]
-
-
 def _serialize(text: str, value: Any, key: str | None, indent: str) -> str:
     lines = json.dumps(value, indent=_indent_unit(text), ensure_ascii=False)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     return name + lines.replace("\n", _newline(text) + indent)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return match[1] or re.sub(r"[^\r\n]", " ", match[0])
 
 
 def _indent_unit(text: str) -> str:
@@ -219,82 +266,7 @@ def _line_indent(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _skip_blanks_and_comments(text: str, position: int) -> int:
-    """Return the position of the next character that is neither white space nor in a comment."""
-    while True:
-        end = _skip_blanks(text, position)
-        comment = _COMMENT.match(text, end)
-        if comment is None:
-            return end
-        position = comment.end()
-
-
-def _skip_blanks(text: str, position: int) -> int:
-    blanks = _BLANK.match(text, position)
-    return blanks.end() if blanks else position
-
-
-def _parse(text: str) -> _Node:
-    node = _parse_value(text, _skip_blanks_and_comments(text, 0), 0)
-    end = _skip_blanks_and_comments(text, node.end)
-    if end < len(text):
-        raise JsonSyntaxError(text, end, "there is more behind the end")
-    return node
-
-
-def _parse_value(text: str, position: int, depth: int, start: int | None = None) -> _Node:
-    first = position if start is None else start
-    if depth > _MAX_DEPTH:
-        raise JsonSyntaxError(text, position, "it is nested too deeply")
-    char = text[position : position + 1]
-    if char in ("{", "["):
-        return _parse_container(text, position, depth, first)
-    match = (_STRING if char == '"' else _WORD).match(text, position)
-    if match is None:
-        raise JsonSyntaxError(
-            text, position, f"{char!r} is not expected here" if char else "the end is missing"
-        )
-    try:
-        value = json.loads(match[0], strict=False)
-    except ValueError as error:
-        raise JsonSyntaxError(text, position, f"{match[0][:40]!r} is no value") from error
-    return _Node(first, position, match.end(), value, [])
-
-
-def _parse_container(text: str, position: int, depth: int, first: int) -> _Node:
-    is_object = text[position] == "{"
-    close = "}" if is_object else "]"
-    entries: list[tuple[str, _Node]] = []
-    cursor = _skip_blanks_and_comments(text, position + 1)
-    while text[cursor : cursor + 1] != close:
-        entries.append(
-            _parse_member(text, cursor, depth)
-            if is_object
-            else ("", _parse_value(text, cursor, depth + 1))
-        )
-        cursor = _skip_blanks_and_comments(text, entries[-1][1].end)
-        if text[cursor : cursor + 1] == ",":
-            cursor = _skip_blanks_and_comments(text, cursor + 1)
-        elif text[cursor : cursor + 1] != close:
-            raise JsonSyntaxError(text, cursor, f"a comma or {close} is missing")
-    values = [node.value for _, node in entries]
-    names = [name for name, _ in entries]
-    value = dict(zip(names, values, strict=True)) if is_object else values
-    return _Node(first, position, cursor + 1, value, entries)
-
-
 def _end_of_previous_line(text: str, position: int) -> int:
     """Return the end of the previous line, if only blanks precede a position in its line."""
     before = text[:position].rstrip(" \t")
     return len(before.removesuffix("\n").removesuffix("\r") if before.endswith("\n") else before)
-
-
-def _parse_member(text: str, position: int, depth: int) -> tuple[str, _Node]:
-    name = _STRING.match(text, position)
-    if name is None:
-        raise JsonSyntaxError(text, position, "a name in double quotes is missing")
-    colon = _skip_blanks_and_comments(text, name.end())
-    if text[colon : colon + 1] != ":":
-        raise JsonSyntaxError(text, colon, "a colon is missing")
-    node = _parse_value(text, _skip_blanks_and_comments(text, colon + 1), depth + 1, position)
-    return str(json.loads(name[0], strict=False)), node

@@ -10,13 +10,13 @@ import difflib
 import os
 import tomllib
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from memvault.clients import NAMES, json_edit, marked_blocks
-from memvault.clients.client import (
+from memvault.clients import json_edit, marked_blocks
+from memvault.clients.programs import (
     OURS,
+    PROGRAMS,
     SERVER,
     TOML,
     AgentProgram,
@@ -30,7 +30,8 @@ from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.secrets.detector import masked
 
-_FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".opencode", "agents", "plugins", "rules"}
+_FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}
+"""Folders that are removed if setup leaves them empty."""
 _HINT = "correct it, or take it out; nothing was changed"
 
 
@@ -55,11 +56,10 @@ def client(name: str) -> AgentProgram:
     Raises:
         NotFound: the program is not supported.
     """
-    if name not in NAMES:
-        raise NotFound(f"memvault does not know the program {name!r}", f"name {', '.join(NAMES)}")
-    module = import_module(f"memvault.clients.{name.replace('-', '_')}")
-    program: AgentProgram = module.CLIENT
-    return program
+    if name not in PROGRAMS:
+        names = ", ".join(PROGRAMS)
+        raise NotFound(f"memvault does not know the program {name!r}", f"name {names}")
+    return PROGRAMS[name]
 
 
 def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool) -> list[FileEdit]:
@@ -79,6 +79,8 @@ def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool)
             after = without(before, file) if remove else with_parts(before, file)
         except (json_edit.JsonSyntaxError, marked_blocks.UnbalancedMarkers) as error:
             raise Refused(f"{file.path}: {error}", _HINT) from error
+        except RecursionError as error:
+            raise Refused(f"{file.path} is nested too deeply", _HINT) from error
         if after != before:
             changes.append(FileEdit(path, before, after))
     return changes
@@ -91,9 +93,9 @@ def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Pat
     """
     own_paths = {_resolve(file.path, context) for file in files}
     shared: set[Path] = set()
-    for name in NAMES:
+    for program in PROGRAMS.values():
         with contextlib.suppress(Refused):  # a program with unreadable files was not set up
-            theirs = {_resolve(file.path, context) for file in client(name).files(context)}
+            theirs = {_resolve(file.path, context) for file in program.files(context)}
             if any(SERVER in (_read(path) or "") for path in theirs - own_paths):
                 shared |= theirs & own_paths
     return shared
