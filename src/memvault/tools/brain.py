@@ -1,4 +1,4 @@
-"""Tools for active memory: the memories that an agent keeps in its context."""
+"""Tools for active memory, which an agent keeps in its context, and for a prompt's block."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
     LISTED,
+    MEMORY_HELP,
     Expression,
     Limit,
     NewTags,
@@ -37,7 +38,6 @@ group = ToolGroup("brain", "Active memory and context", place=20)
 
 _MIN_SEARCHED = 100
 """Minimum number of memories to search for, since search results are not sorted by probability."""
-_MEM_ID = "memId or its beginning, path, or exact title"
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 
@@ -125,7 +125,7 @@ def _about(metadata: Result) -> Result:
 def memory_load(
     call: Call,
     mem_id: Annotated[
-        str | None, Arg(f"Load this memory: {_MEM_ID}", positional=True, names="memory")
+        str | None, Arg(f"Load this memory: {MEMORY_HELP}", positional=True, names="memory")
     ] = None,
     offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
     length: Annotated[
@@ -283,7 +283,9 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
 )
 def memory_evict(
     call: Call,
-    mem_id: Annotated[str, Arg(f"The memory to evict: {_MEM_ID}", positional=True, names="memory")],
+    mem_id: Annotated[
+        str, Arg(f"The memory to evict: {MEMORY_HELP}", positional=True, names="memory")
+    ],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active_memory(call).evict(mem_id)
@@ -307,7 +309,7 @@ def memory_evict(
 def memory_mutate(
     call: Call,
     mem_id: Annotated[
-        str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True, names="memory")
+        str, Arg(f"A memory in active memory: {MEMORY_HELP}", positional=True, names="memory")
     ],
     value: Annotated[
         str, Arg("The new text, which replaces the whole old text", positional=True, text=True)
@@ -366,7 +368,7 @@ def memory_search(
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
         Arg("How to search", key="type", flag="--mode"),
     ] = "Hybrid",
-    limit: Annotated[int, Arg("How many at most", minimum=1)] = _DEFAULT_LIMIT,
+    limit: Limit = _DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """Search for memories to load: memIds with short snippets."""
     from memvault.recall.answer import RecallRequest
@@ -470,3 +472,61 @@ def _active_memory(call: Call) -> ActiveMemory:
     from memvault.agents.active import ActiveMemory
 
     return ActiveMemory(call.store, call.engine, call.address)
+
+
+_DEFAULT_BUDGET = 2_000
+
+
+@group.tool(
+    "context",
+    scope="read",
+    core=True,
+    examples=(
+        'memvault context "I am about to change the database"',
+        'memvault context "fix the deploy" --budget 500',
+    ),
+    view="{context:each}",
+)
+def context(
+    call: Call,
+    task: Annotated[
+        str,
+        Arg(
+            "What is to be done; memories that fit it are recalled",
+            positional=True,
+            join_words=True,
+        ),
+    ] = "",
+    budget: Annotated[
+        int, Arg("Maximum tokens of the block, counted by the built-in tokenizer", minimum=0)
+    ] = _DEFAULT_BUDGET,
+) -> dict[str, Any]:
+    """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
+
+    Entries that exceed the budget are left out from the end and counted under cut.
+
+    Sections come in this order of importance, dated and marked as data. Due plans become events
+    in the inbox; no event is removed from it. If there is nothing to include, the block is empty.
+    """
+    from memvault.agents import prompt
+    from memvault.agents.prompt import RECALLED, gather
+    from memvault.index.embedding import tokenizer
+
+    gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
+    call.notes += gathered.notes
+    block = prompt.build(gathered.sections, budget, tokenizer.count_tokens)
+    shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
+    count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
+    if block.cut and not block.text:
+        call.notes.append(f"not even the first entry fits into {budget} tokens")
+    return {
+        "context": block.text,
+        "tokens": block.tokens,
+        "budget": budget,
+        "parts": [
+            {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
+            for section in block.kept
+        ],
+        "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
+        **({"shortened": block.shortened} if block.shortened else {}),
+    }

@@ -145,7 +145,7 @@ _EPISODES = """
 def recall_similar_experience(
     call: Call,
     query: Annotated[str, Arg("A description of the situation", positional=True, join_words=True)],
-    limit: Annotated[int, Arg("How many at most", minimum=1)] = 5,
+    limit: Limit = 5,
     min_importance: Annotated[
         float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,

@@ -9,7 +9,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import collect_hits, count_accesses, fields, list_result
+from memvault.tools.core.results import Limit, collect_hits, count_accesses, fields, list_result
 
 group = ToolGroup("experience", place=51)
 
@@ -59,7 +59,7 @@ def store_fact(
 def recall_fact(
     call: Call,
     query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
-    limit: Annotated[int, Arg("How many at most", minimum=1)] = _MAX_FACTS,
+    limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.

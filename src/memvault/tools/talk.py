@@ -1,4 +1,4 @@
-"""Tools for messages between agents and the user: talk, reply, wait, and the inbox."""
+"""Tools for messages: talk, reply, wait, the inbox, and spaces, the shared channels of agents."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import LISTED, Limit, Offset, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, page_info, paginate
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import PoppedEvents
+    from memvault.agents.messages.spaces import Message, Spaces
     from memvault.agents.messages.talks import TalkLog
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
-Message = Annotated[str, Arg("What to say", positional=True, text=True)]
+MessageText = Annotated[str, Arg("What to say", positional=True, text=True)]
 _MAX_TALK_ID_DIGITS = 16
 """Maximum number of digits of a talkId, which is always below 2**53."""
 
@@ -86,7 +87,7 @@ _EVENTS = Template(
 )
 def talk_user(
     call: Call,
-    message: Message,
+    message: MessageText,
     user: Annotated[str, Arg("Empty: there is one user")] = "",
 ) -> dict[str, Any]:
     """Send a message to the user, without waiting for an answer.
@@ -111,7 +112,7 @@ def talk_user(
 def talk_agent(
     call: Call,
     other: Annotated[str, Arg("The agent's name", key="agent", positional=True, names="agent")],
-    message: Message,
+    message: MessageText,
 ) -> dict[str, Any]:
     """Send a message to another agent, without waiting for an answer."""
     from memvault.agents.address import address, alike
@@ -136,7 +137,7 @@ def talk_agent(
 def talk_brain(
     call: Call,
     subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
-    message: Message,
+    message: MessageText,
 ) -> dict[str, Any]:
     """Send a message to another brain of the same agent, without waiting for an answer."""
     return _send(call, call.address.of_brain(subbrain), message)
@@ -152,7 +153,7 @@ def talk_log(
     severity: Annotated[
         Literal["debug", "info", "warning", "error"], Arg("How severe it is", positional=True)
     ],
-    message: Message,
+    message: MessageText,
 ) -> dict[str, Any]:
     """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
     return {"talkId": _talks(call).log(severity, message)}
@@ -169,7 +170,7 @@ def talk_log(
 def reply(
     call: Call,
     talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
-    message: Message,
+    message: MessageText,
 ) -> dict[str, Any]:
     """Answer a talk: its sender gets the message, with a reference to the talkId.
 
@@ -273,7 +274,7 @@ def _parameter(entry: EventSpec) -> str:
 )
 def peek_inbox(
     call: Call,
-    count: Annotated[int, Arg("How many at most", minimum=1)] = 1,
+    count: Limit = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
         Arg("Only events of this type", key="filter"),
@@ -376,3 +377,135 @@ def _event_list(call: Call, popped: PoppedEvents) -> list[dict[str, Any]]:
         }
         for event in popped.events
     ]
+
+
+_LIMIT_HELP = "How many messages at most"
+
+
+@group.tool(
+    "space enter",
+    examples=("memvault space enter team", "memvault space enter team --limit 5"),
+    view="""
+        {spaceName}  {spaceId}
+        *history
+        {senderName}  {timestamp}
+           > {content:each}
+
+        {history:#} of {totalMessages:message|messages}
+        """,
+)
+def enter_space(
+    call: Call,
+    space: Annotated[
+        str, Arg("The space's id or name", key="spaceId", positional=True, names="space")
+    ],
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
+) -> dict[str, Any]:
+    """Enter a space: become a member, read its last messages, and send to it from now on.
+
+    A space that does not exist is created, with no history.
+    """
+    spaces = _spaces(call)
+    entered = spaces.enter(space)
+    history, total = spaces.messages(entered, limit)
+    return {
+        "spaceId": entered.space_id,
+        "spaceName": entered.name,
+        "history": [_message(message) for message in history],
+        "totalMessages": total,
+    }
+
+
+@group.tool(
+    "space send",
+    examples=('memvault space send "Good morning"', "memvault space send @notes.txt"),
+)
+def send_message(
+    call: Call,
+    text: Annotated[str, Arg("The message", positional=True, text=True)],
+) -> dict[str, Any]:
+    """Send a message to the space entered last; every other member gets an inbox event."""
+    spaces = _spaces(call)
+    message = spaces.send(spaces.entered(), text)
+    return {"messageId": message.message_id, "status": "delivered"}
+
+
+@group.tool(
+    "space read",
+    read_only=True,
+    examples=("memvault space read", "memvault space read --space-id team --limit 5"),
+    view="""
+        *messages
+        {senderName}  {timestamp}
+           > {content:each}
+
+        {messages:#} of {total:message|messages}
+        """,
+)
+def read_messages(
+    call: Call,
+    space: Annotated[
+        str | None,
+        Arg(
+            "The space to read; by default the one entered last",
+            key="spaceId",
+            flag="--space",
+            names="space",
+        ),
+    ] = None,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
+    offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
+) -> dict[str, Any]:
+    """Read a space's messages, the newest last."""
+    spaces = _spaces(call)
+    found = spaces.find(space) if space and space.strip() else spaces.entered()
+    messages, total = spaces.messages(found, limit, offset)
+    paging = page_info(total, offset, len(messages))
+    return {"messages": [_message(message) for message in messages], **paging}
+
+
+@group.tool(
+    "space list",
+    read_only=True,
+    examples=("memvault space list", "memvault space list --json"),
+    view="""
+        *spaces
+        {spaceName}  {spaceId}  {joined:joined|}
+           {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}
+        """,
+)
+def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+    """List the spaces with their members, number of messages and time of the last message."""
+    spaces = _spaces(call)
+    shown, paging = paginate(spaces.every(), limit, offset, "There are no spaces")
+    found = []
+    for space in shown:
+        members = spaces.members(space)
+        last, total = spaces.messages(space, 1)
+        found.append(
+            {
+                "spaceId": space.space_id,
+                "spaceName": space.name,
+                "members": members,
+                "joined": str(call.address) in members,
+                "totalMessages": total,
+                "lastMessage": last[0].timestamp if last else "",
+            }
+        )
+    return {"spaces": found, **paging}
+
+
+def _spaces(call: Call) -> Spaces:
+    from memvault.agents.messages.spaces import Spaces
+
+    return Spaces(call.store.changes, call.address, call.notes.append)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.message_id,
+        "senderName": message.sender,
+        "senderType": message.sender_type,
+        "content": message.content,
+        "timestamp": message.timestamp,
+    }
