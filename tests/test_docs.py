@@ -6,21 +6,13 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from conftest import write
 from memvault import __all__ as public
 from memvault import __version__
 from memvault.cli.help_pages import everything, overview
-from memvault.settings.vault_settings import (
-    BUILTIN_TYPES,
-    DEFAULTS,
-    load_settings,
-)
 from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,21 +94,6 @@ def test_no_file_grows_past_what_one_can_hold_in_mind(path: str) -> None:
         if (length := len(file.read_text("utf-8").splitlines())) > 700
     ]
     assert not long
-
-
-def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -> None:
-    """Every setting that a new vault's file shows as a comment is known, valid and the default."""
-    text = (ROOT / "vault-template" / "memvault.toml").read_text("utf-8")
-    assert tomllib.loads(text)["version"] == 1
-    write(tmp_path, "memvault.toml", re.sub(r"^# (?=\[|\w+ = )", "", text, flags=re.MULTILINE))
-    settings = load_settings(tmp_path)
-    assert settings.warnings == ()
-    assert {"language", "history.revisions", "index.uri", "world.enabled"} <= settings.explicit
-    for name in settings.explicit - {"ignore", "index.uri", "types"}:
-        assert attrgetter(name)(settings) == attrgetter(name)(DEFAULTS), name
-    assert [entry.name for entry in settings.types if entry not in BUILTIN_TYPES] == [
-        "meeting-note"
-    ]
 
 
 @pytest.mark.parametrize("name", ["security", "reliability"])

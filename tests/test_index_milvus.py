@@ -316,24 +316,6 @@ def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> Non
         assert found[0]["filePath"] == "long.md", query
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('token = "abc"', "MEMVAULT_MILVUS_TOKEN"),
-        ('engine = "other"', "local or milvus"),
-        ('collection = "a b"', "letters, digits and _"),
-        ('vault = "A/B"', "index push gave it"),
-        ("patience = 0", "seconds, from 1 to 600"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(
-    folder: Path, run: Run, line: str, said: str
-) -> None:
-    """A token in memvault.toml, or a value that cannot be one, is named with a hint."""
-    write(folder, "memvault.toml", f"version = 1\n[index]\n{line}\n")
-    assert said in refused(run("recall", "x"), 3)
-
-
 @pytest.mark.parametrize("uri", ["nowhere", "", "relative/engine.db"])
 def test_an_address_that_is_none_is_said(folder: Path, run: Run, uri: str) -> None:
     """A missing or wrong address is a usage error before anything is sent."""

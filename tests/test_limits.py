@@ -208,14 +208,6 @@ def test_no_settings_stall(folder: Path, run: Run, before: str, part: str, behin
     assert "memvault.toml" in refused(run("list"), 3)
 
 
-def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
-    """Of thousands of unknown settings the first few are named, and how many more there are."""
-    write(folder, "memvault.toml", "".join(f"a{number} = 1\n" for number in range(3_000)))
-    warnings = run("list", "--json").json["warnings"]
-    assert len(warnings) == 11
-    assert "2,990 more" in warnings[-1]
-
-
 READER = Caller(
     "reader", may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="read"
 )

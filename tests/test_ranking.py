@@ -252,42 +252,6 @@ def test_short_memories_that_differ_are_no_repeats(folder: Path, vault: Vault) -
     assert not any("repeats" in parts(entry) for entry in found)
 
 
-WRONG = [f"[ranking]\nrecency = {value}" for value in ("-0.1", "1.5", "7", "nan", "inf", "-inf")]
-WRONG += [f"[ranking]\nimportance = {value}" for value in ('"much"', "true", "[0.1]", "2020-01-01")]
-WRONG += [f"[ranking]\ndiversity = {value}" for value in ("2", '"no"', "[]")]
-WRONG += ["ranking = 3", "[[ranking]]\ndate = 0.1", "[ranking.date]\nweight = 1"]
-ENDLESS = [f"[ranking]\ndate = {value}" for value in ("9" * 5_000, "0x" + "f" * 5_000)]
-
-
-@pytest.mark.parametrize("lines", WRONG + ENDLESS, ids=lambda lines: lines[:40])
-def test_a_ranking_that_makes_no_sense_is_refused(folder: Path, run: Run, lines: str) -> None:
-    """A weight of the wrong kind or size is one sentence that names it, with exit code 3."""
-    write(folder, "memvault.toml", f"{lines}\n")
-    ran = run("recall", "word")
-    assert (ran.code, ran.out) == (3, "")
-    first, *rest = ran.err.splitlines()
-    assert first.startswith("error: ")
-    assert "memvault.toml" in first
-    assert len(first) < 500
-    assert all(line.startswith("hint: ") for line in rest)
-    key = lines.splitlines()[-1].split()[0]
-    if lines in WRONG:
-        assert (f"ranking.{key}" if lines.startswith("[ranking]") else "ranking") in first
-    with open_vault(folder) as vault:
-        assert vault.call("memory_recall", query="word")["error"]["code"] == "vault_unreadable"
-
-
-def test_an_unknown_ranking_setting_is_only_told(folder: Path, run: Run) -> None:
-    """A setting of a later version, or a slip of the pen, is a warning and changes nothing."""
-    write(folder, "a.md", "# Word\n")
-    before = run("recall", "word", "--explain", "--json").json["memories"]
-    ranked_by(folder, "recencey = 0.5\ndate = 0.15")
-    ran = run("recall", "word", "--explain", "--json")
-    assert ran.code == 0
-    assert ran.json["memories"] == before
-    assert any("'ranking.recencey'" in line for line in ran.json["warnings"])
-
-
 @pytest.fixture
 def many(folder: Path, vault: Vault) -> Vault:
     """A vault of 250 memories that all speak of a storm, seven of them of a storm surge."""

@@ -275,16 +275,6 @@ def test_an_embedding_model_is_no_cross_encoder(run: Run, folder: Path, tmp_path
     assert (folder / "memvault.toml").read_bytes() == before
 
 
-def test_a_broken_setting_is_refused(run: Run, folder: Path) -> None:
-    """A rerank setting of another form is an unreadable vault, an unknown key a warning."""
-    write(folder, "memvault.toml", "version = 1\n[rerank]\nmodel = 3\n")
-    ran = run("recall", "x")
-    assert ran.code == 3
-    assert "memvault.toml: rerank.model must be a name" in ran.err
-    write(folder, "memvault.toml", "version = 1\n[rerank]\nmodle = 'x'\n")
-    assert "rerank.modle" in run("recall", "x", "--json").json["warnings"][0]
-
-
 def test_a_model_without_numbers_is_refused(folder: Path, tmp_path: Path) -> None:
     """A logit that is no number never becomes a score."""
     judge = make_cross_encoder(tmp_path / "nan", odd=float("nan"))

@@ -131,14 +131,6 @@ def test_an_undo_is_never_refused(vault: Vault, folder: Path) -> None:
     assert (folder / "fact/deploy.md").exists()
 
 
-def test_a_setting_that_makes_no_sense_is_refused(run: Run, folder: Path) -> None:
-    """on_write takes three words."""
-    write(folder, "memvault.toml", '[secrets]\non_write = "maybe"\n')
-    ran = run("types")
-    assert ran.code == 3
-    assert "warn, refuse or off" in ran.err
-
-
 def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
     """The shell says what was refused, and not the secret; the exit code is 1."""
     refusing(folder)

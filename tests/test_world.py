@@ -74,20 +74,6 @@ def test_the_world_is_off_until_it_is_switched_on(folder: Path, run: Run) -> Non
     assert "move_to" in names
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("world = 1", "world must be a [world] table"),
-        ("[world]\nenabled = 1", "world.enabled must be true or false"),
-        ('[world]\nenabled = "yes"', "world.enabled must be true or false"),
-    ],
-)
-def test_a_wrong_setting_is_named(folder: Path, run: Run, text: str, said: str) -> None:
-    """The world is on or off, and any other word is refused with exit code 3."""
-    write(folder, "memvault.toml", f"{text}\n")
-    assert said in refused(run("world", "observe"), 3)
-
-
 def test_a_look_names_places_resources_and_agents(world: Path) -> None:
     """Within the radius everything is named, the nearest first; beyond it nothing is."""
     at_first = call(world, "alice", "observe_location")
