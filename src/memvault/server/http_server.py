@@ -12,6 +12,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -208,36 +209,24 @@ def serve(
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).addHandler(log)
         logging.getLogger(name).propagate = False
-    listening = address.bound()
-    with contextlib.closing(listening):
-        served = frozenset(vaults) if vaults else None
+    served = frozenset(vaults) if vaults else None
+    with contextlib.closing(address.bound()) as listening:
         run = HttpServer(address, certificate, listening, served, offer, limits, audit, log)
         return asyncio.run(run.run_until_signal())
 
 
+@dataclass
 class HttpServer:
-    """One run of the server."""
+    """One run of the server; without ``served`` names it serves every vault of this machine."""
 
-    def __init__(
-        self,
-        address: ListenAddress,
-        certificate: TlsCertificate,
-        listening: socket.socket,
-        served: frozenset[str] | None,
-        offer: ToolSelection,
-        limits: RequestLimits,
-        audit: AuditLog,
-        log: RepeatLimitingHandler,
-    ) -> None:
-        self._log = log
-        self._address = address
-        self._certificate = certificate
-        self._listening = listening
-        self._vaults = served
-        self._offer = offer
-        self._limits = limits
-        self._audit = audit
-        self._signals: list[int] = []
+    address: ListenAddress
+    certificate: TlsCertificate
+    listening: socket.socket
+    served: frozenset[str] | None
+    offer: ToolSelection
+    limits: RequestLimits
+    audit: AuditLog
+    log: RepeatLimitingHandler
 
     async def run_until_signal(self) -> int:
         """Serve until a signal arrives, and shut down; return the exit code.
@@ -245,9 +234,10 @@ class HttpServer:
         Running calls have a grace period to end. A second signal ends it at once.
         """
         stop = asyncio.Event()
+        signals: list[int] = []
 
         def on_signal() -> None:
-            if len(self._signals) > 1:
+            if len(signals) > 1:
                 web.force_exit = True
                 self._exit_after(_FORCED_EXIT_TIMEOUT)
             stop.set()
@@ -255,18 +245,18 @@ class HttpServer:
         async with anyio.create_task_group() as tasks:
             tenants = TenantServers(
                 tasks,
-                self._vaults,
-                self._offer,
-                self._audit,
-                lambda: bool(self._signals),
-                self._limits.body,
+                self.served,
+                self.offer,
+                self.audit,
+                lambda: bool(signals),
+                self.limits.body,
             )
-            security = self._address.security()
-            gateway = HttpGateway(TokenStore(), tenants, security, self._limits, self._audit)
+            security = self.address.security()
+            gateway = HttpGateway(TokenStore(), tenants, security, self.limits, self.audit)
             web = _Uvicorn(self._config(gateway))
-            tasks.start_soon(_reap_revoked, gateway, self._audit, self._log)
-            with handle_signals(self._signals, on_signal):
-                serving = asyncio.create_task(web.serve([self._listening]))
+            tasks.start_soon(_reap_revoked, gateway, self.audit, self.log)
+            with handle_signals(signals, on_signal):
+                serving = asyncio.create_task(web.serve([self.listening]))
                 self._print_url()
                 await asyncio.wait(
                     [serving, ending := asyncio.create_task(stop.wait())],
@@ -299,8 +289,8 @@ class HttpServer:
         timer.start()
 
     def _flush(self) -> None:
-        self._audit.flush(is_end=True)
-        self._log.summarize(is_end=True)
+        self.audit.flush(is_end=True)
+        self.log.summarize(is_end=True)
 
     def _abort(self) -> None:
         self._flush()
@@ -318,20 +308,20 @@ class HttpServer:
             server_header=False,
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=5,
-            ssl_certfile=self._certificate.file or None,
-            ssl_keyfile=self._certificate.key or None,
+            ssl_certfile=self.certificate.file or None,
+            ssl_keyfile=self.certificate.key or None,
         )
 
     def _print_url(self) -> None:
         """Print the URL of the server, and a warning if others can read its traffic."""
-        scheme = "https" if self._certificate.file else "http"
-        port = self._listening.getsockname()[1]
-        name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
+        scheme = "https" if self.certificate.file else "http"
+        port = self.listening.getsockname()[1]
+        name = self.address.allowed_hosts[0] if self.address.allowed_hosts else self.address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
         with contextlib.suppress(StorageError):  # reported by each request
             if not tokens.all_tokens():
                 print("note: no token exists yet: memvault tokens add creates one", file=sys.stderr)
-        if not self._address.is_loopback and scheme == "http":
+        if not self.address.is_loopback and scheme == "http":
             print(
                 "note: others can read what goes over the network: give --certificate and --key, "
                 "or put a proxy with TLS before it",
