@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memvault.files.lock import FileLock
 from memvault.index.local import embedding_lock, transformer_vectors
+from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
 
@@ -23,6 +24,7 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
         return
     workspace = Workspace(root)
     index = workspace.index
+    assert isinstance(index, LocalIndex)
     view = index.refresh(True, COMPLETE)
     count = sum(1 for _ in view.records())
     wanted = count * (1 - share)

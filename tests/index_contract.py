@@ -18,6 +18,7 @@ from memvault.index.protocol import (
     Index,
     KeywordQuery,
     MatchLocation,
+    SearchIndex,
     SentenceQuery,
     StaleView,
     VectorQuery,
@@ -44,7 +45,7 @@ def note(name: str, title: str, body: str, more: str = "") -> str:
 class IndexContract:
     """The promises of ``index.protocol``; ``opened`` says which index they are asked of."""
 
-    def opened(self, root: Path) -> AbstractContextManager[Index]:
+    def opened(self, root: Path) -> AbstractContextManager[SearchIndex]:
         """Open the index of a vault."""
         raise NotImplementedError(root)
 
@@ -55,7 +56,7 @@ class IndexContract:
             write(folder, path, note(name, title, body))
         return folder
 
-    def seen(self, index: Index, vectors: bool = True) -> View:
+    def seen(self, index: SearchIndex, vectors: bool = True) -> View:
         """Look at everything."""
         return index.refresh(vectors, COMPLETE)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from conftest import write
 from index_contract import IndexContract, local
 from memvault.index.federated import FederatedIndex, VaultMember
-from memvault.index.protocol import Index
+from memvault.index.protocol import Index, SearchIndex
 
 
 class TestLocalIndex(IndexContract):
@@ -26,7 +26,7 @@ class TestFederatedIndex(IndexContract):
     """The contract, asked of a vault together with an empty one."""
 
     @contextmanager
-    def opened(self, root: Path) -> Iterator[Index]:
+    def opened(self, root: Path) -> Iterator[SearchIndex]:
         """Open the local indexes of a vault and of an empty one."""
         empty = root.parent / "empty"
         write(empty, "memvault.toml", "version = 1\n")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Inbox, Lease
     from memvault.agents.plans.plans import AgentPlans
-    from memvault.index.local.local_index import LocalIndex
+    from memvault.index.protocol import Index
     from memvault.recall.engine import RecallEngine
     from memvault.store.memory_store import MemoryStore
 
@@ -152,7 +152,7 @@ class Call:
         return self._store
 
     @property
-    def index(self) -> LocalIndex:
+    def index(self) -> Index:
         """The derived index."""
         return self.workspace.index
 
@@ -180,7 +180,7 @@ class Call:
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.engine import RecallEngine
 
-        def opened(root: Path) -> LocalIndex:
+        def opened(root: Path) -> Index:
             return self.workspace.open_other(root).index
 
         members = [VaultMember(name, partial(opened, root)) for name, root in vaults.items()]

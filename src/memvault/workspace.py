@@ -12,7 +12,7 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
 
 if TYPE_CHECKING:
-    from memvault.index.local.local_index import LocalIndex
+    from memvault.index.protocol import Index
     from memvault.store.memory_store import MemoryStore
 
 
@@ -91,7 +91,7 @@ class Workspace:
         return open_store(self.root, self.settings, lambda: self.index)
 
     @cached_property
-    def index(self) -> LocalIndex:
+    def index(self) -> Index:
         """The derived index, in a folder of the user."""
         from memvault.index.factory import open_index
         from memvault.index.folder import prepare_folder

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from memvault.call import Call
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
-from memvault.errors import EmbedderError, MemvaultError
+from memvault.errors import MemvaultError
 from memvault.files import atomic, lock
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.git import index_file, program
@@ -330,8 +330,11 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
     if len(stale) > _MAX_ENTRIES_SHOWN:
         more = len(stale) - _MAX_ENTRIES_SHOWN
         yield Finding("", f"The index has {more} more files otherwise", fix)
-    if difference := vault.call.index.differs():
-        yield Finding("", f"The engine is not as it was left: {difference}", fix)
+    if vault.call.settings.index.engine != "local":
+        from memvault.engine import publish
+
+        if difference := publish.difference(vault.call.workspace):
+            yield Finding("", f"The engine is not as it was left: {difference}", fix)
 
 
 def _stale_memories(vault: VaultInspection) -> list[str]:
@@ -370,21 +373,14 @@ def _etag(call: Call, path: str) -> str:
 
 @check("model-missing", "warning", "An embedding model that cannot be used on this machine")
 def missing_model(vault: VaultInspection) -> Iterator[Finding]:
-    if problem := _model_problem(vault.call):
+    if problem := _model_problem(vault):
         yield Finding("", vault.call.hide_paths(problem))
 
 
-def _model_problem(call: Call) -> str:
-    """Return why an embedder cannot be used; empty if there is no problem.
-
-    The transformer embedder is not checked if the settings turn it off.
-    """
-    try:
-        _ = call.index.table.version
-    except EmbedderError as error:
-        return error.message
-    deep = call.index.deep
-    return "" if deep.mode == "off" else deep.choice.note or deep.failure_reason()
+def _model_problem(vault: VaultInspection) -> str:
+    """Return why an embedder cannot be used; empty if there is no problem."""
+    transformer = vault.index.transformer
+    return vault.index.static.problem or transformer.note or transformer.problem
 
 
 def _vectors_waiting(vault: VaultInspection) -> int | None:
@@ -392,10 +388,10 @@ def _vectors_waiting(vault: VaultInspection) -> int | None:
 
     While a process makes them, none are waiting.
     """
-    index = vault.call.index
-    if not vault.memories or index.deep.mode == "off" or _model_problem(vault.call):
+    transformer = vault.index.transformer
+    if not vault.memories or transformer.mode == "off" or _model_problem(vault):
         return None
-    return 0 if index.deep.is_running() else index.pending_transformer()
+    return 0 if transformer.is_running else transformer.waiting
 
 
 @check("vectors-missing", "note", "Memories that wait for the deep embedder")
@@ -413,8 +409,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
     """Find vectors of other models, once those of the model in use are complete."""
-    deep = vault.call.index.deep
-    unused = len(deep.unused_models()) if _vectors_waiting(vault) == 0 else 0
+    unused = vault.index.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
-        fix = Fix("delete them", lambda call: call.index.deep.delete_unused_models())
+        fix = Fix("delete them", lambda call: call.index.delete_unused_models())
         yield Finding("", f"Vectors of {unused} models are kept that are no longer in use", fix)

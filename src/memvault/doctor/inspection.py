@@ -148,8 +148,9 @@ class VaultInspection:
             and not paths.is_memory_path(path)
         ]
         self.files = [*(memory.file for memory in self.memories), *self.others]
-        if call.index.away:
-            call.notes.append(call.index.away)
+        self.index = call.index.status()
+        if self.index.away:
+            call.notes.append(self.index.away)
 
     @cached_property
     def links(self) -> LinkGraph:

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from memvault.call import Call
-from memvault.errors import EmbedderError
 from memvault.files import atomic, walk
 from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import EmbedderStatus, MemoryRecord
 from memvault.recall.filters import Filters
 from memvault.vault.reader import scan
 
@@ -23,7 +21,7 @@ def status(call: Call) -> dict[str, Any]:
     """Return the counts, index state, embedders, sizes, pending work and problems of a vault."""
     records = call.engine.list_records(Filters())
     settings = call.settings
-    folder = call.index.place.folder
+    folder, index = call.index.folder, call.index.status()
     remove_temporary_files(call)
     call.notes += call.index.notes()
     result: dict[str, Any] = {
@@ -32,13 +30,13 @@ def status(call: Call) -> dict[str, Any]:
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
-            "state": call.index.freshness,
+            "state": index.freshness,
             **({"folder": str(folder)} if folder and call.caller.may_see_paths else {}),
             "language": settings.language,
         },
-        "embedder": _static_embedder(call),
-        "deep": _transformer_embedder(call),
-        "pending": call.index.pending_static(),
+        "embedder": _static_embedder(call, index.static),
+        "deep": _transformer_embedder(call, index.transformer),
+        "pending": index.static.waiting,
         "sizes": {
             "memories": sum(record.size for record in records),
             "index": _size(folder) if folder else 0,
@@ -77,41 +75,35 @@ def unlisted(call: Call) -> list[dict[str, str]]:
 
 def remove_temporary_files(call: Call) -> None:
     """Delete temporary files left by killed processes in the vault and its index folder."""
-    for folder in (call.root, call.index.place.folder):
+    for folder in (call.root, call.index.folder):
         if folder is not None:
             atomic.sweep_below(folder)
 
 
-def _static_embedder(call: Call) -> dict[str, Any]:
+def _static_embedder(call: Call, static: EmbedderStatus) -> dict[str, Any]:
     """Describe the built-in static embedder."""
-    card = call.index.vector_card()
-    try:
-        version, dimension = call.index.table.version, call.index.table.dimension
-    except EmbedderError as error:
-        return {"name": BUILTIN, "problem": call.hide_paths(error.message)}
+    if static.problem:
+        return {"name": static.name, "problem": call.hide_paths(static.problem)}
     return {
-        "name": BUILTIN,
-        "version": version,
-        "dimension": dimension,
-        "vectors": card.rows if card else 0,
+        "name": static.name,
+        "version": static.version,
+        "dimension": static.dimension,
+        "vectors": static.vectors,
     }
 
 
-def _transformer_embedder(call: Call) -> dict[str, Any]:
+def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> dict[str, Any]:
     """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
-    deep = call.index.deep
-    entry: dict[str, Any] = {"name": call.hide_paths(deep.name), "mode": deep.mode}
-    if deep.mode == "off":
+    entry: dict[str, Any] = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
+    if transformer.mode == "off":
         return entry
-    vectors = deep.opened()
-    if vectors is not None:
-        entry.update(version=vectors.card.version, dimension=vectors.card.dimension)
-    entry["vectors"] = vectors.card.rows if vectors is not None else 0
-    entry["waiting"] = call.index.pending_transformer()
-    entry["working"] = deep.is_running()
-    problem = deep.failure_reason()
-    if problem:
-        entry["problem"] = call.hide_paths(problem)
+    if transformer.version:
+        entry.update(version=transformer.version, dimension=transformer.dimension)
+    entry["vectors"] = transformer.vectors
+    entry["waiting"] = transformer.waiting
+    entry["working"] = transformer.is_running
+    if transformer.problem:
+        entry["problem"] = call.hide_paths(transformer.problem)
     return entry
 
 

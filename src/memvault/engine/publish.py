@@ -17,7 +17,7 @@ from memvault.index.milvus.client import (
     EngineRefused,
     EngineUnavailable,
 )
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.published import published
 from memvault.index.milvus.remote import clock_skew_note
 from memvault.settings import table
 from memvault.settings.toml_file import set_values
@@ -79,8 +79,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     is_new = not factory.granted(workspace.root, shared)
     holder = factory.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()
-    index = workspace.index
-    assert isinstance(index, PublishedIndex)
+    index = published(workspace.index)
     try:
         if take_over:
             index.take_over()
@@ -105,8 +104,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
     reason = factory.why_unavailable(workspace.root, shared)
     if reason:
         return {**_describe(shared), "problem": reason}
-    index = workspace.index
-    assert isinstance(index, PublishedIndex)
+    index = published(workspace.index)
     card = index.engine.card(shared.vault)
     if card is None or not card.is_valid:
         return {**_describe(shared), "problem": "The engine holds nothing of it"}
@@ -120,6 +118,17 @@ def status(workspace: Workspace) -> dict[str, Any]:
     difference = f"{differs}; memvault index push puts it right" if differs else ""
     problem = "; ".join(filter(None, (difference, clock_skew_note(card.sent))))
     return {**_describe(shared), **card.about(), "rows": rows, "problem": problem}
+
+
+def difference(workspace: Workspace) -> str:
+    """Return how the engine's rows differ from what was uploaded from here; empty if they agree.
+
+    It is also empty if nothing is uploaded from here, or the engine cannot be reached.
+    """
+    shared = workspace.settings.index
+    if shared.engine == "local" or shared.sent or factory.why_unavailable(workspace.root, shared):
+        return ""
+    return published(workspace.index).differs()
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:

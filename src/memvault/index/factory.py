@@ -15,6 +15,7 @@ from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
 from memvault.index.local.local_index import LocalIndex
+from memvault.index.protocol import Index
 from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.store.memory_store import MemoryStore
 
@@ -48,7 +49,7 @@ def open_index(
     )
 
 
-def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) -> MemoryStore:
+def open_store(root: Path, settings: Settings, index: Callable[[], Index]) -> MemoryStore:
     """Return the memory store of a vault that another machine sent.
 
     Raises:

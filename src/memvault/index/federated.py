@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.index.protocol import (
-    Index,
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
     MatchLocation,
     MemoryRecord,
+    SearchIndex,
     SentenceFeatures,
     SentenceQuery,
     VectorAnswer,
@@ -36,14 +36,14 @@ class VaultMember(NamedTuple):
     """A vault to search: its name, and a function that opens its index."""
 
     name: str
-    opened: Callable[[], Index]
+    opened: Callable[[], SearchIndex]
 
 
 class VaultView(NamedTuple):
     """A vault that is searched: its name, its index, and a view of it with the vault's own keys."""
 
     name: str
-    source: Index
+    source: SearchIndex
     view: View
 
 
@@ -200,7 +200,7 @@ class FederatedIndex:
         self._open: list[VaultView] = []
 
     @cached_property
-    def _indexes(self) -> list[tuple[str, Index]]:
+    def _indexes(self) -> list[tuple[str, SearchIndex]]:
         indexes = []
         for member in self._members:
             try:
@@ -235,7 +235,9 @@ class FederatedIndex:
             (name, index, partial(index.at, own, moment)) for name, index, own in view.vaults
         )
 
-    def _combine(self, looks: Iterable[tuple[str, Index, Callable[[], View]]]) -> FederatedView:
+    def _combine(
+        self, looks: Iterable[tuple[str, SearchIndex, Callable[[], View]]]
+    ) -> FederatedView:
         """Return a view of the vaults that can be read; errors as for ``refresh``."""
         self._open = []
         for name, index, look in looks:

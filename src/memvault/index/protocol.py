@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -292,8 +293,8 @@ class View(Protocol):
         """
 
 
-class Index(Protocol):
-    """The index of a vault."""
+class SearchIndex(Protocol):
+    """The index of one or several vaults, as recall uses it."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
         """Scan the folder, bring the index up to date, and return a view of it.
@@ -323,3 +324,71 @@ class Index(Protocol):
 
     def notes(self) -> list[str]:
         """Return notes for the user about the state of the index."""
+
+
+class EmbedderStatus(NamedTuple):
+    """The state of one of the two embedders of an index.
+
+    ``mode`` is when the transformer computes vectors: auto, off or now. ``vectors`` is the number
+    of vectors, ``version`` and ``dimension`` are those of the model that computed them. ``waiting``
+    is the number of memories without vectors, ``is_running`` whether a process is computing them.
+    ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
+    settings is used.
+    """
+
+    name: str
+    mode: str = ""
+    version: str = ""
+    dimension: int = 0
+    vectors: int = 0
+    waiting: int = 0
+    is_running: bool = False
+    problem: str = ""
+    note: str = ""
+
+
+class IndexStatus(NamedTuple):
+    """The state of a vault's index.
+
+    ``freshness`` is how the last refresh found it: ``current``, ``behind`` or ``missing``. ``away``
+    is why its engine cannot be reached, if an index on this machine answers instead.
+    ``unused_models`` is the number of models that are no longer used and whose vectors are kept.
+    """
+
+    freshness: str
+    static: EmbedderStatus
+    transformer: EmbedderStatus
+    unused_models: int
+    away: str = ""
+
+
+class Index(SearchIndex, Protocol):
+    """The index of one vault.
+
+    ``published_at`` is when another machine published the memories, as of the last refresh.
+    """
+
+    published_at: str
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+
+    def rebuild(self) -> None:
+        """Rebuild the index; other processes read the old one until it is complete."""
+
+    def embed_all(self, download: bool = False) -> int:
+        """Compute all missing vectors; return how many memories lacked transformer vectors.
+
+        Raises:
+            EmbedderError: the transformer model cannot be used, or not without a ``download``.
+        """
+
+    def delete_unused_models(self) -> None:
+        """Delete the vectors of models that are no longer used."""
+
+    def status(self) -> IndexStatus:
+        """Return the state of the index and of its embedders, which are loaded if necessary."""
+
+    def close(self) -> None:
+        """Close open files, and release models that no other vault of the process uses."""

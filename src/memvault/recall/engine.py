@@ -10,8 +10,8 @@ from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
-    Index,
     MemoryRecord,
+    SearchIndex,
     StaleView,
     View,
     WaitPolicy,
@@ -44,7 +44,7 @@ class RecallEngine:
     for another process that is indexing.
     """
 
-    def __init__(self, store: MemoryStore, index: Index, patience: WaitPolicy) -> None:
+    def __init__(self, store: MemoryStore, index: SearchIndex, patience: WaitPolicy) -> None:
         self._store = store
         self._index = index
         self._patience = patience

@@ -271,6 +271,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     the new one is complete.
     """
     from memvault.doctor.status import remove_temporary_files, unlisted
+    from memvault.index.embedding.model_choice import choose_embedder
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
@@ -281,7 +282,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     call.index.embed_all()
     return {
         "indexed": len(call.engine.list_records(Filters())),
-        "embedder": call.hide_paths(call.index.deep.choice.name),
+        "embedder": call.hide_paths(choose_embedder(call.settings, call.root).name),
     }
 
 
@@ -305,6 +306,7 @@ def model_list(call: Call) -> dict[str, Any]:
     """List the available models for embedding and reranking, and those in use."""
     from memvault.index.embedding.embedder import BUILTIN, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
+    from memvault.index.embedding.model_choice import choose_embedder
     from memvault.index.embedding.transformer import DATA
 
     builtin_entry = {
@@ -315,7 +317,7 @@ def model_list(call: Call) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": call.hide_paths(call.index.deep.choice.name),
+        "inUse": call.hide_paths(choose_embedder(call.settings, call.root).name),
         "models": [builtin_entry, *known_models(EMBEDDING)],
         "rerankerInUse": call.hide_paths(call.settings.rerank.model),
         "rerankers": known_models(CROSS_ENCODER),

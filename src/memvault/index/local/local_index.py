@@ -15,9 +15,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memvault.errors import MemvaultError, StorageError, TimedOut
+from memvault.errors import EmbedderError, MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
 from memvault.index.embedding import model_choice
+from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.folder import IndexFolder
 from memvault.index.local import embedding_lock
 from memvault.index.local.backend import LOCAL, Backend, Progress
@@ -25,18 +26,25 @@ from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
-from memvault.index.protocol import COMPLETE, IndexCorrupted, View, WaitPolicy
+from memvault.index.protocol import (
+    COMPLETE,
+    EmbedderStatus,
+    IndexCorrupted,
+    IndexStatus,
+    View,
+    WaitPolicy,
+)
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import state_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memvault.index.embedding.fastembed_models import CrossEncoder
-    from memvault.index.embedding.static import StaticEmbedder
     from memvault.index.local.refresh import IndexWriter
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors
     from memvault.index.local.vector_search import VectorSearch
-    from memvault.index.local.vectors import VectorCard
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
@@ -48,8 +56,6 @@ _OPEN_PAUSE = 0.1
 class LocalIndex:
     """The index of one vault, in the user's cache folder or in memory."""
 
-    away = ""
-    """Why the engine cannot be reached, if this machine's own index answers instead."""
     published_at = ""
     """When another machine published the memories."""
 
@@ -63,12 +69,11 @@ class LocalIndex:
     ) -> None:
         self._backend = backend
         self._store = store
-        self.place = place
+        self._place = place
         self._progress = progress
         self._files = IndexFiles(store.settings, place, backend, name)
         self._cross_encoder: CrossEncoder | None = None
-        self.freshness = ""
-        """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
+        self._freshness = ""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a snapshot of it.
@@ -87,10 +92,10 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause = time.monotonic(), _SCAN_PAUSE
-        self.freshness = ""
+        self._freshness = ""
         while True:
             changes, scanned_at = self._pending_changes(), time.monotonic()
-            self.freshness = self.freshness or _freshness(changes)
+            self._freshness = self._freshness or _freshness(changes)
             if (
                 changes is not None
                 and changes.is_unchanged
@@ -193,6 +198,11 @@ class LocalIndex:
         return total
 
     @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+        return self._place.folder
+
+    @property
     def exists(self) -> bool:
         """Whether the index can still be opened."""
         return self._files.open() is not None
@@ -201,7 +211,7 @@ class LocalIndex:
         """Drop the transformer vectors that no memory uses, if all passages are known."""
         opened = self._files.opened
         stored = self._static.stored(opened.manifest) if opened is not None else None
-        if opened is not None and stored is not None and not self.pending_static():
+        if opened is not None and stored is not None and not self._pending_static():
             self.deep.compact(*stored, opened.manifest.uids())
 
     def _without_transformer_vectors(self) -> list[str]:
@@ -215,25 +225,51 @@ class LocalIndex:
         rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
         return [entry.state.path for entry in rows]
 
-    def pending_static(self) -> int:
+    def _pending_static(self) -> int:
         """Return how many memories wait for static vectors."""
         opened = self._files.opened
         return len(self._static.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
         """Return how many memories wait for transformer vectors, with those that wait for both."""
-        return self.pending_static() + len(self._without_transformer_vectors())
+        return self._pending_static() + len(self._without_transformer_vectors())
 
-    def vector_card(self) -> VectorCard | None:
-        """Return the card of the static vectors; None if there are none."""
+    def delete_unused_models(self) -> None:
+        """Delete the vectors of models that are no longer used."""
+        self.deep.delete_unused_models()
+
+    def status(self) -> IndexStatus:
+        """Return the state of the index and of its embedders."""
+        unused = len(self.deep.unused_models())
+        return IndexStatus(self._freshness, self._static_status(), self._deep_status(), unused)
+
+    def _static_status(self) -> EmbedderStatus:
         opened = self._files.opened
         found = self._static.opened(opened.manifest) if opened is not None else None
-        return found.file.card if found else None
+        status = EmbedderStatus(BUILTIN, waiting=self._pending_static())
+        try:
+            table = self._static.table
+        except EmbedderError as error:
+            return status._replace(problem=error.message)
+        rows = found.file.card.rows if found is not None else 0
+        return status._replace(version=table.version, dimension=table.dimension, vectors=rows)
 
-    @property
-    def table(self) -> StaticEmbedder:
-        """The static embedding table; raises ``EmbedderError`` if it cannot be loaded."""
-        return self._static.table
+    def _deep_status(self) -> EmbedderStatus:
+        deep = self.deep
+        if deep.mode == "off":
+            return EmbedderStatus(deep.name, deep.mode)
+        found = deep.opened()
+        return EmbedderStatus(
+            deep.name,
+            deep.mode,
+            found.card.version if found is not None else "",
+            found.card.dimension if found is not None else 0,
+            found.card.rows if found is not None else 0,
+            self.pending_transformer(),
+            deep.is_running(),
+            deep.failure_reason(),
+            deep.choice.note,
+        )
 
     def notes(self) -> list[str]:
         """Return notes for the user about the index's folder and the embedding model."""
@@ -242,7 +278,7 @@ class LocalIndex:
         else:  # a search without vectors does not load them for a note
             store = self._store
             notes = [model_choice.choose_embedder(store.settings, store.root).note]
-        return [note for note in (self.place.note, *notes) if note]
+        return [note for note in (self._place.note, *notes) if note]
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a cross-encoder's score of each text for a query; no model is downloaded."""
@@ -252,10 +288,6 @@ class LocalIndex:
             reranker = model_choice.choose_reranker(self._store.settings, self._store.root)
             self._cross_encoder = open_cross_encoder(reranker.name, reranker.root)
         return self._cross_encoder.scores(query, texts)
-
-    def differs(self) -> str:
-        """Return how an engine's rows differ from what was uploaded; empty without an engine."""
-        return ""
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
@@ -339,7 +371,7 @@ class LocalIndex:
         """The transformer vectors."""
         from memvault.index.local.transformer_vectors import TransformerVectors
 
-        return TransformerVectors(self._store, self.place.folder)
+        return TransformerVectors(self._store, self._place.folder)
 
     def _snapshot(self, overlay: Overlay, vectors: bool) -> Snapshot:
         opened = self._files.opened

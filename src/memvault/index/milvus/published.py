@@ -26,7 +26,7 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication, vector_generation
 from memvault.index.milvus.text_rows import StoredTexts
-from memvault.index.protocol import COMPLETE, View, WaitPolicy
+from memvault.index.protocol import COMPLETE, Index, IndexStatus, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 
 
@@ -106,6 +106,10 @@ class PublishedIndex(LocalIndex):
                 super().rebuild()
                 self.refresh(True, COMPLETE)
             return self.engine.card(self._vault)
+
+    def status(self) -> IndexStatus:
+        """Return the state of the index, and whether its engine is away."""
+        return super().status()._replace(away=self.away)
 
     def take_over(self) -> None:
         """Become the machine that publishes the vault, whichever did before.
@@ -243,7 +247,7 @@ class PublishedIndex(LocalIndex):
             made=made_by(),
             sent=card.sent,
         )
-        if card == publication and self.freshness == "current":
+        if card == publication and self._freshness == "current":
             return
         self._require_publisher(self.engine.card(self._vault))  # the upload may have taken long
         self.engine.publish(self._vault, publication._replace(sent=clock.iso()))
@@ -255,3 +259,9 @@ class PublishedIndex(LocalIndex):
             )
             if current and current != previous:
                 self.engine.delete_other_generations(kind, self._vault, current)
+
+
+def published(index: Index) -> PublishedIndex:
+    """Return a vault's index as the published index that it has to be."""
+    assert isinstance(index, PublishedIndex)
+    return index
