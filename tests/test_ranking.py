@@ -53,9 +53,7 @@ def note(folder: Path, path: str, title: str, body: str, **header: object) -> No
 
 
 @pytest.mark.parametrize("spaced", ["boiler| valve| pressure", "锅炉|阀门|压力", "회의| 시간"])
-def test_words_that_stand_together_are_before_scattered_ones(
-    folder: Path, vault: Vault, spaced: str
-) -> None:
+def test_words_together_come_before_scattered_ones(folder: Path, vault: Vault, spaced: str) -> None:
     """Of two long memories the one that says it in a sentence is before one with its words."""
     query, words = spaced.replace("|", ""), spaced.replace(" ", "").split("|")
     scattered, close = filler(100), filler(300)
@@ -124,9 +122,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("query", SPELLINGS)
-def test_every_spelling_is_looked_at_in_a_long_memory(
-    folder: Path, vault: Vault, query: str
-) -> None:
+def test_every_spelling_counts_in_a_long_memory(folder: Path, vault: Vault, query: str) -> None:
     """What a long memory says late counts the same in accented letters and other scripts."""
     said = SPELLINGS[query]
     write(folder, "a.md", "# Long\n\n" + "\n\n".join([*filler(0, 60), said]))
@@ -154,9 +150,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("query", ["widget 数据库", "!?", "🚀"])
-def test_strange_bodies_do_not_break_recall(
-    folder: Path, vault: Vault, kind: str, query: str
-) -> None:
+def test_strange_bodies_break_no_recall(folder: Path, vault: Vault, kind: str, query: str) -> None:
     """Whatever a memory holds, recall answers with scores in 0..1 that are explained."""
     write(folder, "a.md", f"# Widget\n\n{STRANGE[kind]}")
     write(folder, "b.md", "# Other 🚀\n\nA widget.\n")
@@ -211,9 +205,7 @@ def test_the_newer_and_the_important_are_first(
 @pytest.mark.parametrize(
     "value", ["high", "true", "-3", "2", ".nan", "[1]", "null", "1" + "0" * 400]
 )
-def test_an_importance_that_is_none_counts_as_middling(
-    folder: Path, vault: Vault, value: str
-) -> None:
+def test_a_wrong_importance_counts_as_middling(folder: Path, vault: Vault, value: str) -> None:
     """An importance outside 0..1 is no trouble and neither lifts nor sinks a memory."""
     note(folder, "a.md", "Cellar", "The key to the cellar.", importance=value)
     write(folder, "b.md", "# Cellars\n\nKeys to the cellars.\n")
@@ -250,31 +242,6 @@ def test_short_memories_that_differ_are_no_repeats(folder: Path, vault: Vault) -
     found = memories(vault, "birthday of Carla")
     assert named(found)[0] == "Carla"
     assert not any("repeats" in parts(entry) for entry in found)
-
-
-WRONG = [f"[ranking]\nrecency = {value}" for value in ("-0.1", "1.5", "7", "nan", "inf", "-inf")]
-WRONG += [f"[ranking]\nimportance = {value}" for value in ('"much"', "true", "[0.1]", "2020-01-01")]
-WRONG += [f"[ranking]\ndiversity = {value}" for value in ("2", '"no"', "[]")]
-WRONG += ["ranking = 3", "[[ranking]]\ndate = 0.1", "[ranking.date]\nweight = 1"]
-ENDLESS = [f"[ranking]\ndate = {value}" for value in ("9" * 5_000, "0x" + "f" * 5_000)]
-
-
-@pytest.mark.parametrize("lines", WRONG + ENDLESS, ids=lambda lines: lines[:40])
-def test_a_ranking_that_makes_no_sense_is_refused(folder: Path, run: Run, lines: str) -> None:
-    """A weight of the wrong kind or size is one sentence that names it, with exit code 3."""
-    write(folder, "memvault.toml", f"{lines}\n")
-    ran = run("recall", "word")
-    assert (ran.code, ran.out) == (3, "")
-    first, *rest = ran.err.splitlines()
-    assert first.startswith("error: ")
-    assert "memvault.toml" in first
-    assert len(first) < 500
-    assert all(line.startswith("hint: ") for line in rest)
-    key = lines.splitlines()[-1].split()[0]
-    if lines in WRONG:
-        assert (f"ranking.{key}" if lines.startswith("[ranking]") else "ranking") in first
-    with open_vault(folder) as vault:
-        assert vault.call("memory_recall", query="word")["error"]["code"] == "vault_unreadable"
 
 
 def test_an_unknown_ranking_setting_is_only_told(folder: Path, run: Run) -> None:
@@ -362,9 +329,7 @@ def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-03-01"), ("2026-03-01", "2026-01-01")])
-def test_the_newer_is_first_and_the_older_names_it(
-    folder: Path, run: Run, days: tuple[str, str]
-) -> None:
+def test_the_older_names_the_newer_one(folder: Path, run: Run, days: tuple[str, str]) -> None:
     """Whichever of them is newer; people and agents are told, and a third memory is not marked."""
     offices(folder, *days)
     newer, older = ("office-2", "office-1") if days[0] < days[1] else ("office-1", "office-2")
