@@ -2,7 +2,7 @@
 
 Half of a short command is the loading of modules, and the tests run thousands. A launcher loads
 them once, and forks a process for each command: one with its own folder, environment, pipes and
-end. ``test_launcher.py`` shows that a command cannot tell. Servers are started in the same way:
+end. ``test_processes.py`` shows that a command cannot tell. Servers are started in the same way:
 ``start`` returns a process to talk to, as ``subprocess.Popen`` does.
 """
 

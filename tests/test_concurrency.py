@@ -1,11 +1,13 @@
-"""Many writers, threads, locked indexes, damaged files: answers stay right."""
+"""Many processes at once lose nothing; one at a time holds a lock, and no dead one does."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,10 +20,14 @@ from typing import Any
 
 import pytest
 
-from conftest import SOAK, Run, index_of, titles, write
+from conftest import ROOT, SOAK, Run, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.agents.address import Address, agent_lock
+from memvault.agents.messages.inbox import Inbox, Lease
+from memvault.errors import TimedOut
 from memvault.files.lock import FileLock
 from memvault.index.protocol import COMPLETE, KeywordQuery
+from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
@@ -89,9 +95,7 @@ def test_processes_recall_what_they_just_remembered(folder: Path, racing: Racing
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
-def test_a_locked_index_does_not_keep_changes_from_being_seen(
-    folder: Path, run: Run, indexed: bool
-) -> None:
+def test_a_locked_index_hides_no_changes(folder: Path, run: Run, indexed: bool) -> None:
     """While another process holds the index, recall reads what changed from the files."""
     write(folder, "kept.md", "# Kept\n\nwombat and bilby\n")
     write(folder, "edited.md", "# Edited\n\nwombat\n")
@@ -327,9 +331,7 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     assert set(titles(run("recall", "wombat", "--json").json)) == {"A", "B"}
 
 
-def test_what_an_editor_writes_while_a_memory_is_compounded_is_kept(
-    folder: Path, vault: Vault
-) -> None:
+def test_what_an_editor_writes_during_a_change_is_kept(folder: Path, vault: Vault) -> None:
     """Each line that an editor saves, at any moment, is in the file or among its revisions."""
     made = vault.call("memory_remember", title="Log", content="begin", memoryType="fact")
     file = folder / made["filePath"]
@@ -359,3 +361,304 @@ def test_what_an_editor_writes_while_a_memory_is_compounded_is_kept(
     texts = "\n".join([file.read_text("utf-8"), *kept]).splitlines()
     assert len(written) > 20
     assert set(written) <= set(texts)
+
+
+pytest.importorskip("fcntl", reason="there is flock only on Unix")
+
+SHIM = str(ROOT / "tests" / "without_locks.py")
+REFUSALS = ["ENOLCK", "EOPNOTSUPP", "ENOSYS"]
+COUNTING = """
+import sys, time
+from pathlib import Path
+from memvault.files.lock import FileLock
+file = Path(sys.argv[1], "count")
+for _ in range(25):
+    with FileLock(Path(sys.argv[1], "lock")):
+        number = int(file.read_text())
+        time.sleep(0.001)
+        file.write_text(str(number + 1))
+"""
+HOLDING = """
+import sys
+from pathlib import Path
+from memvault.files.lock import FileLock
+with FileLock(Path(sys.argv[1], "lock")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def _started(tmp_path: Path, program: str, error: str) -> subprocess.Popen[str]:
+    command = [sys.executable, SHIM, error, "-c", program, str(tmp_path)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process find no locks in the file system."""
+
+    def refused(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_without_locks_only_one_holds_it(tmp_path: Path, error: str) -> None:
+    """Six processes that count together on a file system without locks lose no count."""
+    (tmp_path / "count").write_text("0")
+    processes = [_started(tmp_path, COUNTING, error) for _ in range(6)]
+    for process in processes:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    assert (tmp_path / "count").read_text() == "150"
+    assert {path.name for path in tmp_path.iterdir()} == {"count", "lock"}
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_killed_holder_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """While its holder lives a lock is taken; killed, it is free for the next who asks."""
+    process = _started(tmp_path, HOLDING, "ENOLCK")
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    assert not FileLock(tmp_path / "lock").acquire(0.05)
+    with pytest.raises(TimedOut), FileLock(tmp_path / "lock", 0.05):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire(0)
+    assert lock.is_valid
+    lock.release()
+    assert not list(tmp_path.glob("*.held"))
+
+
+@pytest.mark.usefixtures("without_locks")
+@pytest.mark.parametrize("minutes", [1, 30])
+def test_a_holder_on_another_machine_has_ten_minutes(tmp_path: Path, minutes: int) -> None:
+    """Of another machine's process nothing is known: its lock counts for ten minutes."""
+    held = tmp_path / "lock.held"
+    held.write_text("1 abcd another.machine")
+    then = time.time() - 60 * minutes
+    os.utime(held, (then, then))
+    assert FileLock(tmp_path / "lock").acquire(0) is (minutes > 10)
+
+
+BUSY = """
+import platform, sys
+from memvault.files import lock
+platform.node = lambda: "another.machine"
+lock._BEAT = 0.05
+"""
+"""Makes a process one of another machine, of which is heard often."""
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_holder_on_another_machine_may_take_longer(tmp_path: Path) -> None:
+    """As long as the holder lives it says so; killed, its lock is free after ten minutes."""
+    process = _started(tmp_path, BUSY + HOLDING, "ENOLCK")
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    held = tmp_path / "lock.held"
+    assert held.read_text().endswith("another.machine")
+    then = time.time() - 3_600
+    os.utime(held, (then, then))
+    until = time.monotonic() + 30
+    while held.stat().st_mtime < then + 1_800 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not FileLock(tmp_path / "lock").acquire(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not FileLock(tmp_path / "lock").acquire(0)
+    os.utime(held, (then, then))
+    assert FileLock(tmp_path / "lock").acquire(0)
+
+
+@pytest.mark.usefixtures("without_locks")
+@pytest.mark.parametrize("text", ["", "x", f"999999999 a {platform.node()}", "\0" * 9_000])
+def test_a_file_that_names_no_holder_is_taken_away(tmp_path: Path, text: str) -> None:
+    """Whatever stands where a holder is named, nobody waits for it for ever."""
+    held = tmp_path / "lock.held"
+    held.write_text(text)
+    checked = tmp_path / "lock.held.checked"  # by a process that was killed just then
+    checked.touch()
+    then = time.time() - 3_600
+    for file in (held, checked):
+        os.utime(file, (then, then))
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire(1.0)
+    lock.release()
+    assert {path.name for path in tmp_path.iterdir()} == {"lock"}
+
+
+def test_another_refusal_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no lack of locks is said, and leaves no file open."""
+
+    def refused(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(OSError, match="Input/output error"):
+        FileLock(tmp_path / "lock").acquire(0)
+    assert len(os.listdir("/dev/fd")) == before
+
+
+PRIVATE = ".memvault/agents/main"
+
+
+@pytest.fixture
+def inbox(folder: Path) -> Inbox:
+    """The inbox of the agent ``main``."""
+    return Inbox(folder, Address("main"))
+
+
+def taken(inbox: Inbox, count: int = 1) -> Lease:
+    """Take the next events."""
+    lease = inbox.pop(count).lease
+    assert lease is not None
+    return lease
+
+
+def letters(folder: Path) -> dict[str, str]:
+    """The files of a folder with their texts."""
+    return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
+
+
+def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: Inbox) -> None:
+    """A file name that is used again and again, as by CI, costs no event that went back."""
+    for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
+        write(folder, "agents/main/inbox/ci.md", build)
+        lease = taken(inbox, 5)
+        write(folder, "agents/main/inbox/ci.md", "later")
+        lease.requeue()
+    builds = {"build 1 failed", "build 2 failed", "build 3 is fine", "later"}
+    assert set(letters(inbox.folder).values()) == builds
+    wanted = [{"eventType": "Hook", "parameter": "ci"}]
+    with open_vault(folder) as vault:
+        heard = [vault.call("wait_for", events=wanted, timeout=0)["events"][0] for _ in builds]
+        assert vault.call("peek_inbox") == {"success": True, "events": [], "remaining": 0}
+    assert {each["result"]["data"]["message"] for each in heard} == builds
+
+
+def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
+    """An event that was delivered again meanwhile, byte for byte, is there once."""
+    write(folder, "agents/main/inbox/ci.md", "fine")
+    lease = taken(inbox)
+    write(folder, "agents/main/inbox/ci.md", "fine")
+    lease.requeue()
+    assert letters(inbox.folder) == {"ci.md": "fine"}
+    assert not list((folder / PRIVATE / "claims").iterdir())
+
+
+def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
+    """An event whose name leaves no room for another one behind it is not lost."""
+    name = "ü" * 125
+    write(folder, f"agents/main/inbox/{name}.md", "one")
+    lease = taken(inbox)
+    write(folder, f"agents/main/inbox/{name}.md", "two")
+    lease.requeue()
+    assert set(letters(inbox.folder).values()) == {"one", "two"}
+
+
+def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> None:
+    """What somebody else put into a lease or beside it stays where it is."""
+    inbox.deliver("service", {"name": "x"})
+    lease = taken(inbox)
+    own = next(path for path in (folder / PRIVATE / "claims").iterdir() if path.is_dir())
+    strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
+    strange[0].write_text("x")
+    lease.requeue()
+    assert len(inbox.peek()) == 1
+    assert all(path.exists() for path in strange)
+
+
+def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> None:
+    """Nobody sees an event half gone back; where the lock is not free it is the next look's."""
+    inbox.deliver("service", {"name": "x"})
+    lease = taken(inbox)
+    with agent_lock(folder, Address("main")):
+        lease.requeue()
+        assert letters(inbox.folder) == {}
+    assert [event.data["name"] for event in inbox.peek()] == ["x"]
+
+
+def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) -> None:
+    """Where the wanted event's file goes away at the last moment no lease is left."""
+    name = inbox.deliver("service", {"name": "x"})
+
+    def vanishes(_event: object) -> bool:
+        (inbox.folder / f"{name}.md").unlink()
+        return True
+
+    popped = inbox.pop(fits=vanishes)
+    assert (popped.events, popped.remaining, popped.lease) == ([], 0, None)
+    assert not list((folder / PRIVATE / "claims").iterdir())
+
+
+@pytest.mark.parametrize("name", ["claims", "popped"])
+def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, name: str) -> None:
+    """A file in the place of a folder that taking needs is named, and the event stays."""
+    vault.call("push_service", name="x")
+    blocking = write(folder, f"{PRIVATE}/{name}", "")
+    failed = vault.call("peek_inbox")["error"]
+    assert failed["code"] == "refused"
+    assert f"{name} is a file" in failed["message"]
+    blocking.unlink()
+    assert vault.call("peek_inbox")["events"][0]["data"]["name"] == "x"
+
+
+def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
+    """The result is not spoilt: a note says that the events may come again, and they do."""
+    workspace = Workspace(folder)
+    invoke.call(workspace, "push_service", {"name": "x"})
+    outcome = invoke.call(workspace, "peek_inbox", {})
+    taken = outcome.result["events"]
+    blocking = write(folder, f"{PRIVATE}/popped", "")
+    notes = outcome.settle()
+    assert len(notes) == 1
+    assert "may come a second time" in notes[0]
+    blocking.unlink()
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == taken
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
+
+
+def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> None:
+    """Events of a result that is not settled return to the inbox, those of nested calls too."""
+    workspace = Workspace(folder)
+    invoke.call(workspace, "push_service", {"name": "x"})
+    with invoke.call(workspace, "call_tool", {"toolName": "peek_inbox"}) as left:
+        assert len(left.result["events"]) == 1
+    with invoke.call(workspace, "peek_inbox", {}) as settled:
+        assert settled.result["events"] == left.result["events"]
+        assert settled.settle() == []
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
+
+
+def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
+    """A hundred takings can be looked up on this machine; older ones go."""
+    other = write(folder, f"{PRIVATE}/popped/mine/a.md", "mine")
+    for number in range(103):
+        inbox.deliver("service", {"name": str(number)})
+        taken(inbox).acknowledge()
+    kept = [path for path in (folder / PRIVATE / "popped").iterdir() if path.name != "mine"]
+    assert len(kept) == 100
+    assert other.exists()
+
+
+def test_taking_one_event_reads_one(folder: Path, inbox: Inbox) -> None:
+    """The oldest event is as quickly taken out of a full inbox as out of an empty one."""
+    for number in range(300):
+        inbox.deliver("service", {"name": str(number)})
+    code = (
+        "import sys\nread = set()\n"
+        "sys.addaudithook(lambda event, given: read.add(given[0])"
+        " if event == 'open' and '/inbox/' in str(given[0]) else None)\n"
+        "from memvault import open_vault\n"
+        "found = open_vault().call('peek_inbox')\n"
+        "print(found['events'][0]['data']['name'], found['remaining'], len(read))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "299", "1"]

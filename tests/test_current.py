@@ -1,4 +1,4 @@
-"""What was replaced, has ended or has not begun is marked and comes after what is so."""
+"""What is not current comes after what is, and an answer as of a day has the text of that day."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mcp import Client
 
-from conftest import Run, explained, succeeded, titles, write
+from conftest import Run, explained, recalled, succeeded, titles, write
+from made_secrets import MADE
+from mcp_client import session, structured
 from memvault import Vault, clock, open_vault
 
 
@@ -22,14 +25,6 @@ def day(offset: int) -> str:
 def memory(root: Path, path: str, body: str, header: str = "", created: str = "2026-01-01") -> None:
     """Write a memory with lines of its own in the header."""
     write(root, path, f"---\ncreated: {created}\n{header}---\n\n{body}\n")
-
-
-def found(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
-    """Recall and return the memories."""
-    result: dict[str, Any] = vault.call("memory_recall", query=query, **more)
-    assert result["success"], result
-    memories: list[dict[str, Any]] = result["memories"]
-    return memories
 
 
 def two(root: Path, name: str) -> None:
@@ -55,12 +50,10 @@ def two(root: Path, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_a_replaced_memory_comes_after_what_replaces_it(
-    folder: Path, vault: Vault, name: str, mode: str
-) -> None:
+def test_a_replaced_memory_comes_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
     """By whatever name: asked in the old one's words, the new one is first and the old marked."""
     two(folder, name)
-    first, second, *_ = found(vault, "our MySQL database", type=mode)
+    first, second, *_ = recalled(vault, "our MySQL database", type=mode)
     assert (first["memId"], "supersededBy" in first) == ("new-1", False)
     assert (second["memId"], second["supersededBy"]) == ("old-1", "new-1")
 
@@ -103,7 +96,7 @@ def test_a_replaced_memory_can_be_named_changed_and_forgotten(folder: Path, vaul
     two(folder, "old-1")
     assert vault.call("memory_compound", query="old-1", modifications="More.")["success"]
     assert vault.call("memory_delete", ids="new-1")["success"]
-    assert "supersededBy" not in found(vault, "our MySQL database")[0]
+    assert "supersededBy" not in recalled(vault, "our MySQL database")[0]
     assert vault.call("memory_delete", ids="old-1")["deleted"] == ["old-1"]
 
 
@@ -129,7 +122,7 @@ def test_of_a_chain_the_last_answers(folder: Path, vault: Vault) -> None:
             header,
             f"2026-01-0{number + 1}",
         )
-    entries = found(vault, "MySQL was chosen")
+    entries = recalled(vault, "MySQL was chosen")
     assert entries[0]["memId"] == "store-2"
     marks = {entry["memId"]: entry.get("supersededBy") for entry in entries}
     assert marks == {"store-0": "store-2", "store-1": "store-2", "store-2": None}
@@ -141,7 +134,7 @@ def test_two_that_replace_each_other_leave_the_newer_one(folder: Path, vault: Va
     header = "id: two-1\nsupersedes: one-1\n"
     memory(folder, "b.md", "# Two\n\nThe lantern is green.", header, "2026-03-01")
     memory(folder, "c.md", "# Three\n\nThe lantern is old.", "id: three-1\nsupersedes: three-1\n")
-    marks = {entry["memId"]: entry.get("supersededBy") for entry in found(vault, "lantern")}
+    marks = {entry["memId"]: entry.get("supersededBy") for entry in recalled(vault, "lantern")}
     assert marks == {"one-1": "two-1", "two-1": None, "three-1": None}
 
 
@@ -152,7 +145,7 @@ def test_a_title_that_several_have_means_the_older_ones(folder: Path, vault: Vau
         memory(
             folder, f"{number}.md", f"The lamp is number {number}.", header, f"2026-01-0{number}"
         )
-    marks = {entry["memId"]: entry.get("supersededBy") for entry in found(vault, "the lamp")}
+    marks = {entry["memId"]: entry.get("supersededBy") for entry in recalled(vault, "the lamp")}
     assert marks == {"lamp-1": "lamp-3", "lamp-2": "lamp-3", "lamp-3": None}
 
 
@@ -172,7 +165,7 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
         memory(
             folder, f"{name}.md", f"# {name}\n\nThe office wifi password is {name}.", f"{line}\n"
         )
-    entries = found(vault, "office wifi password")
+    entries = recalled(vault, "office wifi password")
     marks = {
         entry["title"]: (entry.get("expired"), entry.get("notYet"))
         for entry in entries
@@ -190,19 +183,17 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
     assert len(entries) == 9
 
 
-def test_what_has_ended_is_first_only_where_nothing_that_is_so_fits(
-    folder: Path, vault: Vault
-) -> None:
+def test_what_has_ended_comes_after_what_is_current(folder: Path, vault: Vault) -> None:
     """However well it fits, what is so and fits stands before it; else it answers, marked."""
     memory(folder, "ended.md", "# Parking\n\nPark in lot B.", f"valid_to: {day(-3)}\n")
-    assert [entry["expired"] for entry in found(vault, "where do we park")] == [day(-3)]
+    assert [entry["expired"] for entry in recalled(vault, "where do we park")] == [day(-3)]
     memory(folder, "other.md", "# Parking permits\n\nWith a permit, park in lot C.")
     memory(folder, "unlike.md", "# Choir\n\nThe choir sings on Thursdays.")
-    first, second, _ = found(vault, "parking: park in lot B")
+    first, second, _ = recalled(vault, "parking: park in lot B")
     assert (first["title"], second["title"]) == ("Parking permits", "Parking")
     assert first["score"] >= second["score"]
     (folder / "other.md").unlink()
-    first, second = found(vault, "parking: park in lot B")
+    first, second = recalled(vault, "parking: park in lot B")
     assert (first["title"], first["expired"]) == ("Parking", day(-3))
     assert second["title"] == "Choir"
 
@@ -212,7 +203,7 @@ def test_what_begins_tomorrow_replaces_nothing_today(folder: Path, vault: Vault)
     memory(folder, "old.md", "# Rule\n\nShips sail on Mondays.", "id: rule-1\n")
     header = f"id: rule-2\nsupersedes: rule-1\nvalid_from: {day(1)}\n"
     memory(folder, "new.md", "# New rule\n\nShips sail on Fridays.", header)
-    first, second = found(vault, "when do ships sail")
+    first, second = recalled(vault, "when do ships sail")
     assert (first["memId"], "supersededBy" in first) == ("rule-1", False)
     assert second["notYet"] == day(1)
 
@@ -230,7 +221,7 @@ def test_the_scores_of_what_is_put_behind_add_up(folder: Path, vault: Vault) -> 
 def test_a_filter_keeps_out_what_replaces(folder: Path, vault: Vault) -> None:
     """What a filter excludes does not answer in another's place; the mark stays."""
     two(folder, "old-1")
-    entries = found(vault, "MySQL database", filter="id == 'old-1'")
+    entries = recalled(vault, "MySQL database", filter="id == 'old-1'")
     assert [(entry["memId"], entry["supersededBy"]) for entry in entries] == [("old-1", "new-1")]
 
 
@@ -259,13 +250,11 @@ def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
     """The superseded_by that consolidate writes counts like supersedes in the other one."""
     memory(folder, "a.md", "# Kept\n\nThe kiln fires at 900 degrees.", "id: kept-1\n")
     memory(folder, "b.md", "# Gone\n\nThe kiln is at 900 degrees.", "superseded_by: kept-1\n")
-    marks = {entry["title"]: entry.get("supersededBy") for entry in found(vault, "kiln degrees")}
+    marks = {entry["title"]: entry.get("supersededBy") for entry in recalled(vault, "kiln degrees")}
     assert marks == {"Kept": None, "Gone": "kept-1"}
 
 
-def test_facts_and_procedures_that_were_replaced_are_not_acted_on(
-    folder: Path, vault: Vault
-) -> None:
+def test_replaced_facts_and_procedures_are_not_used(folder: Path, vault: Vault) -> None:
     """A replaced fact is marked behind the new one; what is told unasked has only what is so."""
     memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
     header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
@@ -308,7 +297,7 @@ def test_whatever_headers_say_of_each_other(
             header += f"{key}: {day(-1 if key == 'valid_to' else 1)}\n"
         memory(root, f"{number}.md", f"# Lamp {number}\n\nA lamp, " + "lit, " * number, header)
     with open_vault(root) as vault:
-        entries = found(vault, "lamp", type=mode)
+        entries = recalled(vault, "lamp", type=mode)
     places = {entry["memId"]: place for place, entry in enumerate(entries)}
     assert sorted(places) == [f"lamp-{number}" for number in range(len(headers))]
     current = [
@@ -320,3 +309,261 @@ def test_whatever_headers_say_of_each_other(
     for entry in entries:
         new = entry.get("supersededBy", entry["memId"])
         assert places[new] <= places[entry["memId"]] or "supersededBy" in entries[places[new]]
+
+
+def dated(root: Path, path: str, body: str, header: str = "", created: str = "2026-01-01") -> None:
+    """Write a memory with lines of its own in the header."""
+    write(root, path, f"---\ncreated: {created}\nmodified: {created}\n{header}---\n\n{body}\n")
+
+
+def as_of(vault: Vault, query: str, day: str, **more: Any) -> list[dict[str, Any]]:
+    """Recall as of a day."""
+    return recalled(vault, query, asOf=day, **more)
+
+
+def aged(root: Path, days: int) -> None:
+    """Make every revision that is kept look as if it had been made days ago."""
+    for file in (root / ".memvault" / "history").glob("*/*.md"):
+        stamp, _, etag = file.stem.partition("-")
+        made = clock.parse(stamp)
+        assert made is not None
+        name = clock.iso(made - timedelta(days=days)).replace("-", "").replace(":", "")
+        file.rename(file.with_name(f"{name}-{etag}.md"))
+
+
+def today(offset: int = 0) -> str:
+    """Return a day so many days from today."""
+    return (clock.now().date() + timedelta(days=offset)).isoformat()
+
+
+def test_later_memories_replace_nothing_before(folder: Path, vault: Vault) -> None:
+    """Before the new decision was made, the old one was so."""
+    dated(folder, "old.md", "# Old database\n\nOur database is MySQL.", "id: old-1\n")
+    header = "id: new-1\nsupersedes: old-1\n"
+    dated(folder, "new.md", "# Database\n\nOur database is PostgreSQL.", header, "2026-05-01")
+    before = as_of(vault, "our database", "2026-04-30")
+    assert [(entry["memId"], entry.get("supersededBy")) for entry in before] == [("old-1", None)]
+    on_the_day = as_of(vault, "our database", "2026-05-01")
+    assert [entry["memId"] for entry in on_the_day] == ["new-1", "old-1"]
+    assert as_of(vault, "our database", "2025-12-31") == []
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector", "tag"])
+def test_every_mode_answers_as_of_then(folder: Path, vault: Vault, mode: str) -> None:
+    """What was made later is in no answer, however it is searched."""
+    dated(folder, "a.md", "# Crane\n\nThe crane is yellow.", "tags: [crane]\n")
+    dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "tags: [crane]\n", "2026-06-01")
+    found = as_of(vault, "crane", "2026-03-01", type=mode)
+    assert [entry["title"] for entry in found] == ["Crane"]
+
+
+def test_validity_is_judged_at_that_day(folder: Path, vault: Vault) -> None:
+    """What has ended since was so then, and what had not begun was not yet."""
+    dated(folder, "a.md", "# Price\n\nA berth costs 20.", "valid_to: 2026-03-31\n")
+    dated(folder, "b.md", "# New price\n\nA berth costs 25.", "valid_from: 2026-04-01\n")
+    first, second = as_of(vault, "what does a berth cost", "2026-03-31")
+    assert ("expired" in first, first["title"]) == (False, "Price")
+    assert second["notYet"] == "2026-04-01"
+    first, second = as_of(vault, "what does a berth cost", "2026-04-01")
+    assert (first["title"], second["expired"]) == ("New price", "2026-03-31")
+
+
+def test_a_text_that_was_another_then_is_the_old_one(folder: Path, vault: Vault) -> None:
+    """A kept revision is what fits and what is shown, and the answer says so."""
+    dated(folder, "db.md", "# Database\n\nWe use MySQL, with replicas.", "id: db-1\n")
+    text = "We use Cassandra now."
+    assert vault.call("memory_compound", query="db-1", modifications=text, mode="replace")[
+        "success"
+    ]
+    aged(folder, 10)
+    (entry,) = as_of(vault, "mysql replicas", today(-11), full=True)
+    assert "MySQL" in entry["content"]
+    assert "Cassandra" not in entry["content"]
+    assert entry["asOf"][:10] == today(-11)
+    assert (entry["memId"], entry["created"][:10]) == ("db-1", "2026-01-01")
+    assert as_of(vault, "Cassandra", today(-11), type="keyword") == []
+    (entry,) = as_of(vault, "what do we use: Cassandra", today(-9), full=True)
+    assert "asOf" not in entry
+    assert "Cassandra" in entry["content"]
+
+
+def test_of_several_revisions_the_one_of_that_day_answers(folder: Path, vault: Vault) -> None:
+    """Each day has the text that stood then."""
+    dated(folder, "lamp.md", "# Lamp\n\nThe lamp is red.", "id: lamp-1\n")
+    for colour in ("green", "blue"):
+        aged(folder, 10)
+        arguments = {
+            "query": "lamp-1",
+            "modifications": f"The lamp is {colour}.",
+            "mode": "replace",
+        }
+        assert vault.call("memory_compound", **arguments)["success"]
+    for day, colour in ((-20, "red"), (-5, "green"), (0, "blue")):
+        (entry,) = as_of(vault, "lamp", today(day))
+        assert colour in entry["snippet"]
+
+
+def test_a_phrase_must_be_in_the_text_of_then(folder: Path, vault: Vault) -> None:
+    """Quoted words are looked for in what is shown."""
+    dated(folder, "a.md", "# A\n\nThe north gate is open.", "id: gate-1\n")
+    arguments = {"query": "gate-1", "modifications": "The south gate is open.", "mode": "replace"}
+    assert vault.call("memory_compound", **arguments)["success"]
+    aged(folder, 10)
+    assert as_of(vault, '"south gate"', today(-11)) == []
+    assert len(as_of(vault, '"north gate"', today(-11))) == 1
+
+
+def test_a_daily_note_was_there_on_its_day(folder: Path, vault: Vault) -> None:
+    """A fresh clone gives all files a new time; the day in a name still counts."""
+    write(folder, "2020-02-03.md", "We launched the boat.\n")
+    assert len(as_of(vault, "boat", "2020-02-03")) == 1
+    assert as_of(vault, "boat", "2020-02-02") == []
+
+
+def test_an_answer_as_of_then_does_not_spoil_the_next(folder: Path, vault: Vault) -> None:
+    """In one process, what is asked of today is of today."""
+    dated(folder, "a.md", "# Crane\n\nThe crane is yellow.")
+    dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "", "2026-06-01")
+    assert len(as_of(vault, "crane", "2026-03-01")) == 1
+    assert len(vault.call("memory_recall", query="crane")["memories"]) == 2
+
+
+def test_people_see_that_it_is_the_old_text(folder: Path, run: Run, vault: Vault) -> None:
+    """The command line takes words for the day, and says what is no longer so."""
+    dated(folder, "db.md", "# Database\n\nWe use MySQL.", "id: db-1\n")
+    arguments = {"query": "db-1", "modifications": "We use Postgres.", "mode": "replace"}
+    assert vault.call("memory_compound", **arguments)["success"]
+    out = succeeded(run("recall", "which database", "--as-of", "yesterday")).out
+    assert f"as it was on {today(-1)}" in out
+    assert "MySQL" in out
+
+
+def test_filters_take_words(folder: Path, run: Run) -> None:
+    """A list of what changed since yesterday leaves out what is older."""
+    dated(folder, "old.md", "# Old\n\nx", "", "2020-01-01")
+    dated(folder, "new.md", "# New\n\nx", "", today())
+    found = run("list", "--since", "yesterday", "--json").json["memories"]
+    assert [entry["title"] for entry in found] == ["New"]
+    found = run("recall", "--all", "--until", "letzte Woche", "--json").json["memories"]
+    assert [entry["title"] for entry in found] == ["Old"]
+
+
+QUERY = "when do we rotate the deploy keys"
+
+
+@pytest.fixture
+def kept(vault: Vault, folder: Path) -> Vault:
+    """A vault in which an agent has something of each kind about one thing, and others too."""
+    write(folder, "lunch.md", "# Lunch\n\nSoup, on Mondays.\n")
+    values = [
+        {"key": "rotation", "value": "Deploy keys: rotated by Ana."},
+        {"key": "tea", "value": "x"},
+    ]
+    vault.call("set_memories", memories=values)
+    vault.call("set_goals", goals=[{"id": "keys", "description": "Rotating each deploy key"}])
+    plan = {"name": "Keys", "instruction": "Rotate deploy keys", "cron": "0 9 * * 1"}
+    vault.call("set_plans", plans=[plan])
+    with open_vault(folder, "ana") as ana:
+        ana.call("set_memories", memories=[{"key": "mine", "value": "Deploy keys rotate at noon."}])
+        ana.call("enter_space", spaceId="Secret")
+        ana.call("send_message", text="I rotate the deploy keys at night.")
+        ana.call("enter_space", spaceId="Team")
+        vault.call("enter_space", spaceId="Team")
+        ana.call("send_message", text="I rotate the deploy keys at dawn.")
+    vault.call("push_service", name="ci", message="The deploy keys were rotated.")
+    return vault
+
+
+def others(vault: Vault, query: str = QUERY, **more: Any) -> list[dict[str, Any]]:
+    """Return what is listed beside the memories."""
+    found = vault.call("memory_recall", query=query, **more)
+    assert found["success"], found
+    return list(found["others"])
+
+
+def test_an_agents_own_is_found_by_words(kept: Vault) -> None:
+    """Values, goals, plans, spaces and inbox, each once, in any form of the words."""
+    found = others(kept, include=["state", "messages"])
+    assert {(entry["kind"], entry["name"]) for entry in found} == {
+        ("key-value", "rotation"),
+        ("goal", "keys"),
+        ("plan", "Keys"),
+        ("space message", "Team, ana"),
+        ("inbox event", "service ci"),
+    }
+    assert {entry["score"] for entry in found} == {1.0}
+    assert {entry["kind"] for entry in others(kept, include=["State"])} == {
+        "key-value",
+        "goal",
+        "plan",
+    }
+
+
+def test_each_file_that_is_named_is_there(kept: Vault, folder: Path) -> None:
+    """Its text is the passage that fits, and with full all of it."""
+    for entry in others(kept, include=["state", "messages"], full=True):
+        assert entry["content"] in (folder / entry["filePath"]).read_text("utf-8")
+        assert entry["snippet"] in entry["content"]
+
+
+def test_nothing_of_another_agent_is_found(kept: Vault, folder: Path) -> None:
+    """Neither what is private to it, nor a space that one is no member of."""
+    found = others(kept, include=["state", "messages"])
+    told = " ".join(entry["snippet"] for entry in found)
+    assert "noon" not in told
+    assert "night" not in told
+    with open_vault(folder, "ana") as ana:
+        found = others(ana, include=["state", "messages"])
+    assert {entry["name"] for entry in found} == {"mine", "Secret, ana", "Team, ana"}
+
+
+def test_words_that_an_entry_mostly_lacks_do_not_find_it(kept: Vault) -> None:
+    """Half of the words are needed, a phrase as it is, and more words come first."""
+    assert others(kept, "keys of the piano in the parlour", include=["state"]) == []
+    assert others(kept, '"each deploy key"', include=["state"])[0]["name"] == "keys"
+    first, *rest = others(kept, "Ana rotates deploy keys", include=["state"])
+    assert first["name"] == "rotation"
+    assert all(entry["score"] < first["score"] for entry in rest)
+    assert len(others(kept, include=["state"], limit=2)) == 2
+
+
+def test_chinese_is_found_by_pairs(vault: Vault) -> None:
+    """Words of scripts without spaces are found as in memories."""
+    vault.call(
+        "set_memories", memories=[{"key": "数据库", "value": "我们使用数据库来存储客户订单。"}]
+    )
+    assert others(vault, "客户订单", include=["state"])
+
+
+def test_nothing_is_changed_by_looking(kept: Vault, folder: Path) -> None:
+    """No event is taken, and no plan is fired, by a search."""
+    before = {path: path.read_bytes() for path in folder.rglob("*.md")}
+    others(kept, include=["state", "messages"])
+    assert {path: path.read_bytes() for path in folder.rglob("*.md")} == before
+
+
+def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> None:
+    """It counts what of the agent's own fits, and says how to see it; else nothing is said."""
+    notes = kept.call("memory_recall", query=QUERY)["warnings"]
+    assert (
+        "no memory fits well, but 3 in your state and 2 in your messages; "
+        "recall --include state,messages shows it" in notes
+    )
+    assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
+    assert "others" not in kept.call("memory_recall", query=QUERY)
+    shown = run("recall", *QUERY.split(), "--include", "state,messages").out
+    assert "Of your own:" in shown
+    assert "> Deploy keys: rotated by Ana." in shown
+
+
+def test_over_mcp_secrets_are_masked_there_too(vault: Vault, folder: Path) -> None:
+    """What is found of an agent's own is told as everything is."""
+    token = MADE["GitHub token"][1]()
+    vault.call("set_memories", memories=[{"key": "deploy", "value": f"The token is {token}"}])
+
+    async def talk(client: Client) -> None:
+        found = await structured(client, "memory_recall", query="deploy token", include=["state"])
+        (entry,) = found["others"]
+        assert entry["snippet"] == "The token is [masked: GitHub token]"
+
+    session(folder, talk)

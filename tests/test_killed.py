@@ -1,16 +1,322 @@
-"""A process may be killed at any moment: its files are whole, and the next answer is right."""
+"""A process killed at any point leaves a vault that works."""
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import re
 import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from conftest import SOAK, index_of, titles, write
+from faults import ERRORS, KILL, Ended, Faults
 from killing import Killing
-from memvault import Vault, open_vault
+from memvault import Vault, errors, open_vault
+from tool_calls import CHANGING, WRITING_BY_ITSELF, soon
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at files in /proc")
+
+REVISION = re.compile("TIME[0-9a-f]{10}")
+CLAIMED = re.compile(r"\.memvault/(agents/\w+)/claims/[^/]+/")
+FAULTS = (KILL, *ERRORS)
+STATED = {kind.code: kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
+OLD = time.time() - 7_200
+
+
+class Contents(NamedTuple):
+    """The files of a vault: those that travel, and those of this machine; names and texts."""
+
+    vault: dict[str, bytes]
+    private: dict[str, bytes]
+
+    def normal(self) -> Counter[tuple[str, str]]:
+        """Return names and texts of what travels, without what differs from run to run."""
+        return Counter(
+            (normal(name), normal(data))
+            for name, data in self.vault.items()
+            if not name.endswith(".tmp")
+        )
+
+    def returning(self) -> Contents:
+        """Return the files with those in their place that the next look at the inbox puts back."""
+        back = {CLAIMED.sub(r"\1/inbox/", name): data for name, data in self.private.items()}
+        return Contents(self.vault | {n: d for n, d in back.items() if "/inbox/" in n}, {})
+
+    def names(self) -> set[str]:
+        """Return all names without what differs from run to run."""
+        return {REVISION.sub("TIME", normal(name)) for name in (*self.vault, *self.private)}
+
+
+def normal(data: str | bytes) -> str:
+    """Return a text without times, ids and hashes."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    for pattern, name in CHANGING:
+        text = pattern.sub(name, text)
+    return text
+
+
+class Session:
+    """A vault in which each tool that writes is called, put back to what it was for each call."""
+
+    def __init__(self, filled: Path, base: Path) -> None:
+        self.root = base / "vault"
+        self.cache = base / "cache"
+        shutil.copytree(filled, self.root)
+        with open_vault(self.root) as vault:
+            for tool, arguments in (
+                ("memory_compound", {"query": "m1", "modifications": "More."}),
+                ("memory_remember", {"title": "Gone", "content": "Gone.", "memoryType": "fact"}),
+                ("memory_forget", {"query": "Gone", "confirm": True}),
+            ):
+                assert vault.call(tool, **arguments)["success"]
+        self._kept = base / "kept"
+        shutil.copytree(self.root, self._kept)
+        shutil.copytree(self.root, base / "warm")
+        self.faults = Faults([self.root, self.cache], base / "scratch", base / "warm")
+        self.before = self.contents()
+        self.calls = {tool.name: self._words(tool.name, soon(tool)) for tool in WRITING_BY_ITSELF}
+        self.calls["memory_compound, moving"] = self._words(
+            "memory_compound", {"query": "m3", "modifications": "x", "memoryType": "issue"}
+        )
+        self.calls["memory_undo"] = self._words("memory_undo", {})
+        self.calls["memory_restore, trash"] = self._words("memory_restore", {"memId": "Gone"})
+        self.calls["trash_empty"] = self._words("trash_empty", {"confirm": True})
+
+    def _words(self, tool: str, arguments: object) -> list[str]:
+        return ["--vault", str(self.root), "--json", "call", tool, json.dumps(arguments)]
+
+    def reset(self) -> None:
+        """Put the vault back; its index is missing."""
+        for folder in (self.root, self.cache):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._kept, self.root)
+
+    def contents(self) -> Contents:
+        """Return the vault's files as they are."""
+        found = Contents({}, {})
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                name = path.relative_to(self.root).as_posix()
+                (found.private if name.startswith(".memvault/") else found.vault)[name] = (
+                    path.read_bytes()
+                )
+        return found
+
+    def after(self) -> Ended:
+        """Make calls that find the vault as the fault left it, some time later."""
+        for folder in (self.root, self.cache):
+            for left in folder.rglob(".*.tmp"):
+                os.utime(left, (OLD, OLD))
+        return self.faults.run(
+            self._words("store_fact", {"fact": "After"}),
+            self._words("set_goals", {"goals": [{"id": "after", "description": "x"}]}),
+            self._words("peek_inbox", {"count": 1}),
+        )
+
+    def looked_after(self) -> Ended:
+        """Have the vault described, which takes away what killed processes left."""
+        return self.faults.run(self._words("vault_status", {}))
+
+
+class Clean(NamedTuple):
+    """A call without a fault: its changes, the files behind it, and behind the calls after it."""
+
+    places: list[str]
+    contents: Contents
+    names: set[str]
+
+
+@pytest.fixture(scope="module")
+def session(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The vault and the process whose copies call the tools."""
+    base = tmp_path_factory.mktemp("faults")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("MEMVAULT_CACHE", str(base / "cache"))
+        monkeypatch.setenv("MEMVAULT_DEEP", "off")
+        made = Session(filled, base)
+        with made.faults:
+            yield made
+
+
+@pytest.fixture(scope="module")
+def clean(session: Session) -> dict[str, Clean]:
+    """Every call without a fault."""
+    return {name: _clean(session, name) for name in session.calls}
+
+
+def _clean(session: Session, name: str) -> Clean:
+    session.reset()
+    ended = session.faults.run(session.calls[name])
+    assert ended.code == 0, (name, ended)
+    contents = session.contents()
+    later = session.after()
+    assert later.code == 0, (name, later)
+    return Clean(ended.places, contents, session.contents().names())
+
+
+def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -> list[str]:
+    """Make a call with a fault; return what is wrong then."""
+    session.reset()
+    ended = session.faults.run(session.calls[name], number=number, fault=fault)
+    now = session.contents()
+    wrong = [*_told(ended, fault), *_whole(session.before, clean.contents, now)]
+    new, old = clean.contents.normal(), session.before.normal()
+    if ended.code == 0 and now.normal() != new:
+        wrong.append(f"acknowledged, and not done: {_differing(now.normal(), new)}")
+    is_silent = ended.code > 0 and "was changed before that" not in ended.out
+    is_moving = ".memvault/moving.json" in now.private  # the next call completes that
+    by_git = name.startswith("git_")
+    if is_silent and not is_moving and not by_git and now.returning().normal() != old:
+        wrong.append(f"did not say what was changed: {_differing(now.normal(), old)}")
+    later = session.after()
+    if later.code != 0:
+        wrong.append(f"later: {later.out} {later.err}")
+    known = clean.names | session.before.names()
+    left = session.contents().names() - known
+    if left:
+        assert session.looked_after().code == 0
+        left = session.contents().names() - known
+    if left:
+        wrong.append(f"left: {sorted(left)}")
+    return wrong
+
+
+def _differing(one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]) -> str:
+    more, less = (sorted(name for name, _ in found) for found in (one - other, other - one))
+    return f"{more} for {less}"
+
+
+def _told(ended: Ended, fault: str) -> list[str]:
+    """Return what is wrong with what the caller was told."""
+    if fault == KILL and ended.code == -9:
+        return []
+    if "Traceback" in ended.err or not ended.json:
+        return [f"told {ended.out!r} {ended.err!r}"]
+    if ended.code == 0:
+        return [] if ended.json["success"] else [f"exit code 0: {ended.json}"]
+    error = ended.json["error"]
+    fine = (
+        error["code"] != "bug"
+        and ended.code == STATED[error["code"]]
+        and error.get("hint")
+        and not error["message"].endswith(".")
+        and "\n" not in error["message"]
+    )
+    return [] if fine else [f"told {ended.code} {error}"]
+
+
+def _whole(before: Contents, after: Contents, now: Contents) -> list[str]:
+    """Return which files are neither old nor new, and which are lost."""
+    wrong = []
+    known = set(before.normal()) | set(after.normal())
+    for name, data in now.vault.items():
+        if not name.endswith(".tmp") and (normal(name), normal(data)) not in known:
+            wrong.append(f"neither old nor new: {name} {data!r}")
+    everything = {*now.vault.values(), *now.private.values()}
+    kept = {*after.vault.values(), *after.private.values()}
+    for name, data in before.vault.items():
+        if data not in everything and data in kept:
+            wrong.append(f"lost: {name}")
+        if name in after.vault and name not in now.vault:
+            wrong.append(f"gone: {name}")
+    for name, data in now.private.items():
+        if name.endswith(".json"):
+            try:
+                json.loads(data)
+            except ValueError:
+                wrong.append(f"half: {name}")
+    return wrong
+
+
+LEAST = {
+    "open": 100,
+    "write": 80,
+    "fsync": 80,
+    "link": 35,
+    "unlink": 35,
+    "rename": 30,
+    "mkdir": 35,
+    "chmod": 10,
+}
+"""How many changes of each kind all calls together make at least."""
+
+
+def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, str, bool]]:
+    """Return each change of each call: the call, its number, its kind, whether in the vault."""
+    return [
+        (name, number, place.split(" ")[0], place.split(" ")[1].startswith(str(session.root)))
+        for name, call in clean.items()
+        for number, place in enumerate(call.places, 1)
+    ]
+
+
+def test_the_points_are_all_there(session: Session, clean: dict[str, Clean]) -> None:
+    """Each tool that writes a file meets faults, and of each kind there are as many as ever."""
+    points = _points(session, clean)
+    kinds = Counter(kind for _, _, kind, within in points if within)
+    for kind, least in LEAST.items():
+        assert kinds[kind] >= least, kinds
+    writing = {name for name, _, _, within in points if within}
+    assert clean.keys() - writing <= {"call_tool", "vault_doctor", "vault_reindex", "model_use"}
+    remembered = [kind for name, _, kind, within in points if name == "store_fact" and within]
+    assert remembered == REMEMBERED
+    print(json.dumps({"points": len(points), "in the vault": kinds}))
+
+
+REMEMBERED = [
+    *["open", "write", "fsync", "link", "fsync", "unlink"],  # the memory
+    *["open", "write"],  # the journal
+]
+"""What storing a fact changes, in order."""
+
+
+def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]) -> None:
+    """In each call one change of each kind meets a fault: nothing is half, or lost."""
+    chosen: dict[tuple[str, str], list[int]] = {}
+    for name, number, kind, within in _points(session, clean):
+        if within:
+            chosen.setdefault((name, kind), []).append(number)
+    done: Counter[tuple[str, str]] = Counter()
+    for turn, ((name, kind), numbers) in enumerate(chosen.items()):
+        number = numbers[turn % len(numbers)]
+        fault = FAULTS[(turn // 2) % len(FAULTS)] if turn % 2 else KILL
+        wrong = _tried(session, name, clean[name], number, fault)
+        assert not wrong, (name, number, fault, wrong)
+        done[kind, fault] += 1
+    assert done.total() >= 150
+    assert {kind for kind, _ in done} >= LEAST.keys()
+    assert {fault for _, fault in done} == set(FAULTS)
+
+
+@pytest.mark.skipif(not SOAK, reason="make soak tries every point")
+def test_a_fault_at_every_point(session: Session, clean: dict[str, Clean]) -> None:
+    """Every fault at every change of every call, the index's too, for as long as there is time."""
+    tries = [
+        (name, number, fault, kind)
+        for name, number, kind, _ in _points(session, clean)
+        for fault in FAULTS
+    ]
+    random.shuffle(tries)  # so that the next soak begins with others
+    until = time.monotonic() + SOAK
+    done: Counter[str] = Counter()
+    failed = []
+    for name, number, fault, kind in tries:
+        if time.monotonic() > until:
+            break
+        wrong = _tried(session, name, clean[name], number, fault)
+        if wrong:
+            failed.append((name, number, clean[name].places[number - 1], fault, wrong))
+        done[f"{kind} {fault}"] += 1
+    print(json.dumps({"tries": done.total(), "of": len(tries), "by kind": done}))
+    assert not failed, failed[:10]
 
 
 def recalled(vault: Vault, query: str, mode: str = "keyword") -> list[str]:

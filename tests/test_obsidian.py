@@ -1,18 +1,28 @@
-"""Notes as people write them in Obsidian are understood: their tags, aliases and links."""
+"""Notes as people write them in Obsidian: tags, aliases, links, and what a rename changes."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from conftest import write
+from conftest import Run, refused, write
+from growth import Steps, check_growth
+from killing import Killing
 from made_secrets import MADE
-from memvault import Vault
+from memvault import Vault, open_vault
+from memvault.call import Call
+from memvault.memories.link_graph import LinkGraph
+from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.markdown import tags
+from memvault.vault.markdown import links, mask_code, tags
+from memvault.workspace import Workspace
 from wrong_vaults import examined, told
 
 TAGGED = {
@@ -191,3 +201,311 @@ def test_the_title_among_the_aliases_counts_once(vault: Vault, folder: Path) -> 
         found = vault.call("memory_recall", query="postgresql database", explain=True)["memories"]
         scores.append([(entry["score"], entry["why"]["parts"]) for entry in found])
     assert scores[0] == scores[1]
+
+
+LINKS = {
+    "[[Bees]]": ("Bees", "", ""),
+    "[[Bees|the hive]]": ("Bees", "", "the hive"),
+    "[[Bees#Two]]": ("Bees", "Two", ""),
+    "[[Bees#^x1|so]]": ("Bees", "^x1", "so"),
+    "| a [[Bees\\|so]] |": ("Bees", "", "so"),
+    "![[bee.png|100]]": ("bee.png", "", "100"),
+    "[the hive](notes/Bees.md)": ("notes/Bees.md", "", "the hive"),
+    "[the `hive`](my%20bees.md#Two)": ("my bees.md", "Two", "the `hive`"),
+    '![a [b] c](<my bees.md> "so")': ("my bees.md", "", "a [b] c"),
+    "> [a](b_(c).md)": ("b_(c).md", "", "a"),
+}
+
+
+@pytest.mark.parametrize("text", LINKS)
+def test_a_link_is_read_as_obsidian_reads_it(text: str) -> None:
+    """Target, heading and what is shown are told apart, and where both stand."""
+    (link,) = links(f"See: {text} and more.")
+    assert (link.target, link.heading, link.shown) == LINKS[text]
+    assert link.is_embed == ("!" in text)
+    assert link.is_wikilink == ("[[" in text)
+    whole = f"See: {text} and more."[slice(*link.span)]
+    assert whole in text
+    assert whole.endswith(("]]", ")"))
+    written = f"See: {text} and more."[slice(*link.target_span)]
+    assert written.replace("%20", " ") == link.target
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`[[a]]` and ``a ` [[a]]`` and `two\nlines [[a]]`",
+        "```\n[[a]]\n~~~\n[[a]]\n```",
+        "- ~~~~ py\n  [[a]]\n  ~~~\n  [a](a.md)\n  ~~~~",
+        "> ```\n> [[a]]\n> ```",
+        "%%[[a]]%% and %%\n[[a]]\n%%",
+        "[[#here]] [x](#here) [x](https://a.md) [x](mailto:a@b.md) [x](//a.md) [[ -f x ]]",
+        "[[]] [[|a]] []() [a] (a.md) [a](a b.md)",
+        "",
+    ],
+)
+def test_what_is_no_link_to_another_note_is_none(text: str) -> None:
+    """Code, comments, places in the same note, other places, and brackets of a shell."""
+    assert list(links(text)) == []
+
+
+def test_what_is_not_prose_is_blank_and_all_else_stands_where_it_stood() -> None:
+    """Backticks that nothing closes in their paragraph are text, as a fence with text behind."""
+    text = "a ` b\r\n\r\n`c` ``d` e\n\n```x``` f\n~~~\ncode\n"
+    assert mask_code(text) == "a ` b\r\n\r\n    ``d` e\n\n        f\n   \n    \n"
+    assert len(mask_code(text)) == len(text)
+
+
+def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
+    """What nobody closed there hides nothing of what follows."""
+    for text in ("> ~~~\n> #a\n#b", "- ```\n  #a\n\n  #a\n#b\n", "  1. ```\n     #a\n- #b"):
+        assert [tag[1] for tag in tags(text)] == ["b"]
+    assert list(tags("```\n> #a\n- #a\n")) == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["[", "[a", "[[", "![[x", "`a``b```c ", "](", "[x](", "%%", "[a](<", "```\n", "(("],
+)
+def test_any_text_is_read_in_time(piece: str) -> None:
+    """Nobody keeps a program busy with brackets and backticks that nothing closes."""
+
+    def work(size: int) -> Steps:
+        yield lambda: mask_code(piece * size)
+        yield lambda: list(links(piece * size + "[["))
+
+    check_growth(work, 5_000)
+    assert len(mask_code(piece * 5_000)) == len(piece) * 5_000
+
+
+def test_doctor_follows_links_in_markdown_to_notes(vault: Vault, folder: Path) -> None:
+    """One to a note that is missing is told; one to a picture, or out of the vault, is not."""
+    write(folder, "notes/a.md", "[b](b.md), [c](../c.md#x), [d](d.png), [e](../../e.md), [f](f/)\n")
+    write(folder, "c.md", "Here: [a](notes/a.md) and ![[notes/a]].\n")
+    found = examined(vault)
+    assert told(found) == {("link-broken", "notes/a.md")}
+    assert found["findings"][0]["message"] == "[b](b.md) leads to no file"
+
+
+Note = tuple[str, str, str | None, list[tuple[int, str]], list[int]]
+FOLDERS = ["", "a", "a/b", "c"]
+STEMS = ["one", "two", "three"]
+TITLES = ["One", "two", "Big three", "The [odd] | one", "a/one", "Café"]
+FORMS = [
+    "[[{stem}]]",
+    "[[{stem}|seen]]",
+    "[[{path}#^x]]",
+    "[[{title}]]",
+    "![[{stem}#Top]]",
+    "[[{id}]]",
+    "[x]({beside})",
+    "[x](<{beside}>)",
+    "[x](/{path}.md)",
+]
+NOTE = st.tuples(
+    st.sampled_from(FOLDERS),
+    st.sampled_from(STEMS),
+    st.one_of(st.none(), st.sampled_from(TITLES)),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(FORMS)), max_size=5),
+    st.lists(st.integers(0, 3), max_size=1),
+)
+NOTES = st.lists(NOTE, min_size=2, max_size=4, unique_by=lambda note: note[:2])
+
+
+def leads(root: Path) -> dict[tuple[str, int], str]:
+    """Return where each link leads that leads to one memory, by its source's id and its place."""
+    workspace = Workspace(root)
+    try:
+        call = Call(workspace)
+        graph = LinkGraph(call.engine.list_records(Filters()), call.store)
+        found = {}
+        for memory in graph.memories():
+            for place, link in enumerate(graph.outgoing(memory)):
+                is_beside = link.link is not None and graph.beside(link.link, memory.path)
+                if link.target is not None and (is_beside or len(graph.by_name(link.name)) == 1):
+                    found[memory.mem_id, place] = link.target.mem_id
+        return found
+    finally:
+        workspace.close()
+
+
+def written(root: Path, notes: list[Note]) -> None:
+    """Write notes with their links."""
+    paths = [f"{folder}/{stem}".removeprefix("/") for folder, stem, *_ in notes]
+    for number, (folder, _, title, linked, replaced) in enumerate(notes):
+        text = f"---\nid: note-{number}\n"
+        text += "" if title is None else f"title: '{title}'\n"
+        text += "".join(f"supersedes: '[[{paths[n % len(paths)]}]]'\n" for n in replaced)
+        text += "---\n\n"
+        for which, form in linked:
+            meant = which % len(notes)
+            up = "../" * (folder.count("/") + 1 if folder else 0)
+            told = form.format(
+                stem=notes[meant][1],
+                path=paths[meant],
+                title=notes[meant][2] or notes[meant][1],
+                id=f"note-{meant}",
+                beside=f"{up}{paths[meant]}.md",
+            )
+            text += f"See {told} there.\n"
+        write(root, f"{paths[number]}.md", text)
+    write(root, "memvault.toml", "version = 1\n")
+
+
+def files_of(root: Path) -> list[Path]:
+    """Return every memory's file."""
+    return [path for path in sorted(root.rglob("*.md")) if ".memvault" not in path.parts]
+
+
+MOVED: list[Note] = [
+    ("", "one", None, [], []),
+    ("", "three", None, [], []),
+    ("", "two", None, [(0, "[x](/{path}.md)")], []),
+]
+TWINS: list[Note] = [
+    ("", "one", "Big three", [(1, "[[{stem}]]")], []),
+    ("a", "two", None, [], []),
+]
+
+
+@given(
+    NOTES,
+    st.one_of(st.just(""), st.sampled_from(["One", "two", "New", "Odd | [x]"])),
+    st.one_of(st.just(""), st.sampled_from(["a", "a/b", "d/", "c/two.md", "new name.md"])),
+)
+@example(MOVED, "", "c/two.md")
+@example(TWINS, "two", "")
+@example(TWINS[::-1], "one", "")
+@example([("", "one", "two", [(0, "[x](/{path}.md)")], []), ("a/b", "one", None, [], [])], "", "a")
+def test_links_lead_where_they_led(notes: list[Note], title: str, to: str) -> None:
+    """A renaming or a move changes names, never what is meant; and one undo takes it back."""
+    with TemporaryDirectory() as name:
+        root = Path(name)
+        written(root, notes)
+        before = leads(root)
+        files = {path: path.read_bytes() for path in files_of(root)}
+        with open_vault(root) as vault:
+            done = vault.call("memory_rename", memId="note-0", title=title, to=to, confirm=True)
+            if not done["success"]:
+                assert {path: path.read_bytes() for path in files_of(root)} == files
+                return
+            after = leads(root)
+            texts = [path.read_text("utf-8") for path in files_of(root)]
+            assert {place: after.get(place) for place in before} == before, texts
+            if "message" not in done:
+                undone = vault.call("memory_undo")
+                assert undone["success"], undone
+            assert {path: path.read_bytes() for path in files_of(root)} == files
+
+
+_MOVER = """
+import tempfile
+from pathlib import Path
+from memvault import open_vault
+
+def work(root):
+    with open_vault(root) as vault:
+        done = vault.call("memory_compound", query="The one", modifications="more",
+                          memoryType="issue")
+        assert done["success"], done
+with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to load nothing
+    Path(scratch, "memvault.toml").touch()
+    with open_vault(scratch) as vault:
+        vault.call("memory_remember", title="Start", content="x", memoryType="")
+        vault.call("memory_compound", query="Start", modifications="x", memoryType="issue")
+"""
+_LEAST = 14
+"""Changes to files that a move makes at least: revision, note, new file, old file, note."""
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.glob("[!.]*/[!.]*.md"))
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nid: one-7g9tqh\n---\n# The one\n\ntext\n", "# The one\n\ntext\n"]
+)
+def test_a_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
+    """Killed before any change to a file, the next command finds one memory, old or new."""
+    write(folder, "fact/one.md", text)
+    before = shutil.copytree(folder, folder.with_name("before"))
+    moves = twice = 0
+    with Killing(folder, _MOVER) as mover:
+        for place in mover.everywhere():
+            moves += 1
+            twice += len(_files(folder)) == 2
+            with open_vault(folder) as vault:
+                found = vault.call("memory_list")["memories"]
+                assert [entry["filePath"] for entry in found] == _files(folder)
+                assert len(found) == 1, place
+                name = found[0]["memId"]
+                shown = vault.call("memory_show", memId=name)
+                assert shown["content"].count("text") == 1
+                assert ("more" in shown["content"]) == (shown["filePath"] == "issue/one.md")
+                assert "problems" not in vault.call("vault_status")
+                again = vault.call(
+                    "memory_compound", query=name, modifications="x", memoryType="issue"
+                )
+                assert again["success"], again
+                first = vault.call("memory_show", memId=name)["revisions"][0]
+                earliest = vault.call("memory_show", memId=name, revision=first)
+                assert earliest["content"].endswith("text\n")
+            assert _files(folder) == ["issue/one.md"]
+            assert not (folder / ".memvault/moving.json").exists()
+            shutil.rmtree(folder)
+            shutil.copytree(before, folder)
+    assert _files(folder) == ["issue/one.md"]
+    assert moves >= _LEAST
+    assert twice >= 2, "it was killed between the new file and the old one's end"
+
+
+def test_a_copy_is_never_taken_for_a_move(vault: Vault, folder: Path, run: Run) -> None:
+    """Two files with one memId that no move left both stay, and what is said then helps."""
+    old = write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\n# One\n\ntext\n")
+    write(folder, "issue/one.md", old.read_bytes())
+    assert vault.call("memory_compound", query="issue/one.md", modifications="x")["success"]
+    ran = run("show", "one-7g9tqh")
+    assert "one-7g9tqh" in refused(ran, 1)
+    assert "hint: use one of their paths\n" in ran.err
+    assert "fact/one.md" in ran.err
+    assert "issue/one.md" in ran.err
+    assert run("show", "fact/one.md").code == 0
+    assert _files(folder) == ["fact/one.md", "issue/one.md"]
+    problem = run("status", "--json").json["problems"][0]
+    assert problem["filePath"] == "fact/one.md"
+    assert "issue/one.md" in problem["problem"]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "[]",
+        '{"source": 1}',
+        '{"source": "../kept.md", "before": "B", "target": "fact/one.md", "after": "A"}',
+        '{"source": "/kept.md", "before": "B", "target": "fact/one.md", "after": "A"}',
+        '{"source": "copy.md", "before": "B", "target": "fact/one.md", "after": "A"}',
+    ],
+)
+def test_a_forged_note_of_a_move_takes_nothing_away(
+    vault: Vault, folder: Path, tmp_path: Path, note: str
+) -> None:
+    """Whatever a stranger's vault says of a move, no file goes whose bytes are not kept."""
+    kept = write(tmp_path, "kept.md", "mine")
+    copy = write(folder, "copy.md", "---\nid: one-7g9tqh\n---\nmine")
+    write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\ntheirs")
+    etags = {
+        "A": vault.call("memory_show", memId="fact/one.md")["etag"],
+        "B": vault.call("memory_show", memId="copy.md")["etag"],
+        "/kept.md": str(kept),
+    }
+    for name, value in etags.items():
+        note = note.replace(f'"{name}"', f'"{value}"')
+    if note:
+        write(folder, ".memvault/moving.json", note)
+    else:
+        (folder / ".memvault/moving.json").mkdir()
+    assert vault.call("memory_compound", query="fact/one.md", modifications="x")["success"]
+    assert vault.call("memory_list")["count"] == 2
+    assert copy.exists()
+    assert kept.exists()

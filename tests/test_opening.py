@@ -47,7 +47,6 @@ def test_a_path_is_for_other_programs(run: Run, folder: Path) -> None:
     """One line, the whole path and nothing else; without a memory that of the vault."""
     assert run("path", "The plan").out == f"{folder.resolve()}/ideas/the plan.md\n"
     assert run("path").out == f"{folder.resolve()}\n"
-    assert "There is no memory" in refused(run("path", "nothing"), 1)
 
 
 def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None:
@@ -151,12 +150,3 @@ def test_a_template_is_filled_in(run: Run, folder: Path) -> None:
     now = datetime.now().astimezone()
     assert re.search(rf"# Disk full\n\n{now:%d\.%m\.%Y} \d\d:\d\d\n", found)
     assert re.search(rf"{now:%b} {now.day}(st|nd|rd|th), \d+ [AP]M Week \d+\n$", found)
-
-
-def test_a_template_that_is_missing_names_the_nearest(run: Run, folder: Path) -> None:
-    """A misspelt template is a sentence with the name that was meant, and nothing is written."""
-    write(folder, "templates/fault.md", "# {{title}}\n")
-    ran = run("new", "Disk full", "--template", "falt")
-    assert "There is no template 'falt'" in refused(ran, 1)
-    assert "fault" in ran.err
-    assert not (folder / "context").exists()

@@ -53,9 +53,7 @@ def note(folder: Path, path: str, title: str, body: str, **header: object) -> No
 
 
 @pytest.mark.parametrize("spaced", ["boiler| valve| pressure", "锅炉|阀门|压力", "회의| 시간"])
-def test_words_that_stand_together_are_before_scattered_ones(
-    folder: Path, vault: Vault, spaced: str
-) -> None:
+def test_words_together_come_before_scattered_ones(folder: Path, vault: Vault, spaced: str) -> None:
     """Of two long memories the one that says it in a sentence is before one with its words."""
     query, words = spaced.replace("|", ""), spaced.replace(" ", "").split("|")
     scattered, close = filler(100), filler(300)
@@ -124,9 +122,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("query", SPELLINGS)
-def test_every_spelling_is_looked_at_in_a_long_memory(
-    folder: Path, vault: Vault, query: str
-) -> None:
+def test_every_spelling_counts_in_a_long_memory(folder: Path, vault: Vault, query: str) -> None:
     """What a long memory says late counts the same in accented letters and other scripts."""
     said = SPELLINGS[query]
     write(folder, "a.md", "# Long\n\n" + "\n\n".join([*filler(0, 60), said]))
@@ -154,9 +150,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("query", ["widget 数据库", "!?", "🚀"])
-def test_strange_bodies_do_not_break_recall(
-    folder: Path, vault: Vault, kind: str, query: str
-) -> None:
+def test_strange_bodies_break_no_recall(folder: Path, vault: Vault, kind: str, query: str) -> None:
     """Whatever a memory holds, recall answers with scores in 0..1 that are explained."""
     write(folder, "a.md", f"# Widget\n\n{STRANGE[kind]}")
     write(folder, "b.md", "# Other 🚀\n\nA widget.\n")
@@ -211,9 +205,7 @@ def test_the_newer_and_the_important_are_first(
 @pytest.mark.parametrize(
     "value", ["high", "true", "-3", "2", ".nan", "[1]", "null", "1" + "0" * 400]
 )
-def test_an_importance_that_is_none_counts_as_middling(
-    folder: Path, vault: Vault, value: str
-) -> None:
+def test_a_wrong_importance_counts_as_middling(folder: Path, vault: Vault, value: str) -> None:
     """An importance outside 0..1 is no trouble and neither lifts nor sinks a memory."""
     note(folder, "a.md", "Cellar", "The key to the cellar.", importance=value)
     write(folder, "b.md", "# Cellars\n\nKeys to the cellars.\n")
@@ -326,9 +318,7 @@ def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-03-01"), ("2026-03-01", "2026-01-01")])
-def test_the_newer_is_first_and_the_older_names_it(
-    folder: Path, run: Run, days: tuple[str, str]
-) -> None:
+def test_the_older_names_the_newer_one(folder: Path, run: Run, days: tuple[str, str]) -> None:
     """Whichever of them is newer; people and agents are told, and a third memory is not marked."""
     offices(folder, *days)
     newer, older = ("office-2", "office-1") if days[0] < days[1] else ("office-1", "office-2")

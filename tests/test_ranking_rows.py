@@ -284,9 +284,7 @@ def test_the_shares_of_the_corners_are_one_whole(covered: float, lengths: list[i
 @pytest.mark.parametrize(
     ("covered", "size", "corner"), [(0, 10, 0), (0, 10**6, 1), (1, 10, 2), (1, 10**6, 3)]
 )
-def test_a_query_at_a_corner_has_the_weights_of_the_corner(
-    covered: float, size: int, corner: int
-) -> None:
+def test_a_corner_has_its_own_weights(covered: float, size: int, corner: int) -> None:
     """Words not held or held, short memories or long: each corner is what was fitted for it."""
     place = regime_shares(covered, [size, size])
     assert place == tuple(float(number == corner) for number in range(4))

@@ -133,9 +133,7 @@ LATE = {
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_the_last_word_of_a_long_memory_is_found_and_shown(
-    folder: Path, vault: Vault, kind: str
-) -> None:
+def test_the_last_word_of_a_long_memory_is_found(folder: Path, vault: Vault, kind: str) -> None:
     """A word at the end of 200,000 characters is found, and the snippet shows it."""
     filler, end, query = LATE[kind]
     write(folder, "long.md", f"# Long\n\n{filler}\n\n{end}\n")
@@ -212,9 +210,7 @@ FILTERED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("chosen", "numbers"), FILTERED, ids=lambda value: str(value)[:40])
-def test_filters_mean_the_same_everywhere(
-    library: Vault, chosen: dict[str, Any], numbers: str
-) -> None:
+def test_filters_mean_the_same_in_all(library: Vault, chosen: dict[str, Any], numbers: str) -> None:
     """A filter lets the same memories through in every mode, in lists and with isAll."""
     wanted = {f"N{number}" for number in numbers}
     for mode in ("keyword", "vector", "hybrid"):
@@ -222,18 +218,6 @@ def test_filters_mean_the_same_everywhere(
     assert set(ask(library, "db web slow", type="tag", **chosen)) == wanted
     assert set(titles(library.call("memory_list", **chosen))) == wanted
     assert set(titles(library.call("memory_recall", isAll=True, **chosen))) == wanted
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [{"since": "soon"}, {"until": "2026-13-01"}, {"filter": "import os"}, {"filter": "a = 1"}],
-)
-def test_a_filter_that_makes_no_sense_is_refused(library: Vault, chosen: dict[str, Any]) -> None:
-    """A date or expression that cannot be read is a usage error with a hint."""
-    for tool, arguments in (("memory_recall", {"query": "same"}), ("memory_list", {})):
-        error = library.call(tool, **arguments, **chosen)["error"]
-        assert error["code"] == "usage"
-        assert error["hint"]
 
 
 @pytest.mark.parametrize("text", [r"title == '\d'", "0in tags", "'a' == title or 1or 2"])
@@ -300,8 +284,6 @@ def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -
     assert len(recalled(vault, "", isAll=True, limit=2)) == 2
     assert "content" not in recalled(vault, "body")[0]
     assert recalled(vault, "N3", type="keyword", full=True)[0]["content"] == "\n# N3\n\nbody 3\n"
-    for wrong in ({"query": "body", "isAll": True}, {"query": " "}, {}):
-        assert vault.call("memory_recall", **wrong)["error"]["code"] == "usage"
 
 
 def test_tags_alone_rank_by_how_many_are_shared(library: Vault) -> None:
@@ -566,9 +548,7 @@ def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Pat
     assert consolidated(vault)["forgotten"] == []
 
 
-def test_recalling_what_consolidation_never_forgets_writes_nothing(
-    vault: Vault, folder: Path
-) -> None:
+def test_recalling_what_is_never_forgotten_writes_nothing(folder: Path, vault: Vault) -> None:
     """Lists, and memories of other types, are read without a write."""
     write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
     put(folder, "e", reflection="Dogs bark at noon")

@@ -1,10 +1,15 @@
-"""A tool is the same by flags, as JSON and over MCP, and its schema says what it takes."""
+"""A tool's result is the same however it is called, and a call sees the folder once."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -13,14 +18,20 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
-from conftest import examples
+from conftest import Run, examples, index_of, titles, write
 from copies import Copy
+from episodes import WEEK, put_all
+from memvault import Vault, open_vault
 from memvault.arguments.binding import Leniency
 from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema
 from memvault.call import Call
-from memvault.errors import UsageError
+from memvault.errors import NotFound, UsageError, VaultNotFound
+from memvault.files.lock import FileLock
+from memvault.index.local.manifest import Manifest
+from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
 from tool_calls import normal, over_mcp, printed, sayable, words
 
@@ -199,3 +210,260 @@ def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subte
                 assert entry["description"]
                 if "default" in entry:
                     assert Draft202012Validator(entry).is_valid(entry["default"])
+
+
+COUNTING = """
+import os, sys
+from memvault.__main__ import main
+root, looks = os.path.realpath("."), 0
+def count(event, arguments):
+    global looks
+    if event == "os.scandir" and arguments and isinstance(arguments[0], str):
+        looks += os.path.realpath(arguments[0]) == root
+sys.addaudithook(count)
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(looks, code, file=sys.stderr)
+"""
+
+
+def looks(folder: Path, *arguments: str) -> int:
+    """Run a command in a process of its own; return how often it listed the vault's folder."""
+    command = [sys.executable, "-c", COUNTING, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    counted, code = done.stderr.splitlines()[-1].split()
+    assert code == "0", done
+    return int(counted)
+
+
+@pytest.fixture
+def notes(folder: Path, vault: Vault) -> list[str]:
+    """Ten memories that are indexed; their memIds."""
+    found = []
+    for number in range(10):
+        body = f"The wombat digs burrow {number}."
+        made = vault.call("memory_remember", title=f"N{number}", content=body, memoryType="fact")
+        found.append(made["memId"])
+    time.sleep(1.1)  # what was edited within the last second is looked at twice
+    assert vault.call("memory_recall", query="wombat")["count"] == 10
+    return found
+
+
+def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.Subtests) -> None:
+    """A question and a name each cost one look at the folder."""
+    for line in (
+        ["recall", "wombat"],
+        ["recall", "wombat", "--mode", "keyword"],
+        ["list"],
+        ["types"],
+        ["show", "N1"],
+        ["load", "N1"],
+        ["context", "wombat"],
+        ["experience", "A wombat"],
+    ):
+        with subtests.test(line=line):
+            assert looks(folder, *line) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["remember", "New", "A bilby.", "--type", "fact"],
+        ["remember", "New", "A bilby.", "--type", "fact", "--supersedes", "N1"],
+        ["compound", "N1", "More."],
+        ["compound", "the wombat digs which burrow 3", "More."],
+    ],
+    ids=" ".join,
+)
+def test_a_write_looks_once(folder: Path, notes: list[str], arguments: list[str]) -> None:
+    """A write costs one look at the folder."""
+    assert looks(folder, *arguments) == 1
+
+
+def test_many_names_cost_one_look(folder: Path, notes: list[str]) -> None:
+    """Ten names cost one look at the folder, unknown ones a second, however many they are."""
+    preview = ["forget", ",".join(notes)]
+    assert looks(folder, *preview) == 1
+    assert looks(folder, *preview, "--confirm", "true") == 1
+    assert looks(folder, "restore", notes[0]) <= 1
+    assert looks(folder, "restore", notes[1]) <= 1
+    assert looks(folder, "delete", *notes[:2]) == 1
+    assert looks(folder, "delete", notes[2], *(f"gone-{number}abcde" for number in range(5))) == 2
+    assert looks(folder, "status") == 3  # again for temporary files, and for folders not listed
+
+
+def test_procedures_cost_one_look_under_their_lock(folder: Path, vault: Vault) -> None:
+    """Counting an outcome looks once; writing what repeats looks once more, however much it is."""
+    assert vault.call("store_procedure", procedureName="dig", procedurePrompt="Paws")["success"]
+    assert looks(folder, "procedure", "outcome", "dig", "--success") == 1
+    put_all(folder, WEEK)
+    time.sleep(1.1)
+    assert len(vault.call("consolidate_memories")["procedures"]) > 0
+    assert looks(folder, "consolidate") == 1
+    assert looks(folder, "consolidate", "--apply") == 2
+
+
+@pytest.fixture
+def call(folder: Path) -> Iterator[Call]:
+    """A call that has looked at five memories, for their names only."""
+    for number in range(5):
+        header = f"---\nid: n{number}-11111{number}\n---\n\n"
+        write(folder, f"n{number}.md", f"{header}# Note {number}\n\nThe wombat digs.\n")
+    workspace = Workspace(folder)
+    made = Call(workspace)
+    assert made.engine.resolve("Note 1").path == "n1.md"
+    yield made
+    workspace.close()
+
+
+def test_a_name_never_means_what_lies_there_by_now(call: Call, folder: Path) -> None:
+    """A memory that was moved over another's file since the look is not taken for the other."""
+    (folder / "n3.md").replace(folder / "n2.md")
+    assert call.engine.resolve("n3-111113").path == "n2.md"
+
+
+def test_a_memory_that_came_since_the_look_is_found_by_its_mem_id(call: Call, folder: Path) -> None:
+    """A memory that another process is just moving is looked for once more, by its whole memId."""
+    write(folder, "moved/late.md", "---\nid: late-9xyz12\n---\n\n# Late\n\nIt came late.\n")
+    assert call.engine.resolve("late-9xyz12").path == "moved/late.md"
+    with pytest.raises(NotFound):
+        call.engine.resolve("nothing-9xyz12")
+
+
+def test_a_title_comes_before_the_beginning_of_a_mem_id(run: Run, folder: Path) -> None:
+    """Every command takes a name for the same memory: a title before a memId's start."""
+    write(folder, "kv.md", "---\nid: kv-123456\n---\n\n# Redis\n\nA store.\n")
+    write(folder, "rc.md", "---\nid: redis-cache-abcdef\n---\n\n# Cache of redis\n\nA cache.\n")
+    assert run("show", "redis", "--json").json["memId"] == "kv-123456"
+    assert run("compound", "redis", "More.", "--json").json["memId"] == "kv-123456"
+    assert run("show", "redis-c", "--json").json["memId"] == "redis-cache-abcdef"
+
+
+def test_a_search_after_a_name_finds_what_a_search_alone_finds(call: Call, folder: Path) -> None:
+    """Looking up a name first, while another process indexes, hides nothing from the search."""
+    request = RecallRequest("wombat", "vector")
+    with FileLock(index_of(folder) / "lock"):
+        after = call.engine.search(request)
+        alone = Call(Workspace(folder)).engine.search(request)
+    assert len(after.found) == len(alone.found) == 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on a file's size")
+def test_a_full_disk_throws_no_index_away(folder: Path, run: Run) -> None:
+    """Where nothing can be written any more, recall goes on, and the index is what it was."""
+    for number in range(5):
+        write(folder, f"n{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
+    assert run("recall", "wombat", "--json").json["count"] == 5
+    before = {path.name for path in index_of(folder).rglob("*") if path.is_file()}
+    write(folder, "new.md", "# New\n\nThe wombat sleeps.\n")
+    command = f"ulimit -f 1; exec {sys.executable} -m memvault forget 'wombat digs' --json"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert '"n4.md"' in done.stdout, done
+    assert {path.name for path in index_of(folder).rglob("*") if path.is_file()} >= before
+    assert run("recall", "wombat", "--json").json["count"] == 6
+
+
+def test_what_sqlite_cannot_open_just_now_is_no_damage(tmp_path: Path) -> None:
+    """A full disk is told as such, not as a broken index, and the manifest stays whole."""
+    made = Manifest(tmp_path / "manifest.db", new=True)
+    made.close()
+    code = (
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from memvault.index.local.manifest import Manifest\n"
+        "found = Manifest(Path(sys.argv[1]) / 'manifest.db')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
+        "try:\n    found.commit('x', {})\n"
+        "except OSError as error:\n    print(type(error).__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "OSError", done
+    with sqlite3.connect(tmp_path / "manifest.db") as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_extractor_that_consolidates_writes_once(folder: Path, vault: Vault) -> None:
+    """What others wrote while an extractor ran is seen before its own proposals are written."""
+    write(folder, "episode/a.md", "---\nid: a-123456\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n")
+    line = '{"fact": "Wombats like carrots", "confidence": 0.8, "episodes": ["a-123456"]}'
+    other = write(folder.parent, "inner.sh", f"#!/bin/sh\ncat > /dev/null\necho '{line}'\n")
+    outer = write(
+        folder.parent,
+        "outer.sh",
+        "#!/bin/sh\ncat > /dev/null\n"
+        f"{sys.executable} -m memvault --vault {folder} consolidate --days 9999 --apply "
+        f"--extractor {other} > /dev/null\necho '{line}'\n",
+    )
+    for script in (other, outer):
+        script.chmod(0o755)
+    done = vault.call("consolidate_memories", apply=True, days=9999, extractor=str(outer))
+    assert done["success"], done
+    assert len(list(folder.glob("fact/*.md"))) == 1, os.listdir(folder / "fact")
+
+
+def test_the_library_returns_what_commands_print(folder: Path, vault: Vault, run: Run) -> None:
+    """A tool's result is the same dict in Python and in JSON, failures included."""
+    write(folder, "a.md", "# Alpha\n\nThe zebra sleeps.\n")
+    for tool, arguments in (
+        ("memory_recall", {"query": "zebra"}),
+        ("memory_list", {}),
+        ("memory_show", {"memId": "Alpha"}),
+        ("memory_show", {"memId": "nothing"}),
+        ("memory_recall", {"quary": "x"}),
+    ):
+        printed = run("call", tool, json.dumps(arguments)).json
+        assert vault.call(tool, **arguments) == printed
+
+
+def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:
+    """An open vault obeys memvault.toml as it is now."""
+    write(folder, "drafts/a.md", "# A\n\nzebra\n")
+    assert titles(vault.call("memory_list")) == ["A"]
+    write(folder, "memvault.toml", 'version = 1\nignore = ["drafts"]\n')
+    assert titles(vault.call("memory_list")) == []
+    write(folder, "memvault.toml", "version = 1\nlanguage = \n")
+    assert vault.call("memory_list")["error"]["code"] == "vault_unreadable"
+    write(folder, "memvault.toml", "version = 1\n")
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
+
+
+def test_a_folder_in_the_locks_place_is_moved_aside(vault: Vault, folder: Path) -> None:
+    """Whatever lies where the index's lock should be does not keep it from being written."""
+    write(folder, "a.md", "# A\n\nzebra\n")
+    index = index_of(folder)
+    (index / "lock").unlink()
+    write(index, "lock/mine.txt", "mine")
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
+    assert vault.call("vault_status")["index"]["state"] == "current"
+
+
+def test_a_note_is_found_by_its_files_name(vault: Vault, folder: Path) -> None:
+    """A file's name is searched, also where its heading says something else."""
+    write(folder, "people/atticus.md", "# The lawyer\n\nLives in Maycomb.\n")
+    assert titles(vault.call("memory_recall", query="atticus", type="keyword")) == ["The lawyer"]
+
+
+def test_types_are_asked_for_in_any_spelling(vault: Vault, folder: Path) -> None:
+    """A type filter means the same type however it is spelled."""
+    write(folder, "design-decision/a.md", "# A\n\nzebra\n")
+    for name in ("design-decision", "designDecision", "Design Decision"):
+        assert titles(vault.call("memory_list", memoryType=name)) == ["A"]
+
+
+def test_a_folder_that_is_no_vault_cannot_be_opened(tmp_path: Path) -> None:
+    """Opening what is no vault raises an error with a hint."""
+    with pytest.raises(VaultNotFound) as raised:
+        open_vault(tmp_path)
+    assert "memvault init" in raised.value.hint
+
+
+def test_a_vault_that_went_away_is_not_written_to(vault: Vault, folder: Path) -> None:
+    """An open vault whose folder was removed says so instead of making half of one."""
+    assert vault.call("memory_list")["success"]
+    shutil.rmtree(folder)
+    made = vault.call("memory_remember", title="T", content="x", memoryType="fact")
+    assert made["error"]["code"] == "vault_not_found"
+    assert not folder.exists()

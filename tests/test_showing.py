@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, succeeded, write
 from memvault.cli import terminal
 from terminal import at_terminal
 
@@ -79,12 +79,6 @@ def test_what_cannot_be_written_is_refused(run: Run, words: list[str], said: str
     ran = run("list", *words)
     assert ran.code == 2
     assert said in ran.out + ran.err
-
-
-def test_nothing_is_done_for_a_wrong_template(run: Run, folder: Path) -> None:
-    """A template is looked at before the tool runs."""
-    refused(run("remember", "New", "Text.", "--format", "{memId"), 2)
-    assert not (folder / "context").exists()
 
 
 def shown_at(folder: Path, *words: str, **environment: str) -> str:

@@ -123,10 +123,10 @@ OTHERS = {
 }
 
 
-def paragraphs(characters: int, best: int = 0) -> str:
+def paragraphs(characters: int, first: int = 0) -> str:
     """Paragraphs about nothing that is asked for, no two alike."""
     text = "Entry {0} tells of bread, of rain on day {0}, and of cooks who slept till noon.\n\n"
-    found, number = [], best
+    found, number = [], first
     while characters > 0:
         found.append(text.format(number))
         characters -= len(found[-1])
@@ -300,21 +300,6 @@ def test_a_path_tells_headings_of_one_name_apart(
     assert said in found["content"]
 
 
-def test_an_unknown_section_is_told_with_those_that_there_are(vault: Vault, manual: str) -> None:
-    """A heading that is not there is refused with the nearest one, and with all of them."""
-    error = vault.call("memory_show", memId=manual, section="Calibartion")["error"]
-    assert error["code"] == "not_found"
-    assert error["hint"].startswith("did you mean Calibration? its sections are Setup, Setup/Linux")
-    assert "not a heading" not in error["hint"]
-
-
-def test_a_memory_without_headings_says_so(vault: Vault) -> None:
-    """Whoever asks a memory without headings for a section is told that it has none."""
-    vault.call("memory_remember", title="Flat", content="One line.", memoryType="fact")
-    error = vault.call("memory_show", memId="Flat", section="Any")["error"]
-    assert "no headings" in error["hint"]
-
-
 def test_around_words_is_the_passage_that_has_them(vault: Vault, manual: str) -> None:
     """Around some words stands the passage with most of them, in any form of the words."""
     found = part(vault, manual, around="which tiles are measured")
@@ -332,24 +317,6 @@ def test_words_that_stand_in_two_places_give_both(vault: Vault) -> None:
     assert found["content"].count("okapi") == 2
     assert "\n…\n" in found["content"]
     assert len(found["content"]) < len(body) / 2
-
-
-def test_words_that_stand_nowhere_are_refused(vault: Vault, manual: str) -> None:
-    """Where no passage has any of the words, nothing is shown in their place."""
-    error = vault.call("memory_show", memId=manual, around="giraffe")["error"]
-    assert error["code"] == "not_found"
-
-
-@pytest.mark.parametrize(
-    "asked", [{"section": " "}, {"around": " "}, {"section": "Setup", "around": "key"}]
-)
-def test_an_empty_part_or_two_at_once_is_wrong_usage(
-    vault: Vault, manual: str, asked: dict[str, str]
-) -> None:
-    """An empty heading, no words, and a section with around are refused with a hint."""
-    error = vault.call("memory_show", memId=manual, **asked)["error"]
-    assert error["code"] == "usage"
-    assert error["hint"]
 
 
 def test_the_shell_says_where_the_part_is(vault: Vault, manual: str, run: Run) -> None:

@@ -1,12 +1,15 @@
-"""Files are written whole or not at all, never over another, and whatever was there comes back."""
+"""Files are written whole or not at all, and what is in history and trash comes back."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import stat
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,14 +19,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import titles, write
+from conftest import index_of, titles, write
 from memvault import Vault
 from memvault.errors import Conflict, NotFound, StorageError
 from memvault.files import atomic
+from memvault.index.local.manifest import IndexedFile
+from memvault.index.local.refresh import diff_folder
+from memvault.model import FileState
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
 from memvault.vault.paths import new_id, numbered_names
+from memvault.vault.reader import Scan
 
 HEADER = """\
 ---
@@ -174,9 +181,7 @@ def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
     assert _error(stale) == "conflict"
 
 
-def test_a_file_changed_between_reading_and_writing_is_a_conflict(
-    vault: Vault, folder: Path
-) -> None:
+def test_a_file_changed_before_the_write_is_a_conflict(folder: Path, vault: Vault) -> None:
     """What an editor saves while memvault works is not overwritten."""
     file = write(folder, "a.md", "# A\n\nfirst\n")
     store = vault._workspace.store
@@ -375,3 +380,164 @@ def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
     offered = list(islice(numbered_names("a/b.md", names.__contains__), len(taken) + 3))
     assert len(set(offered)) == len(offered)
     assert set(offered) - names
+
+
+STAMP = "20260101T000000.000Z-abc123"
+
+
+def test_the_trash_gives_back_memories_and_nothing_else(vault: Vault, folder: Path) -> None:
+    """A trash that came with a vault cannot put hooks or other people's files into it."""
+    outside = folder.parent / "outside"
+    write(outside, "secret.md", "# Secret\n")
+    trash = folder / ".memvault" / "trash"
+    write(trash, f"{STAMP}/.git/hooks/pre-commit", "# Hook\n")
+    write(trash, f"{STAMP}/tools/run.md", "# Tool\n")
+    (trash / "20260102T000000.000Z-abc123").symlink_to(outside)
+    os.mkfifo(trash / STAMP / "pipe.md")
+    for name in ("Hook", "Tool", "Secret", "secret.md", "pipe.md"):
+        assert vault.call("memory_restore", memId=name)["error"]["code"] == "not_found"
+    assert (outside / "secret.md").exists()
+
+
+def test_a_revision_is_a_plain_file(vault: Vault, folder: Path) -> None:
+    """A link among the revisions shows nothing from outside the vault."""
+    secret = write(folder.parent, "secret.txt", "hidden")
+    made = vault.call("memory_remember", title="A", content="one", memoryType="fact")
+    assert vault.call("memory_compound", query="A", modifications="two")["success"]
+    kept = next((folder / ".memvault" / "history").rglob("2*.md"))
+    kept.unlink()
+    kept.symlink_to(secret)
+    shown = vault.call("memory_show", memId=made["memId"], revision=kept.stem)
+    assert "hidden" not in str(shown)
+
+
+def test_stamps_of_the_future_stop_nothing(vault: Vault, folder: Path) -> None:
+    """A trash entry that claims the year 9999 does not keep others from being forgotten."""
+    write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
+    write(folder, "a.md", "# A\n\nzebra\n")
+    assert vault.call("memory_forget", query="a.md", confirm=True)["deletedFiles"] == 1
+
+
+_WRITER = """
+import os, signal, sys
+from pathlib import Path
+from memvault.files import atomic
+sys.addaudithook(lambda event, _: event == "os.link" and os.kill(os.getpid(), signal.SIGKILL))
+atomic.create(Path(sys.argv[1]), b"half")
+"""
+_TWO_HOURS = 7_200
+_TWO_DAYS = 48 * 3_600
+
+
+def _aged(path: Path, seconds: float = _TWO_HOURS) -> Path:
+    """Make a file older than it is."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def _killed(folder: Path) -> Path:
+    """Return the temporary file of a process that was killed while it wrote a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.iterdir())
+    command = [sys.executable, "-c", _WRITER, str(folder / "note.md")]
+    assert subprocess.run(command, check=False, timeout=60).returncode == -signal.SIGKILL
+    (left,) = set(folder.iterdir()) - before
+    return left
+
+
+def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
+    """Who writes into a folder sweeps it now and then; nothing of a living process goes."""
+    old, fresh = _aged(_killed(folder)), _killed(folder)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
+        own = folder / f".note.md.{living.pid}-abcd1234.tmp"
+        others = [own, folder / ".note.md.tmp", folder / ".syncthing.note.md.tmp"]
+        for path in others:
+            path.write_text("whole")
+            _aged(path)
+        for number in range(1_000):
+            if not old.exists():
+                break
+            atomic.write(folder / "state", str(number).encode(), durable=False)
+        assert not old.exists()
+        assert fresh.exists(), "it may belong to a process of another machine"
+        assert all(path.exists() for path in others)
+        living.communicate(b"\n")
+    atomic.remove_stale_temp_files(folder)
+    assert not own.exists(), "its process has ended"
+
+
+def test_status_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None:
+    """Both look for left files wherever memvault writes, and leave what is git's or a person's."""
+    vault.call("memory_remember", title="T", content="c", memoryType="fact")
+    wheres = [folder / name for name in ("fact", "my own/x", "agents/bob/inbox", ".memvault/talk")]
+    for tool in ("vault_status", "vault_reindex"):
+        left = [_aged(_killed(where)) for where in (*wheres, index_of(folder))]
+        nameless = _aged(write(folder, "fact/.note.md.abcd1234.tmp", "half"), _TWO_DAYS)
+        git = _aged(write(folder, ".git/.x.999999999-abcd1234.tmp", "git's own"))
+        mine = _aged(write(folder, "fact/.mine.tmp", "mine"), _TWO_DAYS)
+        assert vault.call(tool)["success"]
+        assert not [path for path in (*left, nameless) if path.exists()]
+        assert git.exists()
+        assert mine.exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_takes_no_temporary_file_of_a_vault_made_by_hand(folder: Path, vault: Vault) -> None:
+    """In a repository with nothing but memvault.toml, what a killed process left is not added."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    git("init")
+    exclude = folder / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_text("mine\n", "utf-8")
+    assert vault.call("memory_remember", title="A", content="x", memoryType="fact")["success"]
+    _killed(folder / "fact")
+    git("add", "-A")
+    assert git("ls-files").split() == ["fact/a.md", "memvault.toml"]
+    assert exclude.read_text("utf-8") == "mine\n.*.tmp\n"
+
+
+paths = st.sampled_from(["a.md", "b.md", "d/a.md", "d/e/a.md", "de/a.md"])
+
+
+times = st.sampled_from([0, 5_000_000_000, 5_000_000_001, 9_000_000_000])
+
+
+states = st.builds(FileState, paths, st.integers(0, 1), times, times, st.integers(1, 2))
+
+
+@given(
+    st.dictionaries(paths, st.tuples(states, times)),
+    st.dictionaries(paths, states),
+    st.sets(st.sampled_from(["d", "d/e", "de"])),
+)
+def test_a_plan_accounts_for_every_file(
+    indexed: dict[str, tuple[FileState, int]], there: dict[str, FileState], lost: set[str]
+) -> None:
+    """Each file is new, changed, doubtful or as it was; nothing unreadable is taken out."""
+    known = {
+        path: IndexedFile(uid, state._replace(path=path), checked, "etag")
+        for uid, (path, (state, checked)) in enumerate(indexed.items())
+    }
+    files = [state._replace(path=path) for path, state in there.items()]
+    plan = diff_folder(known, Scan(files, sorted(lost)))
+    for state in files:
+        entry = known.get(state.path)
+        kinds = [
+            state in plan.added,
+            (entry, state) in plan.changed,
+            (entry, state) in plan.doubtful,
+        ]
+        assert sum(kinds) <= 1
+        assert kinds[0] == (entry is None)
+        if entry is not None:
+            assert kinds[1] == (entry.state != state)
+            if not any(kinds):
+                assert entry.checked - state.ctime > 1_000_000_000
+    for path, entry in known.items():
+        hidden = any(path.startswith(f"{folder}/") for folder in lost)
+        assert (entry.uid in plan.removed) == (path not in there and not hidden)

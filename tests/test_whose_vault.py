@@ -179,9 +179,7 @@ def test_trusted_vaults_have_whole_paths(
 
 
 @pytest.mark.parametrize("place", ["", "deep"])
-def test_settings_of_ones_own_make_no_vault_of_another_users_folder(
-    foreign: Path, run: Run, place: str
-) -> None:
+def test_own_settings_trust_no_other_users_folder(foreign: Path, run: Run, place: str) -> None:
     """One's own memvault.toml in another user's folder does not make the vault one's own."""
     os.chown(foreign / "memvault.toml", os.geteuid(), os.getegid())
     assert "belongs to another user" in refused(run("list", cwd=foreign / place), 3)

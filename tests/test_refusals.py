@@ -1,19 +1,143 @@
-"""Whatever is in the files or on the command line: a right answer or one clear sentence."""
+"""Bad files and wrong commands get a right answer, or one clear sentence and a hint."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from conftest import Run, child, refused, succeeded, titles, without_rights, write
-from memvault import Vault
+from conftest import ROOT, Run, child, contents, refused, succeeded, titles, without_rights, write
+from memvault import Vault, open_vault
+from tool_calls import typed
 
-FILES: dict[str, tuple[bytes, str, str]] = {
+TABLE = yaml.safe_load((ROOT / "tests" / "refusals.yaml").read_text("utf-8"))
+COMMANDS = [
+    (line, code, said) for code in (1, 2, 3) for line, said in TABLE["commands"][code].items()
+]
+CALLS = [(code, *row) for code, rows in TABLE["calls"].items() for row in rows]
+CALLS += [
+    ("usage", "memory_recall", {"query": "a", "limit": -(10**400)}, "limit must be at least 1"),
+    ("usage", "memory_recall", {"query": "a", "threshold": 10**400}, "threshold must be"),
+]
+SETTINGS = [
+    *TABLE["settings"],
+    *([f"[ranking]\ndate = {value}", ""] for value in ("9" * 5_000, "0x" + "f" * 5_000)),
+]
+PIPED: list[tuple[list[str], bytes]] = [([], b"")] + [
+    (["memory_recall", "-"], data) for data in (b'{"query": "caf\xe9"', b"[" * 100_000)
+]
+NO_TIMES = "soon|yesterdayish|12|1x|a|we|32 May|2026-13-01|05/11/2026|-".split("|")
+NO_NAMES = ["\udcff", "x/../y", "a/b/c", "", "-", "x" * 300, "CON", "a\nb"]
+TWIN = "Deployments of the billing service run on Tuesdays after the smoke tests.\n"
+FILES = {
+    "memvault.toml": "version = 1\n",
+    "manual.md": "---\ntitle: Spectrometer\n---\n\n# Setup\n\nAsk Mira.\n\n## Linux\n\nApt.\n\n"
+    "# Calibration\n\nWarm it up.\n\n```\n# not a heading\n```\n",
+    "flat.md": "---\ntitle: Flat\n---\n\nOne line.\n",
+    "one/twin.md": "---\ntitle: Twin\n---\n",
+    "two/twin.md": "---\ntitle: Twin\n---\n",
+    "a.md": f"# Deployments of billing\n\n{TWIN}",
+    "b.md": f"# Deployments of billing service\n\n{TWIN}",
+    "templates/fault.md": "# {{title}}\n",
+    "out/AGENTS.md": "Mine.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault that all refusals have in common, as none of them changes it."""
+    root = tmp_path_factory.mktemp("refusals") / "vault"
+    for path, text in FILES.items():
+        write(root, path, text)
+    return root
+
+
+@pytest.fixture
+def here(root: Path) -> Iterator[Vault]:
+    """The same vault, open; nothing in it may change."""
+    before = contents(root)
+    with open_vault(root) as opened:
+        yield opened
+    assert contents(root) == before
+
+
+@pytest.fixture
+def refuse(root: Path, here: Vault, run: Run) -> Run:
+    """Run a command line in that vault."""
+    return partial(run, cwd=root)
+
+
+@pytest.mark.parametrize(("line", "code", "said"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str) -> None:
+    """A wrong command line fails with its exit code, a sentence, and what to type instead."""
+    ran = refuse(*shlex.split(line))
+    refused(ran, code)
+    assert said in ran.err
+
+
+@pytest.mark.parametrize(
+    ("code", "tool", "given", "said"), CALLS, ids=lambda value: str(value)[:40]
+)
+def test_a_wrong_call_is_refused(
+    here: Vault, code: str, tool: str, given: dict[str, Any], said: str
+) -> None:
+    """A wrong name, type, range or target is an error with a code, in words that name it."""
+    result = here.call(tool, **given)
+    assert result["success"] is False
+    assert result["error"]["code"] == code
+    assert result["error"]["hint"]
+    told = f"{result['error']['message']}\n{result['error']['hint']}"
+    assert said in re.sub(r" \(--.*?\)", "", told)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"), [*((words, b"") for words in TABLE["json"]), *PIPED], ids=range(9)
+)
+def test_wrong_json_is_refused_in_json(refuse: Run, words: list[str], stdin: bytes) -> None:
+    """A call whose JSON is wrong answers in JSON with code, sentence and hint, and exits with 2."""
+    ran = refuse("call", *words, stdin=stdin)
+    assert (ran.code, ran.err, ran.json["success"]) == (2, "", False)
+    assert ran.json["error"]["code"] == "usage"
+    assert ran.json["error"]["hint"]
+
+
+@pytest.mark.parametrize(("text", "said"), SETTINGS, ids=lambda value: value[:40])
+def test_senseless_settings_are_refused(folder: Path, run: Run, text: str, said: str) -> None:
+    """A setting of the wrong kind or size is one sentence that names it, with exit code 3."""
+    write(folder, "memvault.toml", f"{text}\n")
+    first = refused(run("recall", "word"), 3)
+    assert "memvault.toml" in first
+    assert said in first
+    assert len(first) < 500
+    with open_vault(folder) as vault:
+        assert vault.call("memory_recall", query="word")["error"]["code"] == "vault_unreadable"
+
+
+def test_what_is_no_time_is_refused(here: Vault, root: Path) -> None:
+    """Words that mean no date are wrong usage, with a hint of what can be written."""
+    for text in (*NO_TIMES, "9" * 500):
+        for option in ("--since", "--until", "--as-of"):
+            ran = typed("--vault", str(root), "recall", "boat", f"{option}={text}")
+            assert "must be a date" in refused(ran, 2), (option, text)
+
+
+@pytest.mark.parametrize("name", NO_NAMES, ids=ascii)
+def test_what_cannot_be_an_agents_name_is_refused(refuse: Run, name: str) -> None:
+    """A name that no folder could have, of an agent or a brain, is one short sentence."""
+    lines = [("--agent", name, "goals", "get"), ("talk", "agent", "--", name, "hello")]
+    for line in lines if name else lines[1:]:
+        assert len(refused(refuse(*line), 2)) < 200
+
+
+ODD_FILES: dict[str, tuple[bytes, str, str]] = {
     "broken.md": (b"---\ntitle: [a\n---\n\nword0 x\n", "word0", "broken front matter: line 3"),
     "tabs.md": (b"---\na:\n\tb: c\n---\nword1\n", "word1", "broken front matter: line 3"),
     "endless.md": (b"---\ntitle: x\n\nword2\n", "word2", "no closing line"),
@@ -41,12 +165,10 @@ FILES: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_odd_files_are_found_by_their_text_and_never_rewritten(
-    vault: Vault, folder: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_odd_files_are_found_and_never_rewritten(folder: Path, vault: Vault, name: str) -> None:
     """A file of any bytes is listed, found by what can be read of it, and left as it is."""
-    data, word, problem = FILES[name]
+    data, word, problem = ODD_FILES[name]
     file = write(folder, name, data)
     write(folder, "fine.md", "# Fine\n\nother text\n")
     listed = {entry["filePath"]: entry for entry in vault.call("memory_list")["memories"]}
@@ -127,14 +249,6 @@ def test_any_title_makes_one_file_in_the_vault(vault: Vault, folder: Path, title
         assert len(list(folder.rglob("*.md"))) == number
 
 
-@pytest.mark.parametrize("title", ["", "   ", "\n\t", "\0", "\x07\u200b"])
-def test_a_title_of_nothing_isrefused(vault: Vault, folder: Path, title: str) -> None:
-    """A title with nothing to see in it is asked for again, and nothing is written."""
-    result = vault.call("memory_remember", title=title, content="x", memoryType="")
-    assert result["error"]["code"] == "usage"
-    assert not list(folder.rglob("*.md"))
-
-
 @pytest.mark.parametrize("content", ["a\0b", "\x1b[31m", "caf\udce9", "\x07" * 99, "a\x85b"])
 def test_any_content_can_be_written_and_added(vault: Vault, folder: Path, content: str) -> None:
     """Characters that no text file should hold cost themselves and never the memory."""
@@ -199,15 +313,6 @@ def test_any_query_gets_an_answer_from_the_command_line(run: Run, folder: Path, 
     succeeded(run("recall", "--mode", "keyword", "--", query))
 
 
-@pytest.mark.parametrize("name", ["\udcff", "x/../y", "a/b/c", "", "-", "x" * 300, "CON", "a\nb"])
-def test_what_cannot_be_an_agents_name_is_refused(run: Run, name: str) -> None:
-    """A name that no folder could have, of an agent or a brain, is one short sentence."""
-    commands = [("--agent", name, "goals", "get"), ("talk", "agent", "--", name, "hello")]
-    for arguments in commands if name else commands[1:]:
-        assert len(refused(run(*arguments), 2)) < 200
-    assert refused(run("talk", "brain", "--", "x/../y", "hello"), 2)
-
-
 def test_a_vault_that_may_not_be_looked_into_is_unreadable(folder: Path) -> None:
     """A folder without permission ends with the exit code of a vault that cannot be read."""
     prefix = without_rights()
@@ -219,69 +324,10 @@ def test_a_vault_that_may_not_be_looked_into_is_unreadable(folder: Path) -> None
         folder.chmod(0o755)
 
 
-def test_a_vault_that_is_not_there_is_said_before_the_command(run: Run, folder: Path) -> None:
-    """A vault may bring commands along: where it is missing, that is what is said."""
-    for line in (("frob", "--vault", "/nonexistent"), ("--vault", "/nonexistent", "frob", "--x")):
-        assert "/nonexistent" in refused(run(*line), 3)
-    assert "no command" in refused(run("frob", "--vault", str(folder)), 2)
-    assert "no command" in refused(run("frob", cwd=folder.parent), 2)
-
-
-def test_a_server_for_an_agent_that_cannot_be_is_not_started(run: Run) -> None:
-    """The name of the agent that a server is for is checked when it is started."""
-    assert "name of an agent" in refused(run("mcp", "--agent", "../x"), 2)
-
-
-def test_an_option_that_was_meant_as_a_text_is_explained(run: Run) -> None:
-    """Who writes a text that begins with a hyphen learns how to."""
-    done = run("memories", "set", "-x=2")
-    refused(done, 2)
-    assert "behind --" in done.err
+def test_what_is_behind_two_hyphens_is_text(run: Run, folder: Path) -> None:
+    """A text may begin with a hyphen there; what is no command is none without a vault either."""
     assert run("memories", "set", "--", "-x=2").code == 0
-
-
-def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
-    """An empty query is asked for again; it never means everything."""
-    for arguments in (["recall", " "], ["compound", "", "x"], ["forget", ""], ["show", ""]):
-        code = 1 if arguments[0] == "show" else 2
-        refused(run(*arguments), code)
-    assert vault.call("memory_recall", query="", isAll=True)["success"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"limit": 0}, "limit must be at least 1, not 0"),
-        ({"limit": -1}, "limit must be at least 1, not -1"),
-        ({"limit": -(10**400)}, "limit must be at least 1"),
-        ({"limit": 2.5}, "limit must be an integer, not 2.5"),
-        ({"limit": True}, "limit must be an integer, not true"),
-        ({"limit": "many"}, "limit must be an integer, not 'many'"),
-        ({"threshold": 1.01}, "threshold must be at most 1, not 1.01"),
-        ({"threshold": -0.01}, "threshold must be at least 0, not -0.01"),
-        ({"threshold": float("nan")}, "threshold must be a number, not nan"),
-        ({"threshold": 10**400}, "threshold must be"),
-        ({"type": "best"}, "type must be one of hybrid, keyword, vector, tag, not 'best'"),
-        ({"type": 1}, "type must be a string, not 1"),
-        ({"tags": {"a": 1}}, "tags must be an array of strings, not {'a': 1}"),
-        ({"tags": [1.5]}, "tags must be an array of strings, not [1.5]"),
-        ({"isAll": "yes"}, "isAll must be a boolean, not 'yes'"),
-        ({"qeury": "a"}, "memory_recall has no argument 'qeury'"),
-        ({"": 1}, "memory_recall has no argument ''"),
-        ({"QUERY": "b"}, "query is given twice"),
-        ({"since": "soon"}, "since must be a date, a time, an age, or words for one, not 'soon'"),
-        ({"filter": "__import__('os')"}, "The filter may not hold"),
-        ({"filter": "a =="}, "The filter 'a ==' cannot be read"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_wrong_arguments_are_named(vault: Vault, arguments: dict[str, Any], said: str) -> None:
-    """An argument of the wrong name, type or range is refused in words that name it."""
-    result = vault.call("memory_recall", **{"query": "a", **arguments})
-    assert result["success"] is False
-    assert result["error"]["code"] == "usage"
-    assert re.sub(r" \(--.*?\)", "", result["error"]["message"]).startswith(said)
-    assert result["error"]["hint"]
+    assert "no command" in refused(run("frob", cwd=folder.parent), 2)
 
 
 @pytest.mark.parametrize("limit", [1, 10**9, 10**30, 3.0])
@@ -293,51 +339,6 @@ def test_any_limit_is_a_limit(vault: Vault, folder: Path, limit: float) -> None:
         answer = vault.call("memory_recall", query="word", type=mode, limit=limit)
         assert answer["count"] == min(limit, 3)
     assert vault.call("memory_list", limit=limit)["count"] == min(limit, 3)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "stdin"),
-    [
-        (["call", "memory_recall", "{"], b""),
-        (["call", "memory_recall", "[1]"], b""),
-        (["call", "memory_recall", "-"], b'{"query": "caf\xe9"'),
-        (["call", "memory_recall", "-"], b"[" * 100_000),
-        (["call", "memory_recall", '{"query": "a", "limt": 1}'], b""),
-        (["call", "memory_recal", "{}"], b""),
-        (["call"], b""),
-        (["call", "memory_show", "{}"], b""),
-    ],
-)
-def test_wrong_calls_fail_as_json(run: Run, arguments: list[str], stdin: bytes) -> None:
-    """A wrong JSON call answers in JSON with code, sentence and hint, and exits with 2."""
-    ran = run(*arguments, stdin=stdin)
-    assert ran.code == 2
-    assert ran.err == ""
-    assert ran.json["success"] is False
-    assert ran.json["error"]["code"] == "usage"
-    assert ran.json["error"]["hint"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["recall", "a", "--limit", "0"], 2),
-        (["recall", "a", "--limit", "many"], 2),
-        (["recall", "a", "--threshold", "2"], 2),
-        (["recall", "a", "--mode", "best"], 2),
-        (["recall", "a", "--nonsense"], 2),
-        (["recal", "a"], 2),
-        (["remember", "T", "x", "--type", "../x"], 2),
-        (["remember", "T", "@nowhere.txt"], 2),
-        (["show", "nobody"], 1),
-        (["--vault", "nowhere", "list"], 3),
-    ],
-)
-def test_wrong_commands_fail_with_a_sentence_and_a_hint(
-    run: Run, arguments: list[str], code: int
-) -> None:
-    """A wrong command line says what is wrong in one sentence, and what to type instead."""
-    refused(run(*arguments), code)
 
 
 def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:

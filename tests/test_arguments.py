@@ -1,0 +1,346 @@
+"""A tool takes what its schema says and what the table of leniencies has, and refuses the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from conftest import Run
+from copies import Copy
+from memvault import Vault
+from memvault.arguments import parameters
+from memvault.arguments.binding import LENIENCIES, NO_MATCH, Leniency, coerce
+from memvault.arguments.parameters import Parameter
+from memvault.errors import UsageError
+from memvault.tools.core import reference, registry
+from memvault.tools.core.registry import Tool
+from plain_arguments import exactly, named, plain_arguments, try_tools
+from tool_calls import call_of, over_mcp, printed, sayable, words
+
+JSON: dict[str, st.SearchStrategy[Any]] = {
+    "string": st.text(max_size=20),
+    "integer": st.integers(-(2**70), 2**70),
+    "number": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
+    "boolean": st.booleans(),
+    "array": st.lists(st.text(max_size=5), max_size=3),
+    "object": st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
+}
+
+
+def _kinds(entry: dict[str, Any]) -> list[str]:
+    return [entry["type"]] if isinstance(entry["type"], str) else list(entry["type"])
+
+
+def _fitting(entry: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that a property of a schema allows."""
+    if "enum" in entry:
+        return st.sampled_from(entry["enum"])
+    if entry.get("items", {}).get("type") == "object":
+        return st.lists(_object(entry["items"]), max_size=2)
+    least, most = entry.get("minimum"), entry.get("maximum")
+    number = st.floats(least, most, allow_nan=False, allow_infinity=False)
+    whole = st.integers(least, most)
+    exact = st.integers(max(least or 0, -(2**53)), min(most or 2**53, 2**53)).map(float)
+    bounded = {"integer": whole | exact, "number": number}
+    return st.one_of(*(bounded.get(kind, JSON[kind]) for kind in _kinds(entry)))
+
+
+def _object(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects that a schema allows."""
+    fitting = {key: _fitting(entry) for key, entry in whole["properties"].items()}
+    must = {key: fitting.pop(key) for key in whole["required"]}
+    return st.fixed_dictionaries(must, optional=fitting)
+
+
+def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
+    return _object(parameters.input_schema(tool.parameters))
+
+
+def test_a_tool_takes_what_its_schema_says(subtests: pytest.Subtests) -> None:
+    """Arguments that fit a tool's schema are taken as they are, however their keys are spelled."""
+
+    def takes(tool: Tool, data: st.DataObject) -> None:
+        given_values = data.draw(_arguments(tool))
+        expected = exactly(named(tool.parameters, given_values))
+        assert exactly(tool.bind(given_values)) == expected
+        for spell in (str.upper, str.lower, "_".join, "-{}_".format, parameters.kebab):
+            respelled = {spell(key): value for key, value in given_values.items()}
+            assert exactly(tool.bind(respelled)) == expected
+
+    try_tools(subtests, registry.all_tools(), 60, takes)
+
+
+def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
+    """Yield values that a property of a schema does not allow."""
+    kinds = set(_kinds(entry))
+    numeric = kinds & {"integer", "number"}
+    for kind in JSON.keys() - kinds - ({"integer", "number"} if numeric else set()):
+        yield draw(JSON[kind])
+    if numeric:
+        yield from (float("nan"), float("inf"), -float("inf"))
+    if kinds == {"integer"}:
+        yield 1.5
+    if "array" in kinds:
+        yield ["x", 1.5]
+    if "enum" in entry:
+        yield "nothing of the kind"
+    if "minimum" in entry:
+        yield entry["minimum"] - 1
+    if "maximum" in entry:
+        yield entry["maximum"] + 1
+
+
+def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) -> None:
+    """A wrong type, a number out of range, an unknown, missing or doubled key is a usage error."""
+
+    def refuses(tool: Tool, data: st.DataObject) -> None:
+        fitting = data.draw(_arguments(tool))
+        whole = parameters.input_schema(tool.parameters)
+        wrong: list[dict[str, Any]] = [{**fitting, "noSuchKey": 1}]
+        wrong += ({**fitting, f"{key}_": value} for key, value in fitting.items())
+        wrong += ({k: v for k, v in fitting.items() if k != key} for key in whole["required"])
+        wrong += ({**fitting, key: None} for key in whole["required"])
+        for parameter in tool.parameters:
+            values = _wrong(data.draw, whole["properties"][parameter.key])
+            unread = (value for value in values if coerce(parameter, value) is NO_MATCH)
+            wrong += ({**fitting, parameter.key: value} for value in unread)
+        for arguments in wrong:
+            with pytest.raises(UsageError):
+                tool.bind(arguments)
+
+    try_tools(subtests, registry.all_tools(), 15, refuses)
+
+
+@pytest.mark.parametrize("digits", [400, 5_000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_absurd_number_is_a_usage_error(digits: int, sign: int) -> None:
+    """However large a number is, a tool takes it or says in a sentence why not."""
+    for key in ("threshold", "query", "limit")[: 2 if sign > 0 else 3]:
+        with pytest.raises(UsageError):
+            registry.find("memory_recall").bind({key: sign * 10**digits})
+
+
+SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("memory_recall", {"query": "a", "limit": None, "tags": None, "full": None}, {"query": "a"}),
+    ("memory_recall", {"query": "a", "type": "Vector"}, {"query": "a", "mode": "vector"}),
+    ("memory_recall", {"query": "a", "limit": "3"}, {"query": "a", "limit": 3}),
+    ("memory_recall", {"query": "a", "threshold": "0.5"}, {"query": "a", "threshold": 0.5}),
+    ("memory_recall", {"query": "a", "isAll": "False"}, {"query": "a", "is_all": False}),
+    ("memory_recall", {"query": "a", "full": 1}, {"query": "a", "full": True}),
+    ("memory_recall", {"query": "a", "tags": "x, y"}, {"query": "a", "tags": ["x", "y"]}),
+    ("memory_recall", {"query": "a", "tags": "x"}, {"query": "a", "tags": ["x"]}),
+    ("memory_recall", {"query": "a", "tags": ""}, {"query": "a", "tags": []}),
+    ("memory_recall", {"query": "a", "tags": '["x,y"]'}, {"query": "a", "tags": ["x,y"]}),
+    ("memory_recall", {"query": "a", "tags": [2026]}, {"query": "a", "tags": ["2026"]}),
+    ("recall_memory", {"observations": "rain, wind"}, {"observations": ["rain, wind"]}),
+    ("recall_memory", {"observations": "[1] see below"}, {"observations": ["[1] see below"]}),
+    ("store_episode", {"actions": "dug, slept"}, {"actions": ["dug, slept"]}),
+    ("store_episode", {"skillsUsed": "a.b,c"}, {"skills_used": ["a.b", "c"]}),
+    ("store_episode", {"outcomes": {"type": "x", "n": 1}}, {"outcomes": [{"type": "x", "n": 1}]}),
+    ("memory_save", {"text": "a", "metadata": '{"n": 1}'}, {"text": "a", "metadata": {"n": 1}}),
+    (
+        "set_memories",
+        {"memories": {"Key": "port", "value": 5432}},
+        {"memories": [{"key": "port", "value": "5432"}]},
+    ),
+    (
+        "set_plans",
+        {"plans": '[{"name": "p", "instruction": "i", "run_after": "1 day", "cron": null}]'},
+        {"plans": [{"name": "p", "instruction": "i", "run_after": "1 day"}]},
+    ),
+    (
+        "wait_for",
+        {"events": {"eventType": "agent", "parameter": "bob", "talkId": "7"}},
+        {"events": [{"event_type": "Agent", "parameter": "bob", "talk_id": 7}]},
+    ),
+    ("call_tool", {"toolName": "t", "parameters": "{}"}, {"tool_name": "t", "parameters": {}}),
+]
+"""Calls as models make them, and what the functions get."""
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("memory_remember", {"title": "a", "content": None}),
+    ("memory_remember", {"title": "a", "content": 1.10}),
+    ("memory_remember", {"title": "a", "content": True}),
+    ("memory_recall", {"query": "a", "limit": "3 or 4"}),
+    ("memory_recall", {"query": "a", "limit": "2.5"}),
+    ("memory_recall", {"query": "a", "limit": True}),
+    ("memory_recall", {"query": "a", "full": "maybe"}),
+    ("memory_recall", {"query": "a", "full": 2}),
+    ("memory_recall", {"query": "a", "type": 1}),
+    ("memory_recall", {"query": "a", "tags": {"x": 1}}),
+    ("memory_recall", {"query": "a", "tags": ["x", None]}),
+    ("memory_recall", {"query": "a", "tags": "[1.5]"}),
+    ("set_memories", {"memories": "port=5432"}),
+    ("set_memories", {"memories": [{"key": "port", "value": None}]}),
+    ("memory_save", {"text": "a", "metadata": "[1]"}),
+]
+"""What could mean several things, or nothing."""
+
+
+@pytest.mark.parametrize(("name", "sent", "meant"), SENT, ids=str)
+def test_what_models_send_is_taken(name: str, sent: dict[str, Any], meant: dict[str, Any]) -> None:
+    """A value in another form than the schema's means what anyone would say that it means."""
+    assert registry.find(name).bind(sent) == meant
+
+
+@pytest.mark.parametrize(("name", "sent"), REFUSED, ids=str)
+def test_what_is_ambiguous_is_refused(name: str, sent: dict[str, Any]) -> None:
+    """Nothing is guessed: what has no one meaning is an error that names the argument."""
+    with pytest.raises(UsageError):
+        registry.find(name).bind(sent)
+
+
+def test_a_memory_without_a_type_gets_the_fallback(vault: Vault, run: Run) -> None:
+    """The type may be missing, null or empty, over JSON as on the command line."""
+    for more in ({}, {"memoryType": None}, {"memoryType": ""}):
+        made = vault.call("memory_remember", title="T", content="x", **more)
+        assert made["memoryType"] == "context", made
+    ran = run("call", "memory_remember", '{"title": "T", "content": "x"}')
+    assert ran.json["memoryType"] == "context"
+    kept = vault.call("memory_remember", title="F", content="x", memoryType="fact")["filePath"]
+    update = vault.call("memory_remember", title="F", content="y", filePath=kept)
+    assert update["memoryType"] == "fact"
+
+
+def test_an_argument_of_another_name_is_named() -> None:
+    """A key that there is not is refused with the one that is meant."""
+    for sent, meant in (("mode", "type"), ("q", "query"), ("quary", "query"), ("tag", "tags")):
+        with pytest.raises(UsageError) as caught:
+            registry.find("memory_recall").bind({sent: "a"})
+        assert caught.value.hint == f"did you mean {meant}?"
+
+
+def test_a_near_choice_is_named() -> None:
+    """A choice that is misspelt or someone else's word is refused with the one that is meant."""
+    for name, sent, meant in (
+        ("talk_log", {"severity": "warn", "message": "x"}, "warning"),
+        ("memory_recall", {"query": "a", "type": "vectors"}, "vector"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            registry.find(name).bind(sent)
+        assert caught.value.hint == f"did you mean {meant}?"
+
+
+def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
+    """The reference prints the whole table, and no entry is there that nothing shows."""
+    page = reference.markdown()
+    used: set[Leniency] = set()
+    for name, sent, _ in SENT:
+        plain_arguments(registry.find(name).parameters, sent, used)
+    for entry in LENIENCIES:
+        assert f"| {entry.taken} | {entry.meaning} |" in page
+    assert used == set(LENIENCIES)
+
+
+BYTE, HALF = "\udcff", "\ud800"
+"""A byte that is no UTF-8, as a command line gives it; half of a pair, as JSON may."""
+Place = tuple[str | int, ...]
+
+
+def usual(parameter: Parameter) -> Any:
+    """Return a value that fits a parameter."""
+    if list in parameter.types:
+        return [whole(parameter.items, {})] if parameter.items else ["x"]
+    if dict in parameter.types:
+        return {"x": "x"}
+    if str in parameter.types:
+        return parameter.choices[0] if parameter.choices else "x"
+    return 1 if int in parameter.types or float in parameter.types else True
+
+
+def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the given arguments, and whatever else of texts can be given."""
+    texts = (str, list, dict)
+    more = [entry for entry in parameters if entry.required or set(texts) & set(entry.types)]
+    return {
+        **{entry.key: usual(entry) for entry in more},
+        **plain_arguments(parameters, given, set()),
+    }
+
+
+def places(value: Any, way: Place = ()) -> Iterator[Place]:
+    """Yield the way to every text in arguments, and to every object."""
+    if isinstance(value, str | dict):
+        yield way
+    if isinstance(value, dict | list):
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(entry, (*way, key))
+
+
+def broken(value: Any, way: Place, half: str) -> Any:
+    """Return arguments with half a character in the text, or as a key of the object, there."""
+    if not way:
+        return {**value, f"x{half}": "x"} if isinstance(value, dict) else f"{value}{half}"
+    key, *rest = way
+    if isinstance(value, list):
+        return [broken(e, tuple(rest), half) if n == key else e for n, e in enumerate(value)]
+    return {**value, key: broken(value[key], tuple(rest), half)}
+
+
+def _part(value: Any, key: str | int) -> Any:
+    return value[key]
+
+
+def code(root: Path, *line: str) -> str:
+    """Run a command line; return its error's code, or nothing."""
+    return error(printed(root, *line))
+
+
+def error(found: Any) -> str:
+    """Return the code of a result's error, or nothing."""
+    return str(found.get("error", {}).get("code", ""))
+
+
+def test_half_a_character_is_no_bug(
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """In every text, list, object and key that a tool takes, by flags, JSON and MCP."""
+    copy = Copy(filled, tmp_path / "copy")
+    for tool in registry.all_tools():
+        with subtests.test(tool=tool.name):
+            copy.put_back()
+            _halves_are_no_bug(tool, copy.root)
+
+
+def _halves_are_no_bug(tool: Tool, root: Path) -> None:
+    parameters = tool.parameters
+    arguments = sayable(tool, whole(parameters, call_of(tool)))
+    objects = [entry.key for entry in parameters if entry.types == (dict,)]
+    for way in places(arguments):
+        for half in (BYTE, HALF):
+            bad = broken(arguments, way, half)
+            where = f"{way} {half!r}"
+            assert error(over_mcp(root, tool.name, bad, halves=True)) != "bug", where
+            assert code(root, "call", tool.name, json.dumps(bad)) != "bug", where
+        text = isinstance(reduce(_part, way, arguments), str)
+        if text or (way and way[0] in objects):  # no flag is called as a key that is unknown
+            assert code(root, *words(tool, broken(arguments, way, BYTE))) != "bug", f"{way} flags"
+
+
+LINES = [
+    ("list", "--agent", BYTE),
+    ("inbox", "peek", "--agent", f"x{BYTE}"),
+    ("call", BYTE),
+    ("call", "memory_list", BYTE),
+    (BYTE,),
+    ("list", f"--{BYTE}"),
+    ("tools", "trust", BYTE),
+    ("tools", "untrust", BYTE),
+    ("tools", "register", BYTE),
+    ("list", "--vault", f"x{BYTE}"),
+    ("remember", "x", f"@{BYTE}"),
+]
+
+
+def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path) -> None:
+    """Wherever it stands on a command line, a byte that is no UTF-8 is kept or refused."""
+    copy = Copy(filled, tmp_path / "copy")
+    for line in LINES:
+        copy.put_back()
+        assert code(copy.root, *line) != "bug", line

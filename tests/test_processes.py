@@ -1,0 +1,476 @@
+"""Processes end when asked, hold programs to their limits, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conftest import Ran, Run, all_gone, child, is_alive, until, write
+from growth import Steps, check_growth
+from launcher import Launcher, Process, start
+from memvault.agents.address import Address, agent_lock
+from memvault.agents.messages.inbox import Inbox
+from memvault.errors import UsageError
+from memvault.process import run
+
+PYTHON = sys.executable
+CHILD = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open(sys.argv[1] + ".tmp", "w") as file:
+    file.write(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".tmp", sys.argv[1])
+if len(sys.argv) > 2:
+    sys.exit(0)
+time.sleep(600)
+"""
+
+
+def test_a_program_gets_the_text_and_gives_its_output() -> None:
+    """Standard input, output, error and exit code all arrive, of any size below the limit."""
+    code = "import sys; t = sys.stdin.read(); print(len(t)); print('ä', file=sys.stderr); exit(3)"
+    ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 1_000)
+    assert (ran.code, ran.output, ran.stderr) == (3, "300000\n", "ä\n")
+    assert (ran.timed_out, ran.truncated) == (False, False)
+    assert run(["true"], "x" * 300_000, 60, 0).code == 0
+    assert run([PYTHON, "-c", "print('x' * 99)"], "", 60, 100).output == "x" * 99 + "\n"
+
+
+def test_a_program_that_prints_too_much_is_killed() -> None:
+    """One byte above the limit ends a program, however much it goes on to say."""
+    for text in ("print('x' * 100)", "while True: print('x' * 100)"):
+        ran = run([PYTHON, "-c", text], "", 60, 100)
+        assert (ran.truncated, ran.timed_out, ran.output) == (True, False, "x" * 100)
+
+
+class GivenUp(Exception):
+    """Nobody waits for the program any more."""
+
+
+def test_nothing_of_a_program_is_left(tmp_path: Path) -> None:
+    """What a program has started ends with it, or when it is given up."""
+    file, other = tmp_path / "left", tmp_path / "waits"
+    assert not run([PYTHON, "-c", CHILD, str(file), "leave"], "", 60, 100).timed_out
+    until(lambda: all_gone(file))
+
+    def pause(seconds: float) -> None:
+        if other.exists():
+            raise GivenUp
+        time.sleep(seconds)
+
+    with pytest.raises(GivenUp):
+        run([PYTHON, "-c", CHILD, str(other)], "", 60, 100, pause=pause)
+    until(lambda: all_gone(other))
+
+
+def test_a_program_is_out_of_time() -> None:
+    """However long a program would go on, its time ends it."""
+    assert run(
+        [PYTHON, "-c", "import time; print(flush=True); time.sleep(600)"], "", 2, 9
+    ).timed_out
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
+def test_whoever_keeps_the_pipes_keeps_nobody(tmp_path: Path, ending: str) -> None:
+    """A child that left the group and holds the pipes leaves no thread and no open file here."""
+    file = tmp_path / "pid"
+    code = f"""
+import os, subprocess, sys, time
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+child = subprocess.Popen(sleep, start_new_session=True)
+with open({str(file)!r}, "w") as pid:
+    pid.write(str(child.pid))
+print("said", flush=True)
+{ending}
+"""
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    try:
+        ran = run([PYTHON, "-c", code], "x" * 300_000, 5, 100)
+        assert (ran.output, ran.timed_out) == ("said\n", "sleep" in ending)
+        assert threading.active_count() == threads
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert is_alive(int(file.read_text("utf-8")))
+    finally:
+        os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program_too(folder: Path, tmp_path: Path, sent: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM end memvault, the tool that it runs, and what that has started."""
+    file = tmp_path / "pids"
+    header = f"description: x\ncommand: [python3, tools/child.py, {file}]"
+    write(folder, "tools/child.md", f"---\n{header}\n---\n")
+    write(folder, "tools/child.py", CHILD)
+    command = [PYTHON, "-m", "memvault"]
+    subprocess.run([*command, "tools", "trust", "child", "--yes"], cwd=folder, check=True)
+    process = subprocess.Popen([*command, "call", "child"], cwd=folder, stdout=subprocess.PIPE)
+    until(file.exists)
+    process.send_signal(sent)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (128 + sent, b"")
+    until(lambda: all_gone(file))
+
+
+def test_only_folders_of_path_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the working folder never stands for a program that is named without a slash."""
+    write(tmp_path, "mine", "#!/bin/sh\necho ran\n").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(UsageError):
+        run(["mine"], "", 60, 100, tmp_path)
+    assert run(["./mine"], "", 60, 100, tmp_path).output == "ran\n"
+
+
+def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    """What is missing or is no program ends with a sentence."""
+    write(tmp_path, "text", "no program")
+    for command in (["no-such-program"], ["./none"], ["./text"], ["true", "\0"]):
+        with pytest.raises(UsageError):
+            run(command, "", 60, 100, tmp_path)
+
+
+def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
+    """However much a program writes, whoever waits for the same lock gets its turn."""
+    turn = threading.Condition()
+    turns = 0
+
+    def other() -> None:
+        nonlocal turns
+        while not over.is_set():
+            with turn:
+                turns += 1
+            time.sleep(0.001)
+
+    over = threading.Event()
+    thread = threading.Thread(target=other)
+    with turn:
+        thread.start()
+        code = "import os\nwhile True: os.write(2, b'x' * 65536)"
+        ran = run([PYTHON, "-c", code], "", 1, 100, pause=turn.wait)
+    over.set()
+    thread.join()
+    assert (ran.timed_out, len(ran.stderr)) == (True, 64 * 1024)
+    assert turns > 20
+
+
+def test_a_large_exchange_is_quick_and_whole() -> None:
+    """A program that echoes 30 MB while it reads gives every byte back; a byte costs the same."""
+    code = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
+
+    def exchanged(text: str) -> None:
+        assert run([PYTHON, "-c", code], text, 60, 40_000_000).output == text
+
+    def work(size: int) -> Steps:
+        yield lambda: exchanged("0123456789abcdef" * (size // 16))
+
+    check_growth(work, 8_000_000)
+
+
+def test_closed_pipes_are_not_the_end() -> None:
+    """A program may close what it reads and writes, and go on until its exit code."""
+    code = "import os, time; [os.close(n) for n in (0, 1, 2)]; time.sleep(0.5); os._exit(7)"
+    ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 100)
+    assert (ran.code, ran.timed_out, ran.output) == (7, False, "")
+
+
+def test_what_outlives_a_program_may_still_say_something() -> None:
+    """A child in the program's group has a moment to write after its parent has ended."""
+    code = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3); print('late')"])
+"""
+    ran = run([PYTHON, "-c", code], "", 60, 100)
+    assert (ran.output, ran.timed_out) == ("late\n", False)
+
+
+SWALLOWING = """
+import os, sys, time
+from memvault.cli.shutdown import run_guarded
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.01)
+def run():
+    Dropped()
+    time.sleep(60)
+    return 0
+sys.exit(run_guarded(run))
+"""
+BOTH = pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+
+
+@BOTH
+def test_a_signal_that_python_drops_is_not_lost(sent: signal.Signals, code: int) -> None:
+    """Python drops an exception that a finalizer raises; the process ends all the same."""
+    command = [sys.executable, "-c", SWALLOWING, str(int(sent))]
+    process = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (code, b"", b"")
+
+
+STARTING = """
+import os, runpy, sys
+sent, last, seen = int(sys.argv[1]), int(sys.argv[2]), 0
+def hook(event, arguments):
+    global seen
+    if event == "import":
+        seen += 1
+        if seen == last:
+            os.kill(os.getpid(), sent)
+sys.argv = ["memvault", *sys.argv[3:]]
+sys.addaudithook(hook)
+try:
+    runpy.run_module("memvault", run_name="__main__", alter_sys=True)
+finally:
+    if not last:
+        print(seen)
+"""
+
+
+@BOTH
+def test_a_signal_ends_a_starting_process(folder: Path, sent: signal.Signals, code: int) -> None:
+    """Sent at any import of the start a signal ends a wait, and silently from the first ones on.
+
+    Before that at most Python itself is heard.
+    """
+
+    def started(number: int, *words: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-c", STARTING, str(int(sent)), str(number), *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)
+
+    total = int(started(0, "wait", "for", "time:0").stdout.split()[-1])
+    handled = 0
+    for number in [*range(2, total, total // 10), total - 1]:
+        process = started(number, "wait", "for", "hook:never")
+        if handled or process.returncode == code:
+            assert (process.returncode, process.stdout, process.stderr) == (code, b"", b""), number
+            handled += 1
+        assert process.returncode in (code, -sent, 1)
+    assert handled >= 8
+
+
+def test_a_wait_can_be_ended_again_and_again(folder: Path) -> None:
+    """Many signals at once end a process once."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memvault", "wait", "for", "hook:never"], cwd=folder
+    )
+    time.sleep(0.5)
+    for _ in range(5):
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) in (143, -signal.SIGTERM)
+
+
+LEAVING = """
+import contextlib, sys, time
+from memvault.cli.shutdown import run_guarded
+def tidy():
+    print("tidying", flush=True)
+    for _ in range(50):
+        with contextlib.suppress(ZeroDivisionError):
+            try:
+                1 / 0
+            finally:
+                time.sleep(0.03)
+    print("tidy", flush=True)
+@contextlib.contextmanager
+def tidied():
+    try:
+        yield
+    finally:
+        tidy()
+class Tidied:
+    def __enter__(self):
+        pass
+    def __exit__(self, *_):
+        tidy()
+def finally_():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        tidy()
+def caught():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except BaseException:
+        tidy()
+        raise
+def generator():
+    with tidied():
+        print("ready", flush=True)
+        time.sleep(60)
+def manager():
+    with Tidied():
+        print("ready", flush=True)
+        time.sleep(60)
+def endless():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        print("tidying", flush=True)
+        time.sleep(600)
+sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
+"""
+
+
+@pytest.mark.parametrize("way", ["finally_", "caught", "generator", "manager"])
+@BOTH
+def test_a_second_signal_cuts_no_tidying_short(way: str, sent: signal.Signals, code: int) -> None:
+    """What a process puts in order once it was asked to end is done, however often it is asked."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEAVING, way], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(sent)
+    assert process.stdout.readline() == "tidying\n"
+    for again in (signal.SIGINT, signal.SIGTERM, sent):  # it tidies for 1.5 seconds
+        process.send_signal(again)
+        time.sleep(0.3)
+        assert process.poll() is None
+    out, _ = process.communicate(timeout=30)
+    assert (out, process.returncode) == ("tidy\n", code)
+
+
+def test_tidying_without_end_is_ended() -> None:
+    """A process that never gets done with putting things in order ends all the same."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEAVING, "endless"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for line in ("tidying\n", ""):
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == line
+    assert process.wait(timeout=30) == 143
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 1.0])
+def test_events_come_back_after_a_second_signal(folder: Path, seconds: float) -> None:
+    """Events of a caller that ends before it has them are back at once after a second signal."""
+    inbox = Inbox(folder, Address("main"))
+    for number in range(3):
+        inbox.deliver("service", {"name": "n", "message": "x" * 200_000}, f"event-{number}")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memvault", "inbox", "peek", "--count", "3", "--json"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"{", "it writes, and nobody reads on"
+    claims = folder / ".memvault/agents/main/claims"
+    with agent_lock(folder, Address("main")):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)  # it gives the events back, for which it waits for the lock
+        process.send_signal(signal.SIGTERM)
+        time.sleep(seconds)
+        assert process.poll() is None
+        assert len(list(claims.glob("*/*.md"))) == 3
+    assert process.wait(timeout=30) == 143
+    process.stdout.close()
+    assert not list(claims.glob("*/*.md"))
+    assert len(list(inbox.folder.glob("*.md"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        (["list", "--json"], b""),
+        (["recall", "wombats", "--explain"], b""),
+        (["remember"], b""),
+        (["remember", "Piped", "-", "--dry-run"], b"caf\xe9"),
+        (["show", "no such memory"], b""),
+        (["--help"], b""),
+        (["recall", "x" * 100_000], b""),
+        (["call", "memory_recall", '{"query": "\udcff"}'], b""),
+    ],
+)
+def test_a_command_cannot_tell_that_it_was_launched(
+    folder: Path, launcher: Launcher, arguments: list[str], stdin: bytes
+) -> None:
+    """Its exit code, its output and its errors are those of a process of Python's own."""
+    (folder / "fact").mkdir()
+    (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
+    for _ in range(2):  # the first one makes the index
+        launched = launcher.run(arguments, stdin, folder, 60)
+        assert launched is not None
+        code, out, err = launched
+        started = child(folder, *arguments, stdin=stdin)
+    assert Ran(code, out.decode(), err.decode()) == started
+
+
+def test_its_environment_and_folder_are_the_tests(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables that a test sets and takes away, and its folder, count for the next command."""
+    assert run("list").code == 0
+    monkeypatch.setenv("MEMVAULT_VAULT", str(folder / "none"))
+    assert run("list").code == 3
+    monkeypatch.delenv("MEMVAULT_VAULT")
+    assert run("list", cwd=Path("/")).code == 3
+
+
+@pytest.mark.parametrize(("name", "value"), [("PYTHONUTF8", "0"), ("LC_ALL", "C")])
+def test_what_counts_from_a_start_is_started(
+    folder: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """Nothing is forked where a variable or a limit is read when Python starts."""
+    assert launcher.run(["--version"], b"", folder, 60) is not None
+    monkeypatch.setenv(name, value)
+    assert launcher.run(["--version"], b"", folder, 60) is None
+
+
+def test_a_command_that_takes_too_long_is_ended(folder: Path) -> None:
+    """It fails the test that runs it, and the next command is launched anew."""
+    launcher = Launcher()
+    with pytest.raises(subprocess.TimeoutExpired):
+        launcher.run(["wait", "for", "time:60"], b"", folder, 0.5)
+    assert launcher.run(["--version"], b"", folder, 60) is not None
+    launcher.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
+def test_processes_run_at_once_and_share_nothing(folder: Path, run: Run) -> None:
+    """Others run while one waits; it has no more open files than a fresh one, and its own end."""
+    words = ["wait", "for", "hook:never", "--timeout", "60"]
+    begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
+
+    def opened(process: Process) -> list[str]:
+        with suppress(FileNotFoundError):  # one was closed meanwhile
+            links = Path(f"/proc/{process.pid}/fd").iterdir()
+            return sorted(str(link.readlink()).partition("[")[0] for link in links)
+        return []
+
+    assert run("list").code == 0
+    until(lambda: all("anon_inode:inotify" in opened(process) for process in begun))
+    until(lambda: opened(begun[0]) == opened(begun[1]) == opened(begun[2]))
+    assert [process.poll() for process in begun] == [None] * 3
+    for process in begun:
+        process.kill()
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert [process.returncode for process in begun] == [-signal.SIGKILL] * 3
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_process_is_talked_to(folder: Path, fresh: bool) -> None:
+    """What is written to it, what it says and its exit code are those of a process of Python's."""
+    process = start(["remember", "Piped", "-"], folder, fresh=fresh)
+    assert process.stdin
+    process.stdin.write(b"Wombats dig.")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, b"piped" in out, err) == (0, True, b"")
+    process = start(["show", "nothing"], folder, fresh=fresh)
+    assert process.wait(60) == 1
+    assert b"There is no memory" in process.communicate()[1]
