@@ -98,7 +98,7 @@ def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
     whole = run("echo", "--city", "Oslo", "--its-json", '{"a": [1]}', "--json").json["given"]
     assert whole == {"city": "Oslo", "days": 3, "fast": False, "json": {"a": [1]}}
     away = run("echo", "--city", "Oslo", "--vault", str(echo), cwd=echo.parent)
-    assert "city Oslo" in away.out
+    assert "city: Oslo" in away.out
     assert "--city Rome|Oslo" in run("echo", "--help").out
 
 

@@ -193,7 +193,7 @@ class AgentFileStore:
         missing = []
         for name in dict.fromkeys(names):
             paths = files[normal(name)]
-            removed = [self._store.changes.remove(path, _file_ref(path, name)) for path in paths]
+            removed = [self._store.changes.remove(path, FileRef.at(path, name)) for path in paths]
             if not any(removed):
                 missing.append(name)
         return missing
@@ -213,7 +213,7 @@ class AgentFileStore:
             text = document.plain_text(new.text)
             fresh = _edit_or_rewrite(file, changes, None if text == now.text else text)
             if fresh != file.data:
-                subject = _file_ref(old.path, old.name)
+                subject = FileRef.at(old.path, old.name)
                 self._store.changes.replace(old.path, file.data, fresh, subject)
             return True
         return False
@@ -257,10 +257,6 @@ class AgentFileStore:
             document.etag(file.data),
             clock.iso_from_ns(file.mtime),
         )
-
-
-def _file_ref(path: str, name: str) -> FileRef:
-    return FileRef(derived_id(path), name)
 
 
 def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | None) -> bytes:

@@ -17,7 +17,6 @@ from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.paths import private_folder
 from memvault.vault.reader import read_header_files
 
 
@@ -123,8 +122,6 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk cannot be written.
     """
-    from memvault.files.lock import FileLock
-
     header = {
         "name": definition.name,
         "description": definition.description,
@@ -132,7 +129,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         "command": list(definition.command),
         "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
     }
-    with FileLock(private_folder(store.root) / "lock"):
+    with store.lock():
         paths.require_plain_folders(store.root, FOLDER)
         old = read_all(store.root).tools.get(normal_name(definition.name))
         if old is not None and old.definition.name != definition.name:
@@ -146,7 +143,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         given = {key: value for key, value in header.items() if value is not None}
         try:
             data = document.encode_new(given, text or "")
-            store.changes.create([path], data, _subject(path, definition.name))
+            store.changes.create([path], data, FileRef.at(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
                 f"{path} is there already and is not this tool", "fix or remove that file"
@@ -161,12 +158,8 @@ def _rewrite(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: st
     fresh = document.edit(old.data, changes, body)
     if fresh == old.data:
         return ""
-    subject = _subject(old.path, old.definition.name)
+    subject = FileRef.at(old.path, old.definition.name)
     return store.changes.replace(old.path, old.data, fresh, subject)
-
-
-def _subject(path: str, name: str) -> FileRef:
-    return FileRef(paths.derived_id(path), name)
 
 
 FOLDER = "tools"

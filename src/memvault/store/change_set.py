@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.errors import NotFound
 from memvault.files import atomic, plain_files
-from memvault.vault.paths import belongs_to_other_agent, existing_private
+from memvault.vault.paths import belongs_to_other_agent, derived_id, existing_private
 
 MOVE_INTENT = ".memvault/moving.json"
 """The file that records the move of a memory until it is complete."""
@@ -210,6 +210,11 @@ class FileRef(NamedTuple):
 
     mem_id: str
     title: str
+
+    @classmethod
+    def at(cls, path: str, title: str) -> FileRef:
+        """Return the reference of a file whose header has no id."""
+        return cls(derived_id(path), title)
 
 
 class ChangeSet:

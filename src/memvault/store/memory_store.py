@@ -214,7 +214,7 @@ class MemoryStore:
         if_match: str | None = None,
     ) -> WriteResult:
         """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
-        with self._lock():
+        with self.lock():
             self.changes.complete_move()
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
@@ -240,7 +240,7 @@ class MemoryStore:
         both files are kept.
         """
         if os.path.lexists(self.root / MOVE_INTENT):
-            with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
+            with contextlib.suppress(MemvaultError, OSError), self.lock(seconds):
                 self.changes.complete_move()
 
     def _edit_bytes(
@@ -293,7 +293,7 @@ class MemoryStore:
             Conflict: the bytes have changed since.
             NotFound: the file is missing.
         """
-        with self._lock():
+        with self.lock():
             data, state = self.read_bytes(path)
             if document.etag(data) != seen:
                 raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
@@ -303,10 +303,11 @@ class MemoryStore:
 
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or to a numbered name if that is taken."""
-        with self._lock():
+        with self.lock():
             return self.changes.restore(item, self._numbered_names(item.path), subject)
 
-    def _lock(self, seconds: float = 30.0) -> FileLock:
+    def lock(self, seconds: float = 30.0) -> FileLock:
+        """Return the vault lock, which is held to change a memory or a tool's file."""
         return FileLock(private_folder(self.root) / "lock", seconds)
 
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 from memvault.agents.address import Address, address, agent_lock
 from memvault.errors import Conflict, NotFound, Refused, UsageError
-from memvault.files.lock import FileLock
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
-from memvault.vault.paths import derived_id, private_folder, require_plain_folders
+from memvault.vault.paths import require_plain_folders
 from memvault.vault.reader import read_header_files
 
 STEP = 0.01
@@ -253,8 +252,7 @@ class World:
 
     def _take_from(self, path: str, name: str, amount: int) -> float | None:
         """Take an amount of a resource from a place; return what is left, or None if unlimited."""
-        root = self._store.root
-        with FileLock(private_folder(root) / "lock"):
+        with self._store.lock():
             data, state = self._store.read_bytes(path)
             memory = self._store.parse(data, state)
             there = place(memory.title, path, memory.metadata)
@@ -296,7 +294,7 @@ class World:
             Conflict: the file was changed meanwhile.
             StorageError: the disk cannot be written.
         """
-        subject = FileRef(derived_id(self._path), self._address.agent)
+        subject = FileRef.at(self._path, self._address.agent)
         try:
             if old is None:
                 self._store.changes.create([self._path], new, subject)
