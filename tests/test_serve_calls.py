@@ -29,7 +29,7 @@ from memvault import open_vault
 from memvault.call import Caller
 from memvault.files.lock import FileLock
 from memvault.mcp.calls import REPLIES, PendingCall
-from memvault.server.gateway import ResponseTracker
+from memvault.server.gateway import HttpExchange
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
 
@@ -103,9 +103,8 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
         await asyncio.sleep(0)
 
     async def answered() -> None:
-        answer = ResponseTracker(scope, b"{}", receive, send)
+        answer = HttpExchange(scope, receive, send)
         scope[REPLIES].register(1, taking)
-        await answer.receive()
         assert "keep me" in json.dumps(await asyncio.to_thread(taking.run))
         await answer.send({"type": "http.response.body", "body": b"x", "more_body": False})
         answer.close()

@@ -178,8 +178,9 @@ class PendingCall:
 
     def _undo(self) -> None:
         self._workspace.notify_waiters()
-        with self._take_outcome() or contextlib.nullcontext():
-            pass  # returns the events to their queue
+        outcome = self._take_outcome()
+        if outcome is not None:
+            outcome.delivery.requeue()
 
     def _take_outcome(self) -> ToolOutcome | None:
         with self._state:

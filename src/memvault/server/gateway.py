@@ -147,13 +147,13 @@ class HttpGateway:
             return _error_response(404, "There is no such vault for this token", f"{PATH}/NAME")
         if not self._rate_limiters.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
             return self._too_many(token, vault, "requests a second")
-        waiting = _WaitingRequest(receive)
-        slot = await self._acquire_slot(token, vault, request.method, waiting)
+        exchange = HttpExchange(scope, receive, send)
+        slot = await self._acquire_slot(token, vault, request.method, exchange)
         if isinstance(slot, Response):
             return slot
         scope[QUEUE_SLOT] = slot
         try:
-            body = await self._body(Request(scope, waiting.receive), token, vault)
+            body = await self._body(exchange, token, vault)
             if isinstance(body, Response):
                 return body
             try:
@@ -171,7 +171,7 @@ class HttpGateway:
                 return _error_response(
                     400, "The request's id is in use", "take another for each request"
                 )
-            await self._answer(manager, request_key, ResponseTracker(scope, body, receive, send))
+            await self._answer(manager, request_key, exchange)
         finally:
             slot.leave()
         return None
@@ -195,14 +195,14 @@ class HttpGateway:
         self,
         manager: StreamableHTTPSessionManager,
         request_key: tuple[str, str],
-        response: ResponseTracker,
+        exchange: HttpExchange,
     ) -> None:
-        """Let the SDK answer a request; ``asked`` is the pair of its session and its id."""
+        """Let the SDK answer a request; ``request_key`` is its session and its id."""
         self._active_request_ids.add(request_key)
         try:
-            await manager.handle_request(response.scope, response.receive, response.send)
+            await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
         finally:
-            response.close()
+            exchange.close()
             self._active_request_ids.discard(request_key)
 
     def _requested_vault(self, path: str, token: ApiToken) -> str | None:
@@ -217,7 +217,7 @@ class HttpGateway:
         return name if start == PATH and name in permitted else None
 
     async def _acquire_slot(
-        self, token: ApiToken, vault: str, method: str, waiting: _WaitingRequest
+        self, token: ApiToken, vault: str, method: str, exchange: HttpExchange
     ) -> QueueSlot | Response:
         """Wait for a queue slot for a request; return it, or the response that refuses it.
 
@@ -225,7 +225,7 @@ class HttpGateway:
         """
         queue = self._stream_queue if method == "GET" else self._queue
         slot = queue.take_free(token)
-        if slot is None and await self._is_control(method, waiting):
+        if slot is None and await self._is_control(method, exchange):
             slot = self._control_queue.take_free(token)
         if slot is not None:
             return slot
@@ -235,7 +235,7 @@ class HttpGateway:
             async with anyio.create_task_group() as tasks:
 
                 async def watch() -> None:
-                    await waiting.wait_for_disconnect()
+                    await exchange.wait_for_disconnect()
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch)
@@ -248,38 +248,35 @@ class HttpGateway:
             raise
         if slot is not None:
             return slot
-        if waiting.is_disconnected:
+        if exchange.is_disconnected:
             self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
         return self._too_many(token, vault, "requests before this one", _RETRY_AFTER)
 
-    async def _is_control(self, method: str, waiting: _WaitingRequest) -> bool:
+    async def _is_control(self, method: str, exchange: HttpExchange) -> bool:
         """Return whether a request ends a session or notifies: it may free the slots of others."""
         if method != "POST":
             return method == "DELETE"
         with anyio.move_on_after(self._limits.seconds):
-            return _is_notification(await waiting.whole_body())
+            return _is_notification(await exchange.first_part())
         return False
 
-    async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
+    async def _body(self, exchange: HttpExchange, token: ApiToken, vault: str) -> bytes | Response:
         """Read the body of a request; return it, or a refusal if it is too large or too slow."""
         max_bytes = self._limits.body
-        body = bytearray()
         try:
-            with anyio.move_on_after(self._limits.seconds) as time_left:
-                async for part in request.stream():
-                    body += part
-                    if len(body) > max_bytes:
-                        message = f"The request has more than {max_bytes:,} bytes"
-                        self._log_refusal(token, vault, "too_large")
-                        return _error_response(413, message, "send less at once")
+            with anyio.move_on_after(self._limits.seconds):
+                body = await exchange.read_body(max_bytes)
+                if body is not None:
+                    return body
+                self._log_refusal(token, vault, "too_large")
+                message = f"The request has more than {max_bytes:,} bytes"
+                return _error_response(413, message, "send less at once")
         except ClientDisconnect:
             self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
-        if time_left.cancelled_caught:
-            self._log_refusal(token, vault, "too_slow")
-            return _error_response(408, "The request did not arrive in time", "")
-        return bytes(body)
+        self._log_refusal(token, vault, "too_slow")
+        return _error_response(408, "The request did not arrive in time", "")
 
     def _too_many(self, token: ApiToken, vault: str, what: str, seconds: int = 1) -> Response:
         self._log_refusal(token, vault, "too_many")
@@ -292,67 +289,64 @@ class HttpGateway:
         self._audit.note_refused(AuditRecord(*identity, vault, "", outcome, 0))
 
 
-class _WaitingRequest:
-    """A request that waits for a slot, watched for a disconnect of its client.
-
-    To notice a disconnect it reads the first part of the body, which ``receive`` returns later.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._first: Message | None = None
-        self.is_disconnected = False
-
-    async def whole_body(self) -> bytes:
-        """Return the body if it is small enough to arrive in one part, else nothing."""
-        if self._first is None:
-            self._first = await self._receive()
-        is_whole = self._first["type"] == "http.request" and not self._first.get("more_body", False)
-        return self._first.get("body", b"") if is_whole else b""
-
-    async def wait_for_disconnect(self) -> None:
-        """Return when the client has disconnected.
-
-        If the body has several parts, only the first is read and a disconnect goes unnoticed.
-        """
-        if self._first is None:
-            self._first = await self._receive()
-        if self._first["type"] == "http.request":
-            if self._first.get("more_body", False):
-                await anyio.sleep_forever()
-            await self._receive()
-        self.is_disconnected = True
-
-    async def receive(self) -> Message:
-        """Return the message read while waiting, then the following ones."""
-        first, self._first = self._first, None
-        return first if first is not None else await self._receive()
-
-
-class ResponseTracker:
-    """The answer to one HTTP request, and whether it was sent completely.
+class HttpExchange:
+    """One HTTP request, whose body is read once, and whether its answer was sent completely.
 
     What the tool calls of the request deliver, such as events, is acknowledged only after the
     whole answer was sent; otherwise it is taken back.
     """
 
-    def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        self._replies = ReplyTracker()
-        scope[REPLIES] = self._replies
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
-        self._body: bytes | None = body
         self._receive = receive
         self._send = send
-        self._is_disconnected = False
+        self._replies = ReplyTracker()
+        scope[REPLIES] = self._replies
+        self._next: Message | None = None  # read already, and to be received
+        self.is_disconnected = False
         self._is_complete = False
+
+    async def first_part(self) -> Message:
+        """Return the first message of the request, which is received later all the same."""
+        if self._next is None:
+            self._next = await self._receive()
+        return self._next
+
+    async def wait_for_disconnect(self) -> None:
+        """Return when the client has disconnected, while the request waits for a slot.
+
+        If the body has several parts, only the first is read and a disconnect goes unnoticed.
+        """
+        first = await self.first_part()
+        if first["type"] == "http.request":
+            if first.get("more_body", False):
+                await anyio.sleep_forever()
+            await self._receive()
+        self.is_disconnected = True
+
+    async def read_body(self, max_bytes: int) -> bytes | None:
+        """Read the body, which is received in one part then; return None if it is too large.
+
+        Raises:
+            ClientDisconnect: the client has disconnected before the end.
+        """
+        part, body = await self.first_part(), bytearray()
+        while part["type"] == "http.request":
+            body += part.get("body", b"")
+            if len(body) > max_bytes:
+                return None
+            if not part.get("more_body", False):
+                self._next = {"type": "http.request", "body": bytes(body), "more_body": False}
+                return bytes(body)
+            part = await self._receive()
+        raise ClientDisconnect
 
     async def receive(self) -> Message:
         """Return the body, which was already read, and later a disconnect of the client."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        message = await self._receive()
-        self._is_disconnected = self._is_disconnected or message["type"] == "http.disconnect"
+        message, self._next = self._next, None
+        if message is None:
+            message = await self._receive()
+            self.is_disconnected = self.is_disconnected or message["type"] == "http.disconnect"
         return message
 
     async def send(self, message: Message) -> None:
@@ -362,7 +356,7 @@ class ResponseTracker:
             with anyio.move_on_after(0):
                 await self.receive()
         await self._send(message)
-        self._is_complete = is_last and not self._is_disconnected
+        self._is_complete = is_last and not self.is_disconnected
 
     def close(self) -> None:
         """Acknowledge what the calls delivered, or take it back if the answer is incomplete."""
@@ -382,8 +376,9 @@ def _message(body: bytes) -> Any:
         return None
 
 
-def _is_notification(body: bytes) -> bool:
-    message = _message(body)
+def _is_notification(part: Message) -> bool:
+    """Return whether the first part of a request is the whole of a notification."""
+    message = None if part.get("more_body", False) else _message(part.get("body", b""))
     return isinstance(message, dict) and "method" in message and "id" not in message
 
 
