@@ -29,19 +29,13 @@ _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
 _EDITED = """
     {title}  {memId}  {filePath}  {gone:is gone|}
        {added:line|lines} added  {removed:line|lines} removed
-       problem: {problem}
-    """
+       problem: {problem}"""
 MemoryOrVault = Annotated[
-    str,
-    Arg("memId, path or title; the vault if missing", positional=True, names="memory"),
+    str, Arg("memId, path or title; the vault if missing", positional=True, names="memory")
 ]
 
 
-@command(
-    "path",
-    ('memvault path "Deploy notes"', "memvault path use-postgresql"),
-    view="{path}",
-)
+@command("path", ('memvault path "Deploy notes"', "memvault path use-postgresql"), view="{path}")
 def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
 
@@ -79,8 +73,7 @@ def open_memory(
     options: GlobalOptions,
     memory: MemoryOrVault = "",
     where: Annotated[
-        str,
-        Arg("The program to open it in", flag="--with", metavar="obsidian|editor"),
+        str, Arg("The program to open it in", flag="--with", metavar="obsidian|editor")
     ] = "",
     address: Annotated[bool, Arg("Print the Obsidian URL, open nothing", flag="--print")] = False,
 ) -> dict[str, Any] | None:

@@ -24,12 +24,10 @@ TokenName = Annotated[str, Arg("The token's name", positional=True)]
 @command(
     "mcp",
     ("memvault mcp", "memvault mcp --vault . --agent historian"),
-    view="""
-        *profiles
+    view="""*profiles
         {name:<14}{count:>4} tools {tokens:>7} tokens  {heading}
 
-        About four characters are a token
-        """,
+        About four characters are a token""",
 )
 def mcp(
     options: GlobalOptions,
@@ -148,11 +146,9 @@ def _vaults(text: str) -> tuple[str, ...]:
         "memvault tokens add ann --vaults work",
         "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",
     ),
-    view="""
-        {token}
+    view="""{token}
 
-        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}
-        """,
+        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}""",
 )
 def add(
     _: GlobalOptions,
@@ -180,10 +176,8 @@ def add(
 @command(
     "tokens list",
     ("memvault tokens list", "memvault tokens list --json"),
-    view="""
-        *tokens
-        {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}
-        """,
+    view="""*tokens
+        {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}""",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""

@@ -166,11 +166,7 @@ FORMS = {
 
 @command(
     "skill",
-    (
-        "memvault skill",
-        "memvault skill --as text",
-        "memvault skill --as claude --out skills",
-    ),
+    ("memvault skill", "memvault skill --as text", "memvault skill --as claude --out skills"),
 )
 def print_guide(
     options: GlobalOptions,

@@ -29,8 +29,7 @@ Folder = Annotated[str, Arg("The vault", positional=True, names="file", metavar=
     view="""
         {name} may run here: {command}
            as long as {covers:each} stays as it is
-           not covered: {notCovered:each}
-        """,
+           not covered: {notCovered:each}""",
     group="catalogue",
 )
 def trust(

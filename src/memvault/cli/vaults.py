@@ -23,11 +23,9 @@ Name = Annotated[str, Arg("The vault's name", positional=True)]
     "init",
     ("memvault init notes", "memvault init --bare work/notes"),
     view=Template(
-        """
-        {vault} is a vault
+        """{vault} is a vault
            {created:each}
-        {untouched:markdown file|markdown files} in it can be recalled now, unchanged
-        """,
+        {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
         lambda found: {**found, "untouched": found["memories"] or None},
     ),
 )
@@ -58,10 +56,8 @@ def init(
         "memvault vaults add home ~/notes",
         "memvault vaults add team http://milvus:19530 --of notes",
     ),
-    view="""
-        {name} is {folder}
-        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}
-        """,
+    view="""{name} is {folder}
+        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}""",
 )
 def add(
     _: GlobalOptions,
@@ -110,8 +106,7 @@ def add(
     ("memvault vaults remove work", "memvault vaults remove home"),
     view="""
         {name} names nothing any more
-           {folder} {stays:stays as it is|is deleted, which held what was fetched of it}
-        """,
+           {folder} {stays:stays as it is|is deleted, which held what was fetched of it}""",
 )
 def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     """Remove a vault's name; the vault itself is not changed.
@@ -128,10 +123,8 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
 @command(
     "vaults list",
     ("memvault vaults list", "memvault vaults list --json"),
-    view="""
-        *vaults
-        {name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}
-        """,
+    view="""*vaults
+        {name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}""",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
@@ -145,8 +138,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
 def default(
     _: GlobalOptions,
     vaults: Annotated[
-        str,
-        Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME"),
+        str, Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME")
     ] = "",
 ) -> dict[str, Any]:
     """Set the vaults that recall searches by default besides the current one; no names, none.
@@ -169,8 +161,7 @@ def push(
     options: GlobalOptions,
     take_over: Annotated[bool, Arg("Take over from the machine that sends it")] = False,
     to: Annotated[
-        str,
-        Arg("The address of the engine, to which the token may be sent", metavar="ADDRESS"),
+        str, Arg("The address of the engine, to which the token may be sent", metavar="ADDRESS")
     ] = "",
 ) -> dict[str, Any]:
     """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
@@ -195,8 +186,7 @@ def push(
         {uri}  {collection}  vault {vault}
            {documents:document|documents}  {rows[passages]:passage|passages}
            sent by {host}  {sent:.16}
-           {problem}
-        """,
+           {problem}""",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
     """Compare what this machine has sent to the engine with the engine's contents."""
@@ -206,11 +196,7 @@ def status(options: GlobalOptions) -> dict[str, Any]:
         return publish.status(workspace)
 
 
-@command(
-    "index drop",
-    ("memvault index drop", "memvault index drop --all --yes"),
-    view="{outcome}",
-)
+@command("index drop", ("memvault index drop", "memvault index drop --all --yes"), view="{outcome}")
 def drop(
     options: GlobalOptions,
     all_vaults: Annotated[

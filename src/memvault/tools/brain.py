@@ -50,8 +50,7 @@ _DEFAULT_LOADED = 5
     ),
     view="""
         Created {memId}  {filePath}
-           evicted: {evicted:each}
-        """,
+           evicted: {evicted:each}""",
 )
 def memory_create(
     call: Call,
@@ -108,8 +107,7 @@ def _about(metadata: Result) -> Result:
         'memvault load --query "which database" --limit 3',
     ),
     view=Template(
-        """
-        {memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
+        """{memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
            evicted: {evicted:each}
            cut at {limit}; --offset {end} loads on
            > {content:each}
@@ -117,8 +115,7 @@ def _about(metadata: Result) -> Result:
         {similarity:.2f}  {strength}  {id}
            replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}
            {about}
-           > {text:each}
-        """,
+           > {text:each}""",
         _with_limit,
     ),
 )
@@ -300,11 +297,9 @@ def memory_evict(
         'memvault mutate "Deploy notes" "Deploys run on Mondays."',
         'memvault mutate "Deploy notes" @notes.txt',
     ),
-    view="""
-        Changed {memId}
+    view="""Changed {memId}
         Before: revision {previousRevision}
-           evicted: {evicted:each}
-        """,
+           evicted: {evicted:each}""",
 )
 def memory_mutate(
     call: Call,
@@ -351,13 +346,11 @@ def memory_mutate(
     read_only=True,
     sent=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
-    view="""
-        {best:weak=Nothing fits well; these come nearest}
+    view="""{best:weak=Nothing fits well; these come nearest}
         *results
         {score:.2f}  {strength}  {memId}  {title}
            {marks}
-           > {snippet:each}
-        """,
+           > {snippet:each}""",
 )
 def memory_search(
     call: Call,
@@ -410,13 +403,11 @@ def _with_part_ends(found: Result) -> Result:
     read_only=True,
     examples=("memvault active", "memvault active --agent historian"),
     view=Template(
-        """
-        *memories
+        """*memories
         {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
            > {content:each}
 
-        {tokens} of {budget} tokens, {left} left
-        """,
+        {tokens} of {budget} tokens, {left} left""",
         _with_part_ends,
     ),
 )

@@ -27,11 +27,9 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
     read_only=True,
     sent=True,
     examples=("memvault tools list", "memvault tools list --json"),
-    view="""
-        *tools
+    view="""*tools
         {name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
-           {inputSchema:json}
-        """,
+           {inputSchema:json}""",
 )
 def get_available_tools(
     call: Call,
@@ -76,11 +74,9 @@ def get_available_tools(
         "memvault tools register word_count.json",
         "memvault tools register - < word_count.json",
     ),
-    view="""
-        Registered {name}  {filePath}
+    view="""Registered {name}  {filePath}
         Before: revision {previousRevision}
-        {trusted:|It runs on this machine after memvault tools trust} {name}
-        """,
+        {trusted:|It runs on this machine after memvault tools trust} {name}""",
 )
 def register_tool(
     call: Call,

@@ -35,8 +35,7 @@ def _with_statements(found: Result) -> Result:
     "consolidate",
     examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
     view=Template(
-        """
-        *facts {applied:Facts written|Facts}:
+        """*facts {applied:Facts written|Facts}:
            {confidence:.2f}  {factText}
                  also: {wordings:each}
               {factId}  from {episodes}
@@ -59,8 +58,7 @@ def _with_statements(found: Result) -> Result:
         *refused Invalid lines from the extractor:
            line {line}: {problem}  {text}
 
-        Nothing is written yet; memvault consolidate --apply {does}
-        """,
+        Nothing is written yet; memvault consolidate --apply {does}""",
         _with_statements,
     ),
 )
@@ -150,9 +148,7 @@ def _proposals(
 
 
 def _result(
-    proposals: Proposals,
-    extracted: ExtractorOutput | None,
-    written: Mapping[str, Memory] | None,
+    proposals: Proposals, extracted: ExtractorOutput | None, written: Mapping[str, Memory] | None
 ) -> dict[str, Any]:
     """Return proposals as the tool's result; after applying, only those that were written."""
     from memvault.consolidation.proposals import origin

@@ -32,8 +32,7 @@ def _with_summary(found: Result) -> Result:
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
     fails_if="errors",
     view=Template(
-        """
-        *findings
+        """*findings
         {severity}  {code}  {filePath}
            {message}
            --fix would {fix}
@@ -42,8 +41,7 @@ def _with_summary(found: Result) -> Result:
            {code}  {filePath}  {fix}
 
         memvault undo {changeId} takes that back
-        {summary}
-        """,
+        {summary}""",
         _with_summary,
     ),
 )

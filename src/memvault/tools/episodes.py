@@ -57,8 +57,7 @@ def _outcome(text: str) -> dict[str, Any]:
     ),
     view="""
         Stored {episodeId}  {filePath}
-           it {success:went well|did not go well}
-        """,
+           it {success:went well|did not go well}""",
 )
 def store_episode(
     call: Call,
@@ -125,12 +124,10 @@ def store_episode(
     }
 
 
-_EPISODES = """
-    *episodes
+_EPISODES = """*episodes
     {episodeId}  {metadata[timestamp]}  distance {distance:.2f}  {strength}
        {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
-       > {summary:each}
-    """
+       > {summary:each}"""
 
 
 @group.tool(

@@ -48,13 +48,11 @@ def store_fact(
         'memvault fact recall "how much disk has staging"',
         "memvault fact recall tea --category people",
     ),
-    view="""
-        *facts
+    view="""*facts
         {factId}  distance {distance:.2f}  {strength}
            {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
            replaced by {supersededBy}  ended {expired}  begins {notYet}
-           > {factText:each}
-        """,
+           > {factText:each}""",
 )
 def recall_fact(
     call: Call,
@@ -98,10 +96,8 @@ def recall_fact(
         'memvault fact update "Tea is served at four" --new-confidence 0.5',
         'memvault fact update "Tea is served at four" --new-text "Tea is served at five"',
     ),
-    view="""
-        Updated {factId}  {filePath}
-        Before: revision {previousRevision}
-        """,
+    view="""Updated {factId}  {filePath}
+        Before: revision {previousRevision}""",
 )
 def update_fact(
     call: Call,
@@ -191,11 +187,9 @@ def store_procedure(
         'memvault procedure recall "a deploy is due"',
         'memvault procedure recall "a deploy is due" --min-success-rate 0.1',
     ),
-    view="""
-        *procedures
+    view="""*procedures
         {name}  success rate {successRate:.3g}, used {usageCount:time|times}
-           > {prompt:each}
-        """,
+           > {prompt:each}""",
 )
 def recall_procedure(
     call: Call,
@@ -260,8 +254,7 @@ def update_success_rate(
         'memvault experience "The deploy hangs"',
         'memvault experience "The deploy hangs" "the disk is full"',
     ),
-    view="""
-        *memoryContext[facts] Facts:
+    view="""*memoryContext[facts] Facts:
          - {text:first}
            > {text:rest}
 
@@ -271,8 +264,7 @@ def update_success_rate(
 
         *memoryContext[procedures] Procedures:
          - {text:first}
-           > {text:rest}
-        """,
+           > {text:rest}""",
 )
 def recall_memory(
     call: Call,

@@ -23,8 +23,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
     examples=("memvault git init", "memvault git init --json"),
     view="""
         Set up in git  branch {branch}  {made:a new repository|}
-           {changed:each}
-        """,
+           {changed:each}""",
 )
 def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Set the vault up in git: a repository if there is none, and a merge driver for memories.
@@ -46,8 +45,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     open_world=True,
     scope="all",
     examples=("memvault git sync", "memvault git sync --json"),
-    view="""
-        {committed:file|files} committed  {pulled:commit|commits} pulled  \
+    view="""{committed:file|files} committed  {pulled:commit|commits} pulled  \
         {pushed:commit|commits} pushed
         *keptTwice Kept as two files, since both sides changed the text:
            {filePath}  {copyPath}
@@ -56,8 +54,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
            {from}  {filePath}
 
            deleted on one side and changed on the other, so it stays: {notDeleted}
-           not kept, since what others have counts: {notKept:each}
-        """,
+           not kept, since what others have counts: {notKept:each}""",
 )
 def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Sync the vault: commit all changes, merge what others pushed, and push.
@@ -78,8 +75,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     read_only=True,
     scope="all",
     examples=("memvault git status", "memvault git status --json"),
-    view="""
-        {branch}  {remote}  {url}
+    view="""{branch}  {remote}  {url}
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
             {changed:file|files} to commit
            under way: {underWay}
@@ -87,8 +83,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
            {filePath}  {copyPath}
 
         {repository:|The vault is in no git repository}
-           to do: {todo:each}
-        """,
+           to do: {todo:each}""",
 )
 def git_status(call: Call) -> dict[str, Any]:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.

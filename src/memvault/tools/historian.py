@@ -58,12 +58,10 @@ _MAX_SIMILAR_TEXT = 2_000
     sent=True,
     core=True,
     examples=("memvault types", "memvault types --json"),
-    view="""
-        *types
+    view="""*types
         {name:<24}{count:>5}  {description}
 
-        What fits none of them is {fallbackType}
-        """,
+        What fits none of them is {fallbackType}""",
 )
 def memory_list_types(call: Call) -> dict[str, Any]:
     """List the types of memory, how many there are of each, and the fallback type.
@@ -94,11 +92,9 @@ def memory_list_types(call: Call) -> dict[str, Any]:
         'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
         'memvault remember "Deploy log" @notes.txt --type issue',
     ),
-    view="""
-        {isUpdate:Updated|Remembered} {memId}  {filePath}
+    view="""{isUpdate:Updated|Remembered} {memId}  {filePath}
         *similar Nearest that were there already:
-           {similarity:.2f}  {title}  {memId}  {filePath}
-        """,
+           {similarity:.2f}  {title}  {memId}  {filePath}""",
 )
 def memory_remember(
     call: Call,
@@ -201,8 +197,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
         'memvault recall "lock timeout" --type issue -n 3',
         "memvault recall --tags network --since 2020-01-01",
     ),
-    view="""
-        {best:weak=Nothing fits well; these come nearest}
+    view="""{best:weak=Nothing fits well; these come nearest}
         *memories
         {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
            {vault}  {memId}  {filePath}  {modified:.10}
@@ -218,8 +213,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
         {number}. {name}  {score:.2f}  {kind}
            {filePath}  {modified:.10}
            > {content:each}
-           > {snippet:each}
-        """,
+           > {snippet:each}""",
 )
 def memory_recall(
     call: Call,
@@ -236,8 +230,7 @@ def memory_recall(
     memory_type: TypeName = None,
     tags: TagFilter = None,
     limit: Annotated[
-        int | None,
-        Arg(f"How many at most; {LISTED} with isAll", minimum=1, default=_DEFAULT_LIMIT),
+        int | None, Arg(f"How many at most; {LISTED} with isAll", minimum=1, default=_DEFAULT_LIMIT)
     ] = None,
     offset: Offset = 0,
     mode: Annotated[
@@ -443,10 +436,8 @@ _DEFAULT_THRESHOLD = 0.12
         'memvault compound "Use PostgreSQL" "Easier backups." --section Reasons',
         'date | memvault compound "Deploy notes" -',
     ),
-    view="""
-        Compounded {memId}  {filePath}
-        Before: revision {previousRevision}
-        """,
+    view="""Compounded {memId}  {filePath}
+        Before: revision {previousRevision}""",
 )
 def memory_compound(
     call: Call,
@@ -507,14 +498,12 @@ def memory_compound(
         'memvault forget "disk space" --type issue --threshold 0.9',
     ),
     view=Template(
-        """
-        Moved to the trash: {deletedFiles}
+        """Moved to the trash: {deletedFiles}
            {files:each}
         *candidates Would forget {candidates:#}:
            {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}
 
-        Nothing is gone yet; confirm with --confirm {token}
-        """,
+        Nothing is gone yet; confirm with --confirm {token}""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
     ),
 )

@@ -46,12 +46,10 @@ def _file_lines(files: list[Result]) -> str:
     read_only=True,
     examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
     view=Template(
-        """
-        {memId}  {filePath}  {edited:edited by hand since|}
+        """{memId}  {filePath}  {edited:edited by hand since|}
         *changes | Nothing was changed by a tool yet
         {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
-           {lines:each}
-        """,
+           {lines:each}""",
         _with_file_lines,
     ),
 )
@@ -94,10 +92,8 @@ def memory_log(
     "diff",
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
-    view="""
-        *diff | Nothing differs
-        {text}
-        """,
+    view="""*diff | Nothing differs
+        {text}""",
 )
 def memory_diff(
     call: Call,
@@ -125,15 +121,13 @@ def memory_diff(
     core=True,
     examples=("memvault undo", "memvault undo --list"),
     view=Template(
-        """
-        Undone {undone[tool]}  {undone[changeId]}
+        """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
            memvault undo {changeId} takes that back
         *changes | There is nothing to undo
         {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}
-           cannot be undone: {obstacle}
-        """,
+           cannot be undone: {obstacle}""",
         _with_file_lines,
     ),
 )
@@ -187,12 +181,10 @@ def memory_undo(
     read_only=True,
     examples=("memvault trash list", "memvault trash list --limit 5"),
     view=Template(
-        """
-        *trash | The trash is empty
+        """*trash | The trash is empty
         {title}  {memId}  {filePath}  {discarded:.19}
 
-        {shown} of {total:file|files}
-        """,
+        {shown} of {total:file|files}""",
         lambda found: {**found, "shown": len(found["trash"]) or None},
     ),
 )
@@ -216,11 +208,9 @@ def _as_preview(found: Result) -> Result:
     scope="all",
     examples=("memvault trash empty", "memvault trash empty --older 30d"),
     view=Template(
-        """
-        Deleted for good: {deletedFiles:file|files}
+        """Deleted for good: {deletedFiles:file|files}
         Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:.10}
-        Nothing is gone yet; confirm with --confirm {token}
-        """,
+        Nothing is gone yet; confirm with --confirm {token}""",
         _as_preview,
     ),
 )

@@ -41,12 +41,10 @@ def _pairs(entry: str) -> dict[str, Any]:
 def memory_save(
     call: Call,
     text: Annotated[
-        str,
-        Arg("The text to save; its first words become the title", positional=True, text=True),
+        str, Arg("The text to save; its first words become the title", positional=True, text=True)
     ],
     area: Annotated[
-        str | None,
-        Arg("The area that the text belongs to, for filters such as area == 'main'"),
+        str | None, Arg("The area that the text belongs to, for filters such as area == 'main'")
     ] = None,
     metadata: Annotated[
         dict[str, Any] | None,
@@ -76,14 +74,11 @@ def memory_save(
     destructive=True,
     idempotent=True,
     examples=('memvault delete "Old notes"', 'memvault delete "Old notes" "Deploy notes"'),
-    view="""
-        Moved to the trash: {deleted:each}
-        Not found: {missing:each}
-        """,
+    view="""Moved to the trash: {deleted:each}
+        Not found: {missing:each}""",
 )
 def memory_delete(
-    call: Call,
-    ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")],
+    call: Call, ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")]
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 

@@ -35,13 +35,11 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
         'memvault rename "Use PostgreSQL" "Use PostgreSQL 17" --confirm true',
     ),
     view=Template(
-        """
-        {title}  {memId}  {filePath}
+        """{title}  {memId}  {filePath}
         *rewritten Links rewritten:
            {filePath}  {links:link|links}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}
-        """,
+        Nothing is changed yet; confirm with --confirm {confirmToken}""",
         lambda found: {**found, **found.get("after", {})},
     ),
 )
@@ -108,16 +106,11 @@ def memory_rename(
     "links",
     read_only=True,
     examples=('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
-    view="""
-        *links
-        {link}  {title}  {memId}  {filePath}  {problem}  {heading}  {key}  {embed:embedded|}
-        """,
+    view="""*links
+        {link}  {title}  {memId}  {filePath}  {problem}  {heading}  {key}  {embed:embedded|}""",
 )
 def memory_links(
-    call: Call,
-    name: MemoryRef,
-    limit: Limit = LISTED,
-    offset: Offset = 0,
+    call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
 ) -> dict[str, Any]:
     """List the links of a memory: wikilinks, embeds, markdown links, and names in its header.
 
@@ -132,17 +125,12 @@ def memory_links(
     "backlinks",
     read_only=True,
     examples=('memvault backlinks "Use PostgreSQL"', "memvault backlinks use-postgresql --limit 5"),
-    view="""
-        *backlinks
+    view="""*backlinks
         {title}  {memId}  {filePath}  {key}
-           {line}: {text}
-        """,
+           {line}: {text}""",
 )
 def memory_backlinks(
-    call: Call,
-    name: MemoryRef,
-    limit: Limit = LISTED,
-    offset: Offset = 0,
+    call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
 ) -> dict[str, Any]:
     """List the memories that link to a memory, with each line that contains a link."""
     from memvault.recall.answer import memory_reference
@@ -159,10 +147,8 @@ def memory_backlinks(
     "orphans",
     read_only=True,
     examples=("memvault orphans", "memvault orphans --limit 5"),
-    view="""
-        *orphans
-        {title}  {memId}  {filePath}
-        """,
+    view="""*orphans
+        {title}  {memId}  {filePath}""",
 )
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List memories without links to or from other memories."""
@@ -225,10 +211,7 @@ def _link_position(call: Call, found: ResolvedLink) -> dict[str, Any]:
     above = text.count("\n", 0, max(0, len(text) - len(body)))
     start = body.rfind("\n", 0, offset) + 1
     line = body[start:].partition("\n")[0].strip()
-    return {
-        "line": above + _row(found) + 1,
-        "text": line if len(line) <= 200 else f"{line[:200]}…",
-    }
+    return {"line": above + _row(found) + 1, "text": line if len(line) <= 200 else f"{line[:200]}…"}
 
 
 def _as_tree(found: Result) -> Result:
@@ -246,10 +229,8 @@ def _as_tree(found: Result) -> Result:
     sent=True,
     examples=("memvault tags", "memvault tags network", "memvault tags --json"),
     view=Template(
-        """
-        *tags
-        {name:<32}{count:>6}
-        """,
+        """*tags
+        {name:<32}{count:>6}""",
         _as_tree,
     ),
 )
@@ -311,8 +292,7 @@ def tag_add(
     ),
     view="""
         {title}  {memId}  {tags}
-           it did not have: {missing}
-        """,
+           it did not have: {missing}""",
 )
 def tag_remove(
     call: Call,
@@ -334,13 +314,11 @@ def tag_remove(
     "tag rename",
     destructive=True,
     examples=("memvault tag rename network net", "memvault tag rename network net --confirm true"),
-    view="""
-        {changed:memory|memories} changed
+    view="""{changed:memory|memories} changed
         *memories
            {title}  {memId}  {filePath}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}
-        """,
+        Nothing is changed yet; confirm with --confirm {confirmToken}""",
 )
 def tag_rename(
     call: Call,

@@ -61,10 +61,8 @@ def list_subcategories(
     "skills list",
     read_only=True,
     examples=("memvault skills list ops.deploy", "memvault skills list ops.deploy --json"),
-    view="""
-        *skills
-        {skillId}  {name}  success rate {successRate:.3g}, used {usageCount:time|times}
-        """,
+    view="""*skills
+        {skillId}  {name}  success rate {successRate:.3g}, used {usageCount:time|times}""",
 )
 def list_skills(
     call: Call,
@@ -95,8 +93,7 @@ def list_skills(
     view="""
         {skillResult[skillId]}  {skillResult[name]}  \
         expected success {skillResult[expectedSuccess]:.3g}
-           > {skillResult[prompt]:each}
-        """,
+           > {skillResult[prompt]:each}""",
 )
 def use_skill(
     call: Call,

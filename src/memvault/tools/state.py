@@ -135,11 +135,9 @@ def set_memories(
     "memories get",
     read_only=True,
     examples=("memvault memories get", "memvault memories get deadline"),
-    view="""
-        *memories | There are no such memories
+    view="""*memories | There are no such memories
         {key}  {value:first}
-           > {value:rest}
-        """,
+           > {value:rest}""",
 )
 def get_memories(
     call: Call,
@@ -171,8 +169,7 @@ def get_memories(
     view="Deleted {deleted}",
 )
 def delete_memories(
-    call: Call,
-    keys: Annotated[list[str], Arg("The keys", positional=True)],
+    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True)]
 ) -> dict[str, Any]:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
@@ -191,8 +188,7 @@ def delete_memories(
     view="Kept {count}",
 )
 def set_goals(
-    call: Call,
-    goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)],
+    call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
 ) -> dict[str, Any]:
     """Set goals by id; an existing goal is changed.
 
@@ -212,11 +208,9 @@ def set_goals(
     "goals get",
     read_only=True,
     examples=("memvault goals get", "memvault goals get --status active"),
-    view="""
-        *goals | There are no goals
+    view="""*goals | There are no goals
         {id}  {status}  {description:first}
-           > {description:rest}
-        """,
+           > {description:rest}""",
 )
 def get_goals(
     call: Call,
@@ -232,10 +226,7 @@ def get_goals(
     call.notes += notes
     found = [goal for goal in goals if wanted_status in ("", goal.status)]
     shown, paging = paginate(found, limit, offset)
-    return {
-        "goals": [fields(goal, "id", "description", "status") for goal in shown],
-        **paging,
-    }
+    return {"goals": [fields(goal, "id", "description", "status") for goal in shown], **paging}
 
 
 @group.tool(
@@ -246,8 +237,7 @@ def get_goals(
     view="Deleted {deleted}",
 )
 def delete_goals(
-    call: Call,
-    goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
+    call: Call, goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)]
 ) -> dict[str, Any]:
     """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
@@ -255,12 +245,10 @@ def delete_goals(
     return _delete(call, "goal", agent_files.goals_of(call.store, call.address).delete, goal_ids)
 
 
-_PLANS = """
-    *plans | There are no plans
+_PLANS = """*plans | There are no plans
     {name}  {status}
        {id}  {cron}  {runAfter}  next {nextRunAt}  last {lastRunAt}
-       > {instruction:each}
-    """
+       > {instruction:each}"""
 
 
 @group.tool(
@@ -358,8 +346,7 @@ def _plan(plan_status: PlanStatus) -> dict[str, Any]:
     view="Deleted {deleted}",
 )
 def delete_plans(
-    call: Call,
-    plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
+    call: Call, plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)]
 ) -> dict[str, Any]:
     """Delete plans by their ids; they stay in the history."""
     return _delete(call, "plan", call.plans.delete, plan_ids)

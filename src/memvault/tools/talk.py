@@ -68,14 +68,12 @@ def _with_heads(found: Result) -> Result:
 
 
 _EVENTS = Template(
-    """
-    *events
+    """*events
     {head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp}
     {seconds:g} seconds have passed
        > {text:each}
 
-    {remaining} left in the inbox
-    """,
+    {remaining} left in the inbox""",
     _with_heads,
 )
 
@@ -86,9 +84,7 @@ _EVENTS = Template(
     view="talk {talkId}",
 )
 def talk_user(
-    call: Call,
-    message: MessageText,
-    user: Annotated[str, Arg("Empty: there is one user")] = "",
+    call: Call, message: MessageText, user: Annotated[str, Arg("Empty: there is one user")] = ""
 ) -> dict[str, Any]:
     """Send a message to the user, without waiting for an answer.
 
@@ -308,11 +304,9 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     "agents",
     read_only=True,
     examples=("memvault agents", "memvault agents --json"),
-    view="""
-        *agents
+    view="""*agents
         {agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  \
-        {inbox:event|events}  changed {changed:.19}
-        """,
+        {inbox:event|events}  changed {changed:.19}""",
 )
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the vault's agents and brains, with counts of their entries and the last change."""
@@ -385,14 +379,12 @@ _LIMIT_HELP = "How many messages at most"
 @group.tool(
     "space enter",
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
-    view="""
-        {spaceName}  {spaceId}
+    view="""{spaceName}  {spaceId}
         *history
         {senderName}  {timestamp}
            > {content:each}
 
-        {history:#} of {totalMessages:message|messages}
-        """,
+        {history:#} of {totalMessages:message|messages}""",
 )
 def enter_space(
     call: Call,
@@ -417,12 +409,10 @@ def enter_space(
 
 
 @group.tool(
-    "space send",
-    examples=('memvault space send "Good morning"', "memvault space send @notes.txt"),
+    "space send", examples=('memvault space send "Good morning"', "memvault space send @notes.txt")
 )
 def send_message(
-    call: Call,
-    text: Annotated[str, Arg("The message", positional=True, text=True)],
+    call: Call, text: Annotated[str, Arg("The message", positional=True, text=True)]
 ) -> dict[str, Any]:
     """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
@@ -434,13 +424,11 @@ def send_message(
     "space read",
     read_only=True,
     examples=("memvault space read", "memvault space read --space-id team --limit 5"),
-    view="""
-        *messages
+    view="""*messages
         {senderName}  {timestamp}
            > {content:each}
 
-        {messages:#} of {total:message|messages}
-        """,
+        {messages:#} of {total:message|messages}""",
 )
 def read_messages(
     call: Call,
@@ -468,11 +456,9 @@ def read_messages(
     "space list",
     read_only=True,
     examples=("memvault space list", "memvault space list --json"),
-    view="""
-        *spaces
+    view="""*spaces
         {spaceName}  {spaceId}  {joined:joined|}
-           {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}
-        """,
+           {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}""",
 )
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the spaces with their members, number of messages and time of the last message."""

@@ -64,8 +64,7 @@ def _with_part_ends(found: Result) -> Result:
         "memvault show architectural-decision/use-postgresql.md --json",
     ),
     view=Template(
-        """
-        {title}  {memoryType}  {tags}  {example:example|}
+        """{title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:.10}
            {marks}
            etag {etag}  revisions kept: {revisions:#}
@@ -74,8 +73,7 @@ def _with_part_ends(found: Result) -> Result:
            {heading}  {offset} to {end} of {whole} characters
 
 
-        {content:markdown}
-        """,
+        {content:markdown}""",
         _with_part_ends,
     ),
 )
@@ -158,15 +156,13 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
         "memvault list --type issue --since 2020-01-01",
         "memvault list -T network",
     ),
-    view="""
-        *memories
+    view="""*memories
         {title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:.10}
            {marks}
            problem: {problem}
 
-        {count} of {total:memory|memories}
-        """,
+        {count} of {total:memory|memories}""",
 )
 def memory_list(
     call: Call,
@@ -202,11 +198,9 @@ def memory_list(
         'memvault restore "Thrown away"',
         'memvault restore "Deploy notes" --revision 20261122T0200',
     ),
-    view="""
-        Restored {memId}  {filePath}
+    view="""Restored {memId}  {filePath}
         *trash | The trash is empty
-           {title}  {memId}  {filePath}  {discarded:.19}
-        """,
+           {title}  {memId}  {filePath}  {discarded:.19}""",
 )
 def memory_restore(
     call: Call,
@@ -245,10 +239,7 @@ def memory_restore(
 
 
 @group.tool(
-    "status",
-    read_only=True,
-    scope="all",
-    examples=("memvault status", "memvault status --json"),
+    "status", read_only=True, scope="all", examples=("memvault status", "memvault status --json")
 )
 def vault_status(call: Call) -> dict[str, Any]:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
@@ -291,16 +282,14 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     read_only=True,
     scope="all",
     examples=("memvault model list", "memvault model list --json"),
-    view="""
-        *models
+    view="""*models
         {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
 
         In use: {inUse}
         *rerankers Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:
         {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
 
-        In use: {rerankerInUse}
-        """,
+        In use: {rerankerInUse}""",
 )
 def model_list(call: Call) -> dict[str, Any]:
     """List the available models for embedding and reranking, and those in use."""
@@ -337,8 +326,7 @@ def model_list(call: Call) -> dict[str, Any]:
 def model_use(
     call: Call,
     name: Annotated[
-        str,
-        Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True),
+        str, Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True)
     ],
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:

@@ -79,8 +79,7 @@ def move_to(
 
 
 @group.tool(
-    "world gather",
-    examples=("memvault world gather wood --amount 1", "memvault world gather wood"),
+    "world gather", examples=("memvault world gather wood --amount 1", "memvault world gather wood")
 )
 def gather_resource(
     call: Call,

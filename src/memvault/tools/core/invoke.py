@@ -14,11 +14,6 @@ from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
-NAMING = frozenset(("memId", "id", "ids", "factId", "episodeId", "supersedes", "filePath", "query"))
-"""Keys of arguments that may identify a memory."""
-_NAME_FIRST = frozenset(("memory_compound", "memory_forget"))
-"""Tools whose query is tried as the name of a memory before it is searched for."""
-
 
 class VaultTarget(NamedTuple):
     """A named vault, and a call's arguments without the prefix of that vault."""
@@ -40,9 +35,7 @@ def resolve_vault(
         VaultNotFound: If the vault no longer exists.
     """
     parameter_names = {
-        parameter.name
-        for parameter in tool.parameters
-        if parameter.key in NAMING and (parameter.key != "query" or tool.name in _NAME_FIRST)
+        parameter.name for parameter in tool.parameters if parameter.arg.names == "memory"
     }
     given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
