@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,24 @@ def test_a_fix_waits_for_who_writes(vault: Vault, folder: Path) -> None:
     with FileLock(folder / ".memvault" / "lock"):
         assert told(examined(vault)) == {("move-left", ".memvault/moving.json")}
     assert examined(vault)["findings"] == []
+
+
+def test_what_is_changed_meanwhile_is_no_fault_of_the_index(vault: Vault, folder: Path) -> None:
+    """While files are saved again and again the index is not taken for wrong, and not made anew."""
+    saved = [write(folder, f"{number}.md", "0\n") for number in range(20)]
+    over = threading.Event()
+
+    def save() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            write(folder, ".saved", f"{number}\n").replace(saved[number % len(saved)])
+
+    saving = threading.Thread(target=save)
+    saving.start()
+    try:
+        for _ in range(8):
+            assert told(examined(vault)) == set()
+    finally:
+        over.set()
+        saving.join()
