@@ -41,9 +41,6 @@ class Setting(Generic[T]):
         self.about = about
         self.example = example
 
-    def __set_name__(self, owner: type[Section], name: str) -> None:
-        self.name = name
-
     @overload
     def __get__(self, section: None, owner: type[Section]) -> Self: ...
     @overload
@@ -57,6 +54,9 @@ class Section:
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; use replace")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({vars(self)})"
