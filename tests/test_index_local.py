@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conftest import write
 from index_contract import IndexContract, local
-from memvault.index.federated import FederatedIndex, VaultMember
+from memvault.index.federated import FederatedIndex
 from memvault.index.protocol import Index, SearchIndex
 
 
@@ -31,5 +31,4 @@ class TestFederatedIndex(IndexContract):
         empty = root.parent / "empty"
         write(empty, "memvault.toml", "version = 1\n")
         with local(empty) as other, local(root) as index:
-            members = [VaultMember("empty", lambda: other), VaultMember("own", lambda: index)]
-            yield FederatedIndex(members)
+            yield FederatedIndex({"empty": lambda: other, "own": lambda: index})

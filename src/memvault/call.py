@@ -176,15 +176,15 @@ class Call:
 
     def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
         """Return a recall engine over several vaults by name; a missing one only adds a note."""
-        from memvault.index.federated import FederatedIndex, VaultMember
+        from memvault.index.federated import FederatedIndex
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.engine import RecallEngine
 
         def opened(root: Path) -> Index:
             return self.workspace.open_other(root).index
 
-        members = [VaultMember(name, partial(opened, root)) for name, root in vaults.items()]
-        return RecallEngine(self.store, FederatedIndex(members), BEST_EFFORT)
+        index = FederatedIndex({name: partial(opened, root) for name, root in vaults.items()})
+        return RecallEngine(self.store, index, BEST_EFFORT)
 
     def all_notes(self) -> list[str]:
         """Return the notes, with warnings about changes first and the snapshot's notes last."""

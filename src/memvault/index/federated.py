@@ -32,13 +32,6 @@ from memvault.index.protocol import (
 from memvault.model import Memory, Passage
 
 
-class VaultMember(NamedTuple):
-    """A vault to search: its name, and a function that opens its index."""
-
-    name: str
-    opened: Callable[[], SearchIndex]
-
-
 class VaultView(NamedTuple):
     """A vault that is searched: its name, its index, and a view of it with the vault's own keys."""
 
@@ -192,21 +185,24 @@ class FederatedView:
 
 
 class FederatedIndex:
-    """The combined index of several vaults; an unavailable vault is reported as a note."""
+    """The combined index of several vaults; an unavailable vault is reported as a note.
 
-    def __init__(self, members: Iterable[VaultMember]) -> None:
-        self._members = list(members)
+    ``vaults`` maps the name of each vault to a function that opens its index.
+    """
+
+    def __init__(self, vaults: Mapping[str, Callable[[], SearchIndex]]) -> None:
+        self._vaults = vaults
         self._failed: dict[str, MemvaultError] = {}
         self._open: list[VaultView] = []
 
     @cached_property
     def _indexes(self) -> list[tuple[str, SearchIndex]]:
         indexes = []
-        for member in self._members:
+        for name, opened in self._vaults.items():
             try:
-                indexes.append((member.name, member.opened()))
+                indexes.append((name, opened()))
             except MemvaultError as error:
-                self._failed[member.name] = error
+                self._failed[name] = error
         return indexes
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> FederatedView:

@@ -258,18 +258,12 @@ class LocalIndex:
         deep = self.deep
         if deep.mode == "off":
             return EmbedderStatus(deep.name, deep.mode)
-        found = deep.opened()
-        return EmbedderStatus(
-            deep.name,
-            deep.mode,
-            found.card.version if found is not None else "",
-            found.card.dimension if found is not None else 0,
-            found.card.rows if found is not None else 0,
-            self.pending_transformer(),
-            deep.is_running(),
-            deep.failure_reason(),
-            deep.choice.note,
-        )
+        found, waiting = deep.opened(), self.pending_transformer()
+        state = waiting, deep.is_running(), deep.failure_reason(), deep.choice.note
+        if found is None:
+            return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)
+        card = found.card
+        return EmbedderStatus(deep.name, deep.mode, card.version, card.dimension, card.rows, *state)
 
     def notes(self) -> list[str]:
         """Return notes for the user about the index's folder and the embedding model."""
