@@ -60,6 +60,8 @@ def test_what_comes_from_a_vault_stays_in_its_place(run: Run, folder: Path) -> N
     (row,) = csv.DictReader(io.StringIO(rows))
     assert (row["title"], row["tags"]) == ("'=1+1␛[31m", "a\nb")
     assert run("show", "n.md", "--format", "{content}").out.strip("\n") == "Two\nlines."
+    succeeded(run("compound", "n.md", "A third."))
+    assert "\n+A third.\n" in succeeded(run("diff", "n.md", "--format", "{diff}")).out
 
 
 @pytest.mark.parametrize(

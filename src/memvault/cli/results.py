@@ -122,8 +122,8 @@ def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterat
 
     def markdown(text: str) -> list[Line]:
         rendered = terminal.markdown(text, shutil.get_terminal_size().columns)
-        return [terminal.highlight(line, query) for line in rendered]
+        return [terminal.highlight(line, query) for line in rendered] if query else rendered
 
     for line in render.lines(view, found, markdown):
         is_passage = "".join(text for text, _ in line).startswith(_PASSAGE_PREFIX)
-        yield terminal.highlight(line, query) if is_passage else line
+        yield terminal.highlight(line, query) if query and is_passage else line

@@ -92,8 +92,10 @@ def memory_log(
     "diff",
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
-    view="""*diff | Nothing differs
-        {text}""",
+    view=Template(
+        "{diff:each}\n{same}",
+        lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
+    ),
 )
 def memory_diff(
     call: Call,

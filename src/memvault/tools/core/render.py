@@ -204,29 +204,28 @@ def _render_view(template: str, found: Result, markdown: Markdown | None) -> Ite
     while rows:
         row = rows.pop(0)
         if row.endswith(":markdown}") and markdown is not None:
-            yield from markdown(str(found[row[1:].partition(":")[0]]))
+            content = found.get(row[1:].partition(":")[0])
+            yield from markdown(content) if content else ()
             continue
         if not row.startswith("*"):
-            yield from _form_lines(row, found)
+            yield from _template_lines(row, found)
             continue
         each = list(takewhile(bool, rows))
         del rows[: len(each) + 1]
         above, _, none = row[1:].partition(" | ")
         key, _, heading = above.partition(" ")
         entries = _value(key, found)
-        if isinstance(entries, str):
-            entries = _split(entries)
         if entries and heading:
-            yield from _form_lines(heading, found)
+            yield from _template_lines(heading, found)
         if none and entries == [] and not found.get("total"):
             yield [(none, "")]
         for number, entry in enumerate(entries or (), start=1):
             record = entry if isinstance(entry, Mapping) else {"text": entry}
             for line in each:
-                yield from _form_lines(line, {"number": number, **record})
+                yield from _template_lines(line, {"number": number, **record})
 
 
-def _form_lines(template: str, found: Result) -> Iterator[Line]:
+def _template_lines(template: str, found: Result) -> Iterator[Line]:
     """Fill in one line of a template; with ``:each`` and the like, once per line of a value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
         if name and spec in SPREADING:
