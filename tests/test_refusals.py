@@ -42,7 +42,7 @@ FILES = {
     "manual.md": "---\ntitle: Spectrometer\n---\n\n# Setup\n\nAsk Mira.\n\n## Linux\n\nApt.\n\n"
     "# Calibration\n\nWarm it up.\n\n```\n# not a heading\n```\n",
     "flat.md": "---\ntitle: Flat\n---\n\nOne line.\n",
-    "one/twin.md": "---\ntitle: Twin\n---\n",
+    "one/twin.md": "---\ntitle: Twin\n---\n\nSee [[flat]].\n",
     "two/twin.md": "---\ntitle: Twin\n---\n",
     "a.md": f"# Deployments of billing\n\n{TWIN}",
     "b.md": f"# Deployments of billing service\n\n{TWIN}",
