@@ -104,9 +104,7 @@ def test_what_nothing_links_to_is_renamed_at_once(planned: Path, vault: Vault) -
 
 
 @pytest.mark.parametrize("title", [".hidden", "con", "a/b", "x" * 300, "Why?"])
-def test_a_title_that_is_no_file_name_hides_nothing(
-    planned: Path, vault: Vault, title: str
-) -> None:
+def test_a_title_that_is_no_filename_hides_nothing(planned: Path, vault: Vault, title: str) -> None:
     """A file that is called like its memory gets the nearest name that can be one."""
     write(planned, "note.md", "Text.\n")
     done = called(vault, "memory_rename", memId="note.md", title=title)
