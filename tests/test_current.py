@@ -331,11 +331,6 @@ def aged(root: Path, days: int) -> None:
         file.rename(file.with_name(f"{name}-{etag}.md"))
 
 
-def today(offset: int = 0) -> str:
-    """Return a day so many days from today."""
-    return (clock.now().date() + timedelta(days=offset)).isoformat()
-
-
 def test_later_memories_replace_nothing_before(folder: Path, vault: Vault) -> None:
     """Before the new decision was made, the old one was so."""
     dated(folder, "old.md", "# Old database\n\nOur database is MySQL.", "id: old-1\n")
@@ -376,13 +371,13 @@ def test_a_text_that_was_another_then_is_the_old_one(folder: Path, vault: Vault)
         "success"
     ]
     aged(folder, 10)
-    (entry,) = as_of(vault, "mysql replicas", today(-11), full=True)
+    (entry,) = as_of(vault, "mysql replicas", day(-11), full=True)
     assert "MySQL" in entry["content"]
     assert "Cassandra" not in entry["content"]
-    assert entry["asOf"][:10] == today(-11)
+    assert entry["asOf"][:10] == day(-11)
     assert (entry["memId"], entry["created"][:10]) == ("db-1", "2026-01-01")
-    assert as_of(vault, "Cassandra", today(-11), type="keyword") == []
-    (entry,) = as_of(vault, "what do we use: Cassandra", today(-9), full=True)
+    assert as_of(vault, "Cassandra", day(-11), type="keyword") == []
+    (entry,) = as_of(vault, "what do we use: Cassandra", day(-9), full=True)
     assert "asOf" not in entry
     assert "Cassandra" in entry["content"]
 
@@ -398,8 +393,8 @@ def test_of_several_revisions_the_one_of_that_day_answers(folder: Path, vault: V
             "mode": "replace",
         }
         assert vault.call("memory_compound", **arguments)["success"]
-    for day, colour in ((-20, "red"), (-5, "green"), (0, "blue")):
-        (entry,) = as_of(vault, "lamp", today(day))
+    for offset, colour in ((-20, "red"), (-5, "green"), (0, "blue")):
+        (entry,) = as_of(vault, "lamp", day(offset))
         assert colour in entry["snippet"]
 
 
@@ -409,8 +404,8 @@ def test_a_phrase_must_be_in_the_text_of_then(folder: Path, vault: Vault) -> Non
     arguments = {"query": "gate-1", "modifications": "The south gate is open.", "mode": "replace"}
     assert vault.call("memory_compound", **arguments)["success"]
     aged(folder, 10)
-    assert as_of(vault, '"south gate"', today(-11)) == []
-    assert len(as_of(vault, '"north gate"', today(-11))) == 1
+    assert as_of(vault, '"south gate"', day(-11)) == []
+    assert len(as_of(vault, '"north gate"', day(-11))) == 1
 
 
 def test_a_daily_note_was_there_on_its_day(folder: Path, vault: Vault) -> None:
@@ -434,14 +429,14 @@ def test_people_see_that_it_is_the_old_text(folder: Path, run: Run, vault: Vault
     arguments = {"query": "db-1", "modifications": "We use Postgres.", "mode": "replace"}
     assert vault.call("memory_compound", **arguments)["success"]
     out = succeeded(run("recall", "which database", "--as-of", "yesterday")).out
-    assert f"as it was on {today(-1)}" in out
+    assert f"as it was on {day(-1)}" in out
     assert "MySQL" in out
 
 
 def test_filters_take_words(folder: Path, run: Run) -> None:
     """A list of what changed since yesterday leaves out what is older."""
     dated(folder, "old.md", "# Old\n\nx", "", "2020-01-01")
-    dated(folder, "new.md", "# New\n\nx", "", today())
+    dated(folder, "new.md", "# New\n\nx", "", day(0))
     found = run("list", "--since", "yesterday", "--json").json["memories"]
     assert [entry["title"] for entry in found] == ["New"]
     found = run("recall", "--all", "--until", "letzte Woche", "--json").json["memories"]

@@ -109,6 +109,8 @@ def test_the_calls_of_the_documents_do_what_they_say(folder: Path, run: Run, ses
                 ran = run(*given.split())
                 assert ran.code == 0, (given, ran)
                 found = {}
+            elif tool == "write":
+                found = write(folder, *given)
             elif tool == "file":
                 file = folder / arguments
                 found = file.read_text("utf-8") if file.exists() else None

@@ -104,9 +104,7 @@ def _commands(block: str) -> Iterator[str]:
     [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))],
     ids=lambda page: page.stem,
 )
-def test_a_page_shows_the_same_at_any_share(
-    page: Path, share: str, run: Run, tmp_path: Path
-) -> None:
+def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_path: Path) -> None:
     """A transcript shows no answer, score or note that another user would see otherwise."""
     folder = tmp_path / "notes"
     folder.mkdir()

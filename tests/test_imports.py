@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -91,63 +92,35 @@ def among(found: set[str], *unwanted: set[str]) -> list[str]:
     return sorted(found & set().union(*unwanted))
 
 
-@pytest.mark.parametrize("argument", ["--version", "-V", "--help", "-h", ""])
-def test_the_first_page_loads_nothing(indexed: Path, argument: str) -> None:
-    """Version and help come without any library, not even the command line's."""
-    found = loaded(indexed, *([argument] if argument else []))
-    assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE, SLOW) == []
+PLAIN = NEVER | PERSON | SLOW
+NO_INDEX = PLAIN | VECTORS | WORDS | {"sqlite3"}
+HELP = NEVER | PERSON | VECTORS | WORDS | FILES
+UNWANTED = {
+    "--version | -V | --help | -h | ": NO_INDEX | FILES | LINE,
+    "recall --help | model list --help | call --help | init --help | mcp --help": HELP,
+    "types | list | show 'Note 1'": PLAIN | VECTORS | WORDS,
+    "list --tags x --filter \"type == 'context'\" --json | call memory_list | recall --all | "
+    "restore | recall x --mode tag | episode recent | procedure store dig 'Use paws' | "
+    "skills categories | recall wombat --mode keyword": PLAIN | VECTORS,
+    "recall wombat --mode hybrid | recall wombat --mode vector": PLAIN,
+    "inbox peek | inbox push hook | talk agent bob Hello | space enter team | wait for time:0 | "
+    "space read --space team": NO_INDEX,
+    "memories set k=v | memories get | memories delete k | goals set g 'Ship it' | "
+    "goals get": NO_INDEX | {"cronsim", "zoneinfo"},
+    "plans set p 'Do it' --cron '0 9 * * *' | plans get": NO_INDEX,
+    "episode store --action 'Fed the wombat' | fact store 'The wombat digs' | tools list | "
+    "tools untrust x | call get_available_tools": NO_INDEX,
+    "remember New 'A bilby.' | recall bilby | status": NEVER | PERSON,
+}
+"""Commands, in the order in which they are tried, and modules that none of them may load."""
 
 
-@pytest.mark.parametrize("command", ["recall", "model list", "call", "init", "mcp"])
-def test_a_commands_help_loads_no_more_than_the_command_line(indexed: Path, command: str) -> None:
-    """The help of a command loads neither the index nor the files' libraries."""
-    found = loaded(indexed, *command.split(), "--help")
-    assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["types"],
-        ["list"],
-        ["list", "--tags", "x", "--filter", "type == 'context'", "--json"],
-        ["show", "Note 1"],
-        ["call", "memory_list"],
-        ["recall", "x", "--mode", "tag"],
-        ["recall", "--all"],
-        ["restore"],
-    ],
-    ids=" ".join,
-)
-def test_looking_at_memories_needs_no_vectors(indexed: Path, arguments: list[str]) -> None:
-    """On a current index, types, list, show and recall by tag load no vectors and no terminal."""
-    assert among(loaded(indexed, *arguments), NEVER, PERSON, VECTORS, SLOW) == []
-
-
-@pytest.mark.parametrize("arguments", [["types"], ["list"], ["show", "Note 1"]], ids=" ".join)
-def test_looking_at_memories_needs_no_keyword_index(indexed: Path, arguments: list[str]) -> None:
-    """On a current index, types, list and show are answered from the manifest and the files."""
-    assert among(loaded(indexed, *arguments), WORDS) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["inbox", "peek"],
-        ["inbox", "push", "hook"],
-        ["talk", "agent", "bob", "Hello"],
-        ["space", "enter", "team"],
-        ["space", "read", "--space", "team"],
-        ["wait", "for", "time:0"],
-    ],
-    ids=" ".join,
-)
-def test_talking_needs_no_index_and_no_watcher(indexed: Path, arguments: list[str]) -> None:
-    """Inboxes, talk and spaces load neither index nor vectors, and nothing to watch folders."""
-    if "read" in arguments:
-        loaded(indexed, "space", "enter", "team")
-    found = loaded(indexed, *arguments)
-    assert among(found, NEVER, PERSON, VECTORS, WORDS, SLOW, {"sqlite3"}) == []
+def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.Subtests) -> None:
+    """Help needs no library, state and messages no index, looking no vectors, nothing a model."""
+    for lines, unwanted in UNWANTED.items():
+        for line in lines.split(" | "):
+            with subtests.test(line=line):
+                assert among(loaded(indexed, *shlex.split(line)), unwanted) == []
 
 
 @pytest.mark.parametrize("event", ["prompt", "session-start", "stop", "nothing"])
@@ -173,71 +146,6 @@ def test_a_hook_loads_what_its_event_asks(indexed: Path, event: str) -> None:
     assert among(found, NEVER, PERSON, LINE, SLOW) == []
     if event in ("stop", "nothing"):
         assert among(found, VECTORS, WORDS, {"sqlite3"}) == []
-
-
-@pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
-def test_a_recall_loads_what_it_asks(indexed: Path, mode: str) -> None:
-    """A keyword recall loads no vectors; with the built-in embedder nothing loads a model."""
-    found = loaded(indexed, "recall", "wombat", "--mode", mode)
-    assert among(found, NEVER, PERSON, SLOW) == []
-    if mode == "keyword":
-        assert among(found, VECTORS) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["memories", "set", "k=v"],
-        ["memories", "get"],
-        ["memories", "delete", "k"],
-        ["goals", "set", "g", "Ship it"],
-        ["goals", "get"],
-        ["plans", "set", "p", "Do it", "--cron", "0 9 * * *"],
-        ["plans", "get"],
-    ],
-    ids=" ".join,
-)
-def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> None:
-    """Key-values, goals and plans load neither side of the index, and no terminal."""
-    found = loaded(indexed, *arguments)
-    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
-    if arguments[0] != "plans":
-        assert among(found, {"cronsim", "zoneinfo"}) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["episode", "store", "--action", "Fed the wombat"],
-        ["fact", "store", "The wombat digs"],
-        ["tools", "list"],
-        ["tools", "untrust", "x"],
-        ["call", "get_available_tools"],
-    ],
-    ids=" ".join,
-)
-def test_what_needs_no_index_loads_none(indexed: Path, arguments: list[str]) -> None:
-    """Storing an episode or a fact, listing tools and trusting them are quick."""
-    found = loaded(indexed, *arguments)
-    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["episode", "recent"], ["procedure", "store", "dig", "Use paws"], ["skills", "categories"]],
-    ids=" ".join,
-)
-def test_listing_experience_needs_no_vectors(indexed: Path, arguments: list[str]) -> None:
-    """Episodes of the last days, procedures by name and the tree of skills need no vectors."""
-    assert among(loaded(indexed, *arguments), NEVER, PERSON, VECTORS, SLOW) == []
-
-
-def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
-    """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
-    assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []
-    write(indexed, "more.md", "# More\n\nThe numbat.\n")
-    assert among(loaded(indexed, "recall", "numbat"), NEVER, PERSON) == []
-    assert among(loaded(indexed, "status"), NEVER, PERSON) == []
 
 
 def test_the_active_set_is_listed_from_a_small_file(current: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -252,32 +253,23 @@ def notes(folder: Path, vault: Vault) -> list[str]:
 def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.Subtests) -> None:
     """A question and a name each cost one look at the folder."""
     for line in (
-        ["recall", "wombat"],
-        ["recall", "wombat", "--mode", "keyword"],
-        ["list"],
-        ["types"],
-        ["show", "N1"],
-        ["load", "N1"],
-        ["context", "wombat"],
-        ["experience", "A wombat"],
-    ):
+        "recall wombat | recall wombat --mode keyword | list | types | show N1 | load N1 | "
+        "context wombat | experience wombat"
+    ).split(" | "):
         with subtests.test(line=line):
-            assert looks(folder, *line) == 1
+            assert looks(folder, *line.split()) == 1
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["remember", "New", "A bilby.", "--type", "fact"],
-        ["remember", "New", "A bilby.", "--type", "fact", "--supersedes", "N1"],
-        ["compound", "N1", "More."],
-        ["compound", "the wombat digs which burrow 3", "More."],
-    ],
-    ids=" ".join,
+    "line",
+    (
+        "remember New Bilby --type fact | remember New Bilby --type fact --supersedes N1 | "
+        "compound N1 More. | compound 'the wombat digs which burrow 3' More."
+    ).split(" | "),
 )
-def test_a_write_looks_once(folder: Path, notes: list[str], arguments: list[str]) -> None:
+def test_a_write_looks_once(folder: Path, notes: list[str], line: str) -> None:
     """A write costs one look at the folder."""
-    assert looks(folder, *arguments) == 1
+    assert looks(folder, *shlex.split(line)) == 1
 
 
 def test_many_names_cost_one_look(folder: Path, notes: list[str]) -> None:

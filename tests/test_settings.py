@@ -47,6 +47,7 @@ WRONG = [
         "[history]\ndays = 0",
         "history.days must be a whole number, at least 1 and at most 1,000,000",
     ),
+    *((f"[history]\nrevisions = {value}", "history.revisions") for value in ("0", "-1", "true")),
     *(
         (f'[plans]\ntimezone = "{name}"', "plans.timezone must be a name such as")
         for name in ("Mars/Phobos", "Europe", "../etc/passwd", "x" * 300, "\\u0000")
@@ -61,9 +62,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=lambda text: text[:40])
-def test_a_setting_that_makes_no_sense_is_refused(
-    folder: Path, run: Run, text: str, said: str
-) -> None:
+def test_a_senseless_setting_is_refused(folder: Path, run: Run, text: str, said: str) -> None:
     """A value of the wrong kind or size is one sentence that names it, with exit code 3."""
     write(folder, "memvault.toml", f"{text}\n")
     ran = run("list")
