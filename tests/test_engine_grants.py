@@ -17,7 +17,7 @@ pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install '
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from memvault import open_vault
-from memvault.index import factory
+from memvault.index.milvus import access
 from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.registry import all_tools
 from tool_calls import soon
@@ -126,12 +126,12 @@ def test_an_engine_without_a_token_gets_none_later(
     assert "does not answer" in refused(run("index", "push"), 1)
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     root = folder.resolve()
-    assert factory.engine_of(load_settings(root).index).where.token == ""
+    assert access.engine_of(load_settings(root).index).where.token == ""
     succeeded(run("recall", "tea"))
     assert "was given for no address yet" in refused(run("index", "push"), 1)
-    assert factory.engine_of(load_settings(root).index).where.token == ""
+    assert access.engine_of(load_settings(root).index).where.token == ""
     assert "does not answer" in refused(run("index", "push", "--to", listener.uri), 1)
-    assert factory.engine_of(load_settings(root).index).where.token == "sesame"
+    assert access.engine_of(load_settings(root).index).where.token == "sesame"
 
 
 def test_a_first_push_needs_a_typed_address_for_the_token(

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from conftest import Run, only_with, refused, succeeded, write
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
-from memvault.index import factory
 from memvault.index.folder import prepare_folder
-from memvault.index.milvus import keyword_rows
+from memvault.index.milvus import access, keyword_rows
 from memvault.index.milvus.client import EngineAddress, EngineClient, EngineUnavailable
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.protocol import Index, KeywordQuery
@@ -150,7 +149,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     write(sent, "memvault.toml", settings)
     assert "asked once memvault index push" in run("recall", "tea").err
     refused(run("index", "push"), 1)
-    factory.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
+    access.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
     assert "does not answer" in refused(run("recall", "tea"), 1)
     assert "were not looked for" in succeeded(run("remember", "Rum", "Brown rum.")).err
     write(sent, "memvault.toml", settings.replace("[index]", "[index]\nfallback = true"))

@@ -16,8 +16,8 @@ from memvault.index.folder import prepare_folder
 from memvault.index.local.snapshot import Snapshot
 from memvault.index.milvus.client import EngineAddress, EngineClient
 from memvault.index.milvus.published import PublishedIndex
-from memvault.index.milvus.remote import RemoteIndex, RemoteStore
-from memvault.index.protocol import Index, StaleView, WaitPolicy
+from memvault.index.milvus.remote import RemoteIndex, RemoteReader
+from memvault.index.protocol import SearchIndex, StaleView, WaitPolicy
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
@@ -61,7 +61,7 @@ class TestSentIndex(IndexContract):
         with self.opened(notes) as index:
             assert isinstance(index, Follower)
             for record in self.seen(index, vectors=False).records():
-                assert index.bytes_of(record.path)[0]
+                assert index.reader.read_bytes(record.path)[0]
             write(notes, "a.md", note("first", "First", "This was made first, and sorts so."))
             (notes / "fact/tea.md").unlink()
             index.owner.rebuild()
@@ -72,9 +72,10 @@ class TestSentIndex(IndexContract):
                 assert memory.title == record.title
 
     @contextmanager
-    def opened(self, root: Path) -> Iterator[Index]:
+    def opened(self, root: Path) -> Iterator[SearchIndex]:
         """Open a vault as another machine sees it."""
         settings = load_settings(root)
+        settings = settings.replace(index=settings.index.replace(vault="v1"))
         where = EngineAddress(str(root.parent / "engine.db"), "test", "", 30.0)
         owner = PublishedIndex(
             MemoryStore(root, settings),
@@ -86,8 +87,9 @@ class TestSentIndex(IndexContract):
         )
         other = root.parent / "elsewhere"
         other.mkdir(exist_ok=True)
-        store = RemoteStore(other, settings, lambda: index)
-        index = Follower(store, prepare_folder(other), lambda *_: None, owner.engine, "v1")
+        place = prepare_folder(other)
+        reader = RemoteReader(other, settings, place, lambda *_: None, owner.engine)
+        index = Follower(reader, place)
         index.owner = owner
         try:
             yield index

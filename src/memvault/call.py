@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Inbox, Lease
     from memvault.agents.plans.plans import AgentPlans
-    from memvault.index.protocol import Index
+    from memvault.index.protocol import Index, SearchIndex
     from memvault.recall.engine import RecallEngine
-    from memvault.store.memory_store import MemoryStore
+    from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
 Scope = Literal["read", "write", "all"]
@@ -152,8 +152,13 @@ class Call:
         return self._store
 
     @property
+    def reader(self) -> MemoryReader:
+        """The reader of memories, wherever they are."""
+        return self.workspace.reader if self.settings.index.sent else self.store
+
+    @property
     def index(self) -> Index:
-        """The derived index."""
+        """The derived index of the vault's folder."""
         return self.workspace.index
 
     @cached_property
@@ -162,7 +167,8 @@ class Call:
         from memvault.index.protocol import BEST_EFFORT, COMPLETE
         from memvault.recall.engine import RecallEngine
 
-        return RecallEngine(self.store, self.index, BEST_EFFORT if self.read_only else COMPLETE)
+        patience = BEST_EFFORT if self.read_only else COMPLETE
+        return RecallEngine(self.reader, self.workspace.search_index, patience)
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
         """Return the folders of the vaults to search.
@@ -180,11 +186,11 @@ class Call:
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.engine import RecallEngine
 
-        def opened(root: Path) -> Index:
-            return self.workspace.open_other(root).index
+        def opened(root: Path) -> SearchIndex:
+            return self.workspace.open_other(root).search_index
 
         index = FederatedIndex({name: partial(opened, root) for name, root in vaults.items()})
-        return RecallEngine(self.store, index, BEST_EFFORT)
+        return RecallEngine(self.reader, index, BEST_EFFORT)
 
     def all_notes(self) -> list[str]:
         """Return the notes, with warnings about changes first and the snapshot's notes last."""

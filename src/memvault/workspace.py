@@ -12,8 +12,9 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
 
 if TYPE_CHECKING:
-    from memvault.index.protocol import Index
-    from memvault.store.memory_store import MemoryStore
+    from memvault.index.milvus.remote import RemoteIndex
+    from memvault.index.protocol import Index, SearchIndex
+    from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
 _NO_KINGFISHER = (
@@ -81,18 +82,31 @@ class Workspace:
 
     @cached_property
     def store(self) -> MemoryStore:
-        """The store of memories."""
-        if not self.settings.index.sent:
-            from memvault.store.memory_store import MemoryStore
+        """The store of the memories in the vault's folder."""
+        from memvault.store.memory_store import MemoryStore
 
-            return MemoryStore(self.root, self.settings)
-        from memvault.index.factory import open_store
+        return MemoryStore(self.root, self.settings)
 
-        return open_store(self.root, self.settings, lambda: self.index)
+    @property
+    def reader(self) -> MemoryReader:
+        """The reader of memories, wherever they are; errors as for ``access.open_remote``."""
+        return self._remote.reader if self.settings.index.sent else self.store
+
+    @property
+    def search_index(self) -> SearchIndex:
+        """The index to search, wherever the memories are; errors as for ``access.open_remote``."""
+        return self._remote if self.settings.index.sent else self.index
+
+    @cached_property
+    def _remote(self) -> RemoteIndex:
+        from memvault.index.folder import prepare_folder
+        from memvault.index.milvus.access import open_remote
+
+        return open_remote(self.root, self.settings, prepare_folder(self.root), self.progress)
 
     @cached_property
     def index(self) -> Index:
-        """The derived index, in a folder of the user."""
+        """The derived index of the vault's folder, in a folder of the user."""
         from memvault.index.factory import open_index
         from memvault.index.folder import prepare_folder
 
@@ -110,7 +124,7 @@ class Workspace:
     def reload(self) -> None:
         """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
         self.close()
-        for name in ("settings", "store", "index"):
+        for name in ("settings", "store", "index", "_remote"):
             self.__dict__.pop(name, None)
 
     def notify_waiters(self) -> None:
@@ -120,8 +134,9 @@ class Workspace:
 
     def close(self) -> None:
         """Close all open files and other vaults."""
-        if "index" in self.__dict__:
-            self.index.close()
+        for name in ("index", "_remote"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()

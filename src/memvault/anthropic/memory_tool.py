@@ -62,7 +62,7 @@ class MemoryFolder:
         if not inside:
             return None
         for name in dict.fromkeys((self.path(inside), f"{self.path(inside)}.md")):
-            if paths.is_memory_path(name) and (memory := call.store.read_listed(name)):
+            if paths.is_memory_path(name) and (memory := call.reader.read_listed(name)):
                 return memory
         return None
 
@@ -387,7 +387,7 @@ def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict
     if not inside:
         raise UsageError("Error: The /memories directory itself cannot be deleted")
     file = place.file(call, inside)
-    memories = [file] if file else [call.store.read(entry) for entry in place.below(call, inside)]
+    memories = [file] if file else [call.reader.read(entry) for entry in place.below(call, inside)]
     if not memories:
         raise NotFound(f"Error: The path {path} does not exist")
     deleting.delete(call.store, memories)

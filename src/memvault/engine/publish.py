@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from typing import Any
 from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.index import factory
+from memvault.index.folder import prepare_folder
+from memvault.index.milvus import access
 from memvault.index.milvus.client import (
     TOKEN,
     CollectionMissing,
     EngineRefused,
     EngineUnavailable,
 )
-from memvault.index.milvus.published import published
+from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import clock_skew_note
 from memvault.settings import table
 from memvault.settings.toml_file import set_values
@@ -70,27 +72,27 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     shared = _configured_engine(workspace.settings)
     if to and to != shared.uri:
         raise UsageError(f"memvault.toml names {shared.uri}, not {to}", "correct one of them")
-    factory.allow_token(shared.uri, bool(to))
+    access.allow_token(shared.uri, bool(to))
     if not shared.vault:
         vault_id = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
         atomic.write(path, set_values(path, "index", {"vault": vault_id}, VaultUnreadable))
         shared = shared.replace(vault=vault_id)
-    is_new = not factory.granted(workspace.root, shared)
-    holder = factory.begin_grant(workspace.root, shared) if is_new else ""
+    is_new = not access.granted(workspace.root, shared)
+    holder = access.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()
-    index = published(workspace.index)
     try:
-        if take_over:
-            index.take_over()
-        card = index.push()
+        with closing(_open_index(workspace)) as index:
+            if take_over:
+                index.take_over()
+            card = index.push()
     except EngineRefused:
         if is_new:  # otherwise every search would be refused too
-            factory.revoke(workspace.root, shared)
+            access.revoke(workspace.root, shared)
         raise
     except EngineUnavailable:
         if is_new:  # otherwise every command would wait for it
-            factory.grant(workspace.root, shared, holder, pending=True)
+            access.grant(workspace.root, shared, holder, pending=True)
         raise
     return {**_describe(shared), **(card.about() if card else {})}
 
@@ -101,20 +103,20 @@ def status(workspace: Workspace) -> dict[str, Any]:
     Raises the same errors as ``push``.
     """
     shared = _configured_engine(workspace.settings)
-    reason = factory.why_unavailable(workspace.root, shared)
+    reason = access.why_unavailable(workspace.root, shared)
     if reason:
         return {**_describe(shared), "problem": reason}
-    index = published(workspace.index)
-    card = index.engine.card(shared.vault)
-    if card is None or not card.is_valid:
-        return {**_describe(shared), "problem": "The engine holds nothing of it"}
-    rows = {
-        kind: index.engine.count(
-            kind, f'vault == "{shared.vault}" and generation == "{generation}"'
-        )
-        for kind, generation in (("words", card.words), ("passages", card.passages))
-    }
-    differs = index.differs()
+    with closing(_open_index(workspace)) as index:
+        card = index.engine.card(shared.vault)
+        if card is None or not card.is_valid:
+            return {**_describe(shared), "problem": "The engine holds nothing of it"}
+        rows = {
+            kind: index.engine.count(
+                kind, f'vault == "{shared.vault}" and generation == "{generation}"'
+            )
+            for kind, generation in (("words", card.words), ("passages", card.passages))
+        }
+        differs = index.differs()
     difference = f"{differs}; memvault index push puts it right" if differs else ""
     problem = "; ".join(filter(None, (difference, clock_skew_note(card.sent))))
     return {**_describe(shared), **card.about(), "rows": rows, "problem": problem}
@@ -126,9 +128,18 @@ def difference(workspace: Workspace) -> str:
     It is also empty if nothing is uploaded from here, or the engine cannot be reached.
     """
     shared = workspace.settings.index
-    if shared.engine == "local" or shared.sent or factory.why_unavailable(workspace.root, shared):
+    if shared.engine == "local" or shared.sent or access.why_unavailable(workspace.root, shared):
         return ""
-    return published(workspace.index).differs()
+    try:
+        with closing(_open_index(workspace)) as index:
+            return index.differs()
+    except EngineUnavailable:
+        return ""
+
+
+def _open_index(workspace: Workspace) -> PublishedIndex:
+    place = prepare_folder(workspace.root)
+    return access.open_published(workspace.store, place, workspace.progress)
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
@@ -139,13 +150,13 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     as ``push``.
     """
     shared = _configured_engine(workspace.settings)
-    holder = factory.granted(workspace.root, shared).get("holder") if shared.vault else None
+    holder = access.granted(workspace.root, shared).get("holder") if shared.vault else None
     if holder is None:
         outcome = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
         if every:
             raise Refused(outcome, "memvault index push allows asking that engine")
         return {**_describe(shared), "dropped": "nothing", "outcome": outcome}
-    engine = factory.engine_of(shared, makes=False)
+    engine = access.engine_of(shared, makes=False)
     dropped = "nothing"
     outcome = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
     try:
@@ -162,7 +173,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
         pass
     finally:
         engine.close()
-    factory.revoke(workspace.root, shared)
+    access.revoke(workspace.root, shared)
     return {**_describe(shared), "dropped": dropped, "outcome": outcome}
 
 

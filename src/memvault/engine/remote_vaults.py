@@ -16,9 +16,9 @@ from memvault.engine import publish
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE, user_folder
-from memvault.index import factory
 from memvault.index.folder import DEEP, find_folder
 from memvault.index.local import embedding_lock
+from memvault.index.milvus import access
 from memvault.index.milvus.publication import Publication
 from memvault.settings import user_settings, vaults
 from memvault.settings.vault_settings import EngineSettings, load_settings
@@ -65,8 +65,8 @@ def add(
     given = {key: value for key, value in given.items() if value is not None}
     shared = EngineSettings(engine="milvus", uri=uri, sent="?", **given)
     publish.validate_engine(shared)
-    factory.allow_token(uri, True)
-    engine = factory.engine_of(shared)
+    access.allow_token(uri, True)
+    engine = access.engine_of(shared)
     try:
         cards = engine.cards()
     finally:
@@ -89,7 +89,7 @@ def add(
         **{key: json.dumps(value, ensure_ascii=False) for key, value in shared.values().items()}
     )
     atomic.write(settings, text.encode(), private=True)
-    factory.grant(root, shared, "")
+    access.grant(root, shared, "")
     vaults.add_vault(name, str(root))
     return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
 
@@ -106,7 +106,7 @@ def forget(root: Path) -> bool:
     if root.parent != parent or str(root) in user_settings.load().vaults.names.values():
         return False
     try:
-        factory.revoke(root, load_settings(root).index)
+        access.revoke(root, load_settings(root).index)
         index = find_folder(root)
     except MemvaultError:  # its settings are missing
         index = None

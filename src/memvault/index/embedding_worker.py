@@ -44,7 +44,7 @@ def main(root: Path, folder: Path) -> None:
     settings = state_of(root / SETTINGS_FILE)
     index = open_index(
         MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
-    )
+    ).local
     model = index.deep.choice.name
 
     def should_continue() -> bool:

@@ -190,6 +190,8 @@ class FederatedIndex:
     ``vaults`` maps the name of each vault to a function that opens its index.
     """
 
+    published_at = ""
+
     def __init__(self, vaults: Mapping[str, Callable[[], SearchIndex]]) -> None:
         self._vaults = vaults
         self._failed: dict[str, MemvaultError] = {}

@@ -294,7 +294,13 @@ class View(Protocol):
 
 
 class SearchIndex(Protocol):
-    """The index of one or several vaults, as recall uses it."""
+    """The index of one or several vaults, as recall uses it.
+
+    ``published_at`` is when another machine published the memories, as of the last refresh; it is
+    empty if their files are on this machine.
+    """
+
+    published_at: str
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
         """Scan the folder, bring the index up to date, and return a view of it.
@@ -363,12 +369,7 @@ class IndexStatus(NamedTuple):
 
 
 class Index(SearchIndex, Protocol):
-    """The index of one vault.
-
-    ``published_at`` is when another machine published the memories, as of the last refresh.
-    """
-
-    published_at: str
+    """The index of one vault whose files are on this machine."""
 
     @property
     def folder(self) -> Path | None:

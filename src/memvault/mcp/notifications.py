@@ -69,7 +69,7 @@ class ChangeDetector:
         """Read the memories; return the changes since they were last read."""
         from memvault.recall.filters import Filters
 
-        state = call.store.state()
+        state = call.reader.state()
         if self._memories is not None and state == self._state:
             return []
         current = {

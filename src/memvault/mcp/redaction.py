@@ -115,7 +115,7 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     memory = None
     with contextlib.suppress(MemvaultError):
-        memory = call.store.read_listed(path) if path else call.engine.resolve(mem_id)
+        memory = call.reader.read_listed(path) if path else call.engine.resolve(mem_id)
     if memory is None:
         return None
     secrets = _detector(call).values(f"{memory.title}\n{memory.body}")

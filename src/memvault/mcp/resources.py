@@ -159,7 +159,7 @@ def _read(call: Call, uri: str) -> str:
     name = unquote(uri.removeprefix(start))
     if start == MEMORY:
         memory = call.engine.resolve(name)
-        data, _ = call.store.read_bytes(memory.path)
+        data, _ = call.reader.read_bytes(memory.path)
         return redaction.masked_file(memory, document.decode(data).text, call.settings.detector)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []

@@ -27,7 +27,7 @@ from memvault.recall.answer import (
 )
 from memvault.recall.filters import Filters
 from memvault.recall.search import Search
-from memvault.store.memory_store import MemoryStore
+from memvault.store.memory_store import MemoryReader
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ class RecallEngine:
     for another process that is indexing.
     """
 
-    def __init__(self, store: MemoryStore, index: SearchIndex, patience: WaitPolicy) -> None:
+    def __init__(self, store: MemoryReader, index: SearchIndex, patience: WaitPolicy) -> None:
         self._store = store
         self._index = index
         self._patience = patience
@@ -100,7 +100,6 @@ class RecallEngine:
             NotFound: no memory has this name.
             Ambiguous: several memories have it; they are listed in its details as ``candidates``.
         """
-        self._store.complete_interrupted_move()
         memory = self._store.read_listed(resolve.cleaned(name))
         return (
             memory
@@ -134,7 +133,6 @@ class RecallEngine:
     def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
         policy = patience or self._patience
         if self._view is None or (self._view.missing and not policy.allow_partial):
-            self._store.complete_interrupted_move()
             self._view = self._index.refresh(vectors, policy)
             self._has_vectors = vectors
         elif vectors and not self._has_vectors:

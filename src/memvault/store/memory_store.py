@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
@@ -36,6 +36,30 @@ class WriteResult(NamedTuple):
 
     memory: Memory
     previous_revision: str
+
+
+class MemoryReader(Protocol):
+    """The memories of one vault, whose files may be on another machine."""
+
+    @property
+    def root(self) -> Path:
+        """The vault's folder on this machine."""
+
+    @property
+    def settings(self) -> Settings:
+        """The vault's settings."""
+
+    def state(self) -> Hashable:
+        """Return a value that differs once any file has changed."""
+
+    def read_bytes(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes and its state; raise ``NotFound`` if there is no such file."""
+
+    def read(self, path: str) -> Memory:
+        """Read one memory; raises as ``read_bytes`` does."""
+
+    def read_listed(self, path: str) -> Memory | None:
+        """Return the memory with this path if that needs no index; None if missing."""
 
 
 class MemoryStore:
@@ -94,7 +118,11 @@ class MemoryStore:
         return document.read_memory(data, state, self.known_types)
 
     def read_listed(self, path: str) -> Memory | None:
-        """Return the memory with exactly this path, or None if missing; raises as ``read`` does."""
+        """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
+
+        A move that was interrupted is completed first.
+        """
+        self.complete_interrupted_move()
         if listed(self.root, path, self.settings.ignore):
             with contextlib.suppress(NotFound):
                 return self.read(path)

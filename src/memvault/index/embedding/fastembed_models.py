@@ -24,7 +24,8 @@ from memvault.errors import EmbedderError
 from memvault.files.user_folders import models_folder
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
-from memvault.index.embedding.model_choice import folder_of, identity
+from memvault.index.embedding.model_choice import choose_reranker, folder_of, identity
+from memvault.settings.vault_settings import Settings
 
 _MAX_TOKENS = 512
 """The maximum number of tokens of a text, even if the model accepts more: attention is
@@ -243,6 +244,16 @@ def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> 
     return MODELS.get(
         ("cross-encoder", *identity(name, root)), lambda: CrossEncoder(name, root, download)
     )
+
+
+def open_reranker(settings: Settings, root: Path) -> CrossEncoder:
+    """Return the cross-encoder that a vault's searches use; none is downloaded.
+
+    Raises:
+        EmbedderError: it is not allowed, or not on this machine.
+    """
+    choice = choose_reranker(settings, root)
+    return open_cross_encoder(choice.name, choice.root)
 
 
 class CrossEncoder:

@@ -44,17 +44,8 @@ class KeywordStore(Protocol):
         """Close open files."""
 
 
-class VectorStore(Protocol):
+class Vectors(Protocol):
     """The static vectors of one index's memories."""
-
-    @property
-    def file(self) -> VectorFile:
-        """The file with the uid and hash of each passage (``static_vector_file``)."""
-
-    def append(
-        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
-    ) -> None:
-        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
@@ -66,6 +57,19 @@ class VectorStore(Protocol):
 
         ``among`` are the memories that the search is limited to; None for no limit.
         """
+
+
+class VectorStore(Vectors, Protocol):
+    """Static vectors to which others can be added."""
+
+    @property
+    def file(self) -> VectorFile:
+        """The file with the uid and hash of each passage (``static_vector_file``)."""
+
+    def append(
+        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
+    ) -> None:
+        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
 
 
 class Backend(Protocol):

@@ -13,21 +13,23 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, StorageError
+from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import Manifest
-from memvault.index.protocol import IndexCorrupted, VectorsCorrupted
+from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings
+
+Value = TypeVar("Value")
 
 _FORMAT = 5
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
@@ -151,6 +153,20 @@ class IndexFiles:
             if taken:
                 self._lock.release()
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock; errors as for ``locked``.
+
+        Raises:
+            TimedOut: another process holds it for too long.
+        """
+        with self.locked(COMPLETE.indexing) as locked:
+            if not locked:
+                raise TimedOut(
+                    "Another process is writing the index", "try again when it has finished"
+                )
+            yield
+
     # Methods that require the lock
 
     def create_empty(self) -> OpenIndex:
@@ -206,6 +222,21 @@ class IndexFiles:
             self._manifest_file.unlink(missing_ok=True)
 
     # Handling of read errors
+
+    def healing(self, refresh: Callable[[], Value]) -> Value:
+        """Return what a refresh returns; if it finds the index corrupted, refresh once more.
+
+        Raises:
+            MemvaultError: the index is corrupted again.
+        """
+        try:
+            return refresh()
+        except IndexCorrupted as error:
+            self.discard(error)
+        try:
+            return refresh()
+        except IndexCorrupted as error:
+            raise self.discard(error) from error
 
     def discard(self, error: IndexCorrupted, commit: IndexCommit | None = None) -> MemvaultError:
         """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.

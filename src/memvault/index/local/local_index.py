@@ -9,8 +9,7 @@ only such an overlay.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,7 +26,6 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.protocol import (
-    COMPLETE,
     EmbedderStatus,
     IndexCorrupted,
     IndexStatus,
@@ -71,9 +69,10 @@ class LocalIndex:
         self._store = store
         self._place = place
         self._progress = progress
-        self._files = IndexFiles(store.settings, place, backend, name)
+        self.files = IndexFiles(store.settings, place, backend, name)
         self._cross_encoder: CrossEncoder | None = None
-        self._freshness = ""
+        self.freshness = ""
+        """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a snapshot of it.
@@ -81,21 +80,15 @@ class LocalIndex:
         Without ``vectors`` the snapshot has no vectors, and none are computed. A corrupted index is
         rebuilt once. Raises the errors that the index protocol documents.
         """
-        try:
-            return self._refresh(vectors, patience)
-        except IndexCorrupted as error:
-            self._files.discard(error)
-        try:
-            return self._refresh(vectors, patience)
-        except IndexCorrupted as error:
-            raise self._files.discard(error) from error
+        self._store.complete_interrupted_move()
+        return self.files.healing(lambda: self._refresh(vectors, patience))
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause = time.monotonic(), _SCAN_PAUSE
-        self._freshness = ""
+        self.freshness = ""
         while True:
             changes, scanned_at = self._pending_changes(), time.monotonic()
-            self._freshness = self._freshness or _freshness(changes)
+            self.freshness = self.freshness or _freshness(changes)
             if (
                 changes is not None
                 and changes.is_unchanged
@@ -108,10 +101,10 @@ class LocalIndex:
             longest = _OPEN_PAUSE if changes is None else pause
             wait = _SHORT_WAIT if is_small else min(remaining, longest)
             try:
-                with self._files.locked(wait) as locked:
+                with self.files.locked(wait) as locked:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
-                        static = self._static if vectors else None
+                        static = self.static if vectors else None
                         self._writer.update(static, None if waited else changes)
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
@@ -130,25 +123,29 @@ class LocalIndex:
     def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:
         """Return the same snapshot with vectors; errors as for ``refresh``."""
         assert isinstance(view, Snapshot)
+        return self.add_vectors(view) or self.refresh(True, patience)
+
+    def add_vectors(self, view: Snapshot) -> Snapshot | None:
+        """Return the same snapshot with vectors; None if the index must be refreshed for them."""
         try:
             if view.overlay.alive is not None or self._is_complete():
                 return self._snapshot(view.overlay, True)
         except IndexCorrupted as error:
-            self._files.discard(error)
-        return self.refresh(True, patience)
+            self.files.discard(error)
+        return None
 
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""
         from memvault.index.local.point_in_time import as_of
 
         assert isinstance(view, Snapshot)
-        return as_of(view, moment)
+        return as_of(view, self._store, moment)
 
     def rebuild(self) -> None:
         """Rebuild the index in a second folder; others read the old one until it is complete."""
         from memvault.index.local.refresh import IndexWriter
 
-        with self._writing(), self._files.build_replacement() as files:
+        with self.files.writing(), self.files.build_replacement() as files:
             writer = IndexWriter(self._store, files, self._progress)
             writer.update(self._static_vectors(files))
 
@@ -160,12 +157,12 @@ class LocalIndex:
         Raises:
             EmbedderError: the transformer model cannot be used.
         """
-        with self._writing():
-            self._writer.update(self._static)
+        with self.files.writing():
+            self._writer.update(self.static)
         if self.deep.mode == "off":
             return 0
         self.deep.embedder(download)
-        with atomic.map_os_errors(self._files.folder), embedding_lock.foreground(self.deep.folder):
+        with atomic.map_os_errors(self.files.folder), embedding_lock.foreground(self.deep.folder):
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
@@ -176,7 +173,7 @@ class LocalIndex:
         """
         total = 0
         tried: set[str] = set()
-        while self._files.open() is not None:
+        while self.files.open() is not None:
             paths = [path for path in self._without_transformer_vectors() if path not in tried]
             if not paths:
                 self._compact_transformer_vectors()
@@ -198,6 +195,11 @@ class LocalIndex:
         return total
 
     @property
+    def local(self) -> LocalIndex:
+        """The part of the index that is on this machine: all of it."""
+        return self
+
+    @property
     def folder(self) -> Path | None:
         """The folder of the index; None if it is in memory."""
         return self._place.folder
@@ -205,19 +207,19 @@ class LocalIndex:
     @property
     def exists(self) -> bool:
         """Whether the index can still be opened."""
-        return self._files.open() is not None
+        return self.files.open() is not None
 
     def _compact_transformer_vectors(self) -> None:
         """Drop the transformer vectors that no memory uses, if all passages are known."""
-        opened = self._files.opened
-        stored = self._static.stored(opened.manifest) if opened is not None else None
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
         if opened is not None and stored is not None and not self._pending_static():
             self.deep.compact(*stored, opened.manifest.uids())
 
     def _without_transformer_vectors(self) -> list[str]:
         """Return the paths of memories without transformer vectors, last changed first."""
-        opened = self._files.opened
-        stored = self._static.stored(opened.manifest) if opened is not None else None
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
         if opened is None or stored is None or self.deep.mode == "off":
             return []
         missing = self.deep.missing(*stored)
@@ -227,8 +229,8 @@ class LocalIndex:
 
     def _pending_static(self) -> int:
         """Return how many memories wait for static vectors."""
-        opened = self._files.opened
-        return len(self._static.pending(opened.manifest)) if opened else 0
+        opened = self.files.opened
+        return len(self.static.pending(opened.manifest)) if opened else 0
 
     def pending_transformer(self) -> int:
         """Return how many memories wait for transformer vectors, with those that wait for both."""
@@ -241,14 +243,14 @@ class LocalIndex:
     def status(self) -> IndexStatus:
         """Return the state of the index and of its embedders."""
         unused = len(self.deep.unused_models())
-        return IndexStatus(self._freshness, self._static_status(), self._deep_status(), unused)
+        return IndexStatus(self.freshness, self._static_status(), self._deep_status(), unused)
 
     def _static_status(self) -> EmbedderStatus:
-        opened = self._files.opened
-        found = self._static.opened(opened.manifest) if opened is not None else None
+        opened = self.files.opened
+        found = self.static.opened(opened.manifest) if opened is not None else None
         status = EmbedderStatus(BUILTIN, waiting=self._pending_static())
         try:
-            table = self._static.table
+            table = self.static.table
         except EmbedderError as error:
             return status._replace(problem=error.message)
         rows = found.file.card.rows if found is not None else 0
@@ -277,16 +279,15 @@ class LocalIndex:
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a cross-encoder's score of each text for a query; no model is downloaded."""
         if self._cross_encoder is None:
-            from memvault.index.embedding.fastembed_models import open_cross_encoder
+            from memvault.index.embedding.fastembed_models import open_reranker
 
-            reranker = model_choice.choose_reranker(self._store.settings, self._store.root)
-            self._cross_encoder = open_cross_encoder(reranker.name, reranker.root)
+            self._cross_encoder = open_reranker(self._store.settings, self._store.root)
         return self._cross_encoder.scores(query, texts)
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
-        self._files.close()
-        for name in ("deep", "_static", "_writer"):
+        self.files.close()
+        for name in ("deep", "static", "_writer"):
             self.__dict__.pop(name, None)
         self._cross_encoder = None
 
@@ -303,27 +304,18 @@ class LocalIndex:
         read = read_file(self._store, state) if state is not None else None
         return passage_texts(read[0]) if read is not None else [path]
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._files.locked(COMPLETE.indexing) as locked:
-            if not locked:
-                raise TimedOut(
-                    "Another process is writing the index", "try again when it has finished"
-                )
-            yield
-
     def _is_complete(self) -> bool:
         """Return whether all static vectors and the subwords of all blocks have been computed."""
-        opened = self._files.opened
+        opened = self.files.opened
         return (
             opened is not None
-            and self._static.is_finished(opened.manifest)
+            and self.static.is_finished(opened.manifest)
             and not opened.manifest.blocks.lacks_tokens()
         )
 
     def _pending_changes(self) -> PendingChanges | None:
         """Compare the index with the folder; None if no index can be read."""
-        opened = self._files.open()
+        opened = self.files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
@@ -332,7 +324,7 @@ class LocalIndex:
 
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
-        opened = self._files.open()
+        opened = self.files.open()
         known = opened.manifest.known() if opened is not None else {}
         return self._read(known, diff_folder(known, self._store.scan()))
 
@@ -341,7 +333,7 @@ class LocalIndex:
     ) -> Overlay:
         from memvault.index.local.refresh import read_overlay
 
-        opened = self._files.opened
+        opened = self.files.opened
         languages = opened.manifest.languages() if opened is not None else {}
         return read_overlay(self._store, known, languages, diff, unread)
 
@@ -349,11 +341,12 @@ class LocalIndex:
     def _writer(self) -> IndexWriter:
         from memvault.index.local.refresh import IndexWriter
 
-        return IndexWriter(self._store, self._files, self._progress)
+        return IndexWriter(self._store, self.files, self._progress)
 
     @cached_property
-    def _static(self) -> StaticVectors:
-        return self._static_vectors(self._files)
+    def static(self) -> StaticVectors:
+        """The static vectors."""
+        return self._static_vectors(self.files)
 
     def _static_vectors(self, files: IndexFiles) -> StaticVectors:
         from memvault.index.local.static_vectors import StaticVectors
@@ -368,10 +361,10 @@ class LocalIndex:
         return TransformerVectors(self._store, self._place.folder)
 
     def _snapshot(self, overlay: Overlay, vectors: bool) -> Snapshot:
-        opened = self._files.opened
+        opened = self.files.opened
         return Snapshot(
             self._store,
-            self._files,
+            self.files,
             opened.commit if opened is not None else None,
             opened.manifest if opened is not None else None,
             opened.keyword if opened is not None else self._backend.open_keyword(None, ()),
@@ -383,24 +376,24 @@ class LocalIndex:
         """Return the vectors to search, after embedding in memory what has none yet."""
         from memvault.index.local.vector_search import VectorSearch
 
-        opened, waiting, stored = self._files.opened, 0, None
+        opened, waiting, stored = self.files.opened, 0, None
         if opened is not None:
-            pending = self._static.pending(opened.manifest)
-            stored = self._static.opened(opened.manifest)
+            pending = self.static.pending(opened.manifest)
+            stored = self.static.opened(opened.manifest)
             if overlay.alive is not None:
                 pending = [entry for entry in pending if entry[0] in overlay.alive]
-                overlay.passages.update(self._static.passages(pending))
+                overlay.passages.update(self.static.passages(pending))
             waiting = sum(uid not in overlay.passages for uid, _ in pending)
         if self.deep.mode == "now" and overlay.alive is None:
             self._embed_now()
-        return VectorSearch(stored, self._static, self.deep, waiting)
+        return VectorSearch(stored, lambda: self.static.table, self.deep, waiting)
 
     def _embed_now(self) -> None:
         """Compute missing transformer vectors; a failure becomes a note."""
         try:
             if self._without_transformer_vectors():
                 with (
-                    atomic.map_os_errors(self._files.folder),
+                    atomic.map_os_errors(self.files.folder),
                     embedding_lock.foreground(self.deep.folder),
                 ):
                     self.embed_deep(lambda: True)

@@ -25,7 +25,7 @@ _MAX_EMBEDDED = 500
 """The maximum number of old texts that are embedded; all are in the keyword search."""
 
 
-def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
+def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
     """Return a snapshot of the memories that existed at a given time."""
     time = clock.iso(moment)
     records = list(seen.records())
@@ -33,8 +33,8 @@ def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
     id_counts = Counter(record.mem_id for record in records)
     unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
     earlier = {
-        unambiguous[mem_id].key: _parse_version(seen.store, unambiguous[mem_id], data, since)
-        for mem_id, data, since in seen.store.history.versions_at(unambiguous, moment)
+        unambiguous[mem_id].key: _parse_version(store, unambiguous[mem_id], data, since)
+        for mem_id, data, since in store.history.versions_at(unambiguous, moment)
     }
     previous = seen.overlay
     unchanged = {record.key for record in existing} - earlier.keys()

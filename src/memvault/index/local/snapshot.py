@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -26,16 +27,16 @@ from memvault.index.protocol import (
     VectorAnswer,
     VectorQuery,
 )
-from memvault.index.text.analysis import query_languages
+from memvault.index.text.analysis import analyser, query_languages
 from memvault.index.text.bm25f import (
     KeywordDocument,
     field_lengths,
     memory_segment,
     rank_documents,
 )
-from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory
+from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
 from memvault.model import Memory, Passage
-from memvault.store.memory_store import MemoryStore
+from memvault.store.memory_store import MemoryReader
 from memvault.vault.file_names import SUPERSEDES, name_key, referenced_names
 
 if TYPE_CHECKING:
@@ -98,10 +99,12 @@ def stale_if_corrupted(
 class Snapshot(NamedTuple):
     """A ``View`` of an index for searching, valid until the next refresh.
 
-    ``published_at`` is when another machine published the memories.
+    If another machine published the memories, ``published_at`` is when it did, and ``fetch``
+    fetches texts from its engine: the manifest then holds no blocks, and they are computed from the
+    texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
     """
 
-    store: MemoryStore
+    store: MemoryReader
     files: IndexFiles
     commit: IndexCommit | None
     manifest: Manifest | None
@@ -109,6 +112,7 @@ class Snapshot(NamedTuple):
     vectors: VectorSearch | None
     overlay: Overlay
     published_at: str = ""
+    fetch: Callable[[Iterable[int]], None] | None = None
 
     @property
     def missing(self) -> int:
@@ -177,6 +181,7 @@ class Snapshot(NamedTuple):
         record = self.record(key)
         if record is None:
             raise StaleView
+        self._fetch([key])
         try:
             memory = self.store.read(record.path)
         except NotFound as error:
@@ -206,6 +211,7 @@ class Snapshot(NamedTuple):
         """
         from memvault.index.sentence_features import compute
 
+        self._fetch(places)
         blocks = {key: self._blocks(key, location) for key, location in places.items()}
         blocks = {key: memory_blocks for key, memory_blocks in blocks.items() if memory_blocks}
         soft_matches = None
@@ -213,7 +219,7 @@ class Snapshot(NamedTuple):
             from memvault.index.local import subwords
 
             with suppress(EmbedderError):
-                table = self.vectors.static.table
+                table = self.vectors.load_table()
                 for key, memory_blocks in blocks.items():
                     if any(block.subwords is None for block in memory_blocks):
                         blocks[key] = subwords.add_subwords(table, memory_blocks, self._cuts(key))
@@ -236,8 +242,33 @@ class Snapshot(NamedTuple):
             return self.overlay.blocks.get(key, ())
         if self.manifest is None:
             return ()
+        if self.fetch is not None:
+            return self._computed_blocks(key, places)
         numbers = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
         return self.manifest.blocks.of(key, numbers)
+
+    def _computed_blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
+        """Return a memory's blocks, split from its text; ``overlay`` keeps them."""
+        blocks = self.overlay.blocks.get(key)
+        if blocks is None:
+            try:
+                record, memory = self.record(key), self.text(key)
+            except StaleView as error:
+                if error.reason is not None:
+                    raise
+                return ()  # its text was replaced meanwhile; the next refresh leaves it out
+            cuts = split_memory(memory) if memory is not None else []
+            language = record.language if record is not None else ""
+            blocks = encode_blocks(cuts, analyser(language)) if cuts else []
+            self.overlay.cuts[key], self.overlay.blocks[key] = cuts, blocks
+        firsts = [block.first for block in blocks]
+        numbers = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
+
+    def _fetch(self, keys: Iterable[int]) -> None:
+        """Fetch the texts of memories together, if they are in an engine."""
+        if self.fetch is not None:
+            self.fetch(keys)
 
     @stale_if_corrupted
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
@@ -248,7 +279,11 @@ class Snapshot(NamedTuple):
             lengths[name] = lengths.get(name, 0.0) + count
         alive = query._replace(allowed_keys=self._alive(query.allowed_keys))
         segments = [*self.words.candidates(alive), memory_segment(documents)]
-        return rank_documents(segments, alive, lengths)
+        answer = rank_documents(segments, alive, lengths)
+        if self.fetch is None or self.manifest is None:
+            return answer
+        known = self.manifest.uids()  # another machine may have published more since the refresh
+        return answer._replace(hits=[hit for hit in answer.hits if hit.key in known])
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:

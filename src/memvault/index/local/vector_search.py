@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
 
-from memvault.index.local.backend import VectorStore
+from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.local.backend import Vectors
 from memvault.index.local.nearest import ScoredPassages, nearest
-from memvault.index.local.static_vectors import StaticVectors
-from memvault.index.local.transformer_vectors import TransformerVectors
+from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
 from memvault.index.local.vectors import hashes_of
 from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
 
@@ -20,13 +20,15 @@ _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zero
 class VectorSearch(NamedTuple):
     """A search by vectors: those of a commit, and of memories that are not in it yet.
 
-    ``stored`` is None if no memory of the commit has vectors. ``waiting`` is the number of memories
-    that have none and are not embedded by the search either.
+    ``stored`` is None if no memory of the commit has vectors, ``transformer`` if there can be none.
+    ``load_table`` returns the static embedding table, and raises ``EmbedderError`` if it cannot be
+    loaded. ``waiting`` is the number of memories that have no vectors and are not embedded by the
+    search either.
     """
 
-    stored: VectorStore | None
-    static: StaticVectors
-    transformer: TransformerVectors
+    stored: Vectors | None
+    load_table: Callable[[], StaticEmbedder]
+    transformer: TransformerVectors | None
     waiting: int
 
     def nearest(
@@ -39,7 +41,7 @@ class VectorSearch(NamedTuple):
         """
         if self.stored is None and not overlay:
             return VectorAnswer(waiting=self.waiting)
-        table = self.static.table
+        table = self.load_table()
         vector = table.embed_query(query.text)
         passages = _NOTHING
         if self.stored is not None:
@@ -49,7 +51,9 @@ class VectorSearch(NamedTuple):
         for uid, texts in overlay.items():
             if uid in visible:
                 passages = passages.joined(uid, hashes_of(texts), table.embed(texts) @ vector)
-        scores = self.transformer.score(query.text, query.language, passages)
+        scores = TransformerScores()
+        if self.transformer is not None:
+            scores = self.transformer.score(query.text, query.language, passages)
         calibration = scores.calibration or table.calibration
         allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
         hits = [
@@ -72,7 +76,7 @@ class VectorSearch(NamedTuple):
 
         It is empty unless all of the memories have vectors.
         """
-        table = self.static.table
+        table = self.load_table()
         found = self.stored.rows_of(passages) if self.stored is not None else {}
         for uid in passages.keys() & overlay.keys():
             text = overlay[uid][passages[uid] :][:1]
@@ -81,5 +85,5 @@ class VectorSearch(NamedTuple):
         if len(found) < len(passages) or not found:
             return []
         rows, hashes = (np.array([found[uid][part] for uid in passages]) for part in (0, 1))
-        similarities = self.transformer.similarity_matrix(hashes)
-        return similarities or table.calibration.similarity_matrix(rows)
+        found_by_model = self.transformer and self.transformer.similarity_matrix(hashes)
+        return found_by_model or table.calibration.similarity_matrix(rows)

@@ -7,6 +7,7 @@ own, so that a new one can be uploaded while other machines read the old one.
 
 ``client`` is the only module that imports pymilvus. ``keyword_rows``, ``vector_rows`` and
 ``text_rows`` store terms, vectors and texts; terms are encoded so that any analyser leaves them
-whole. ``published`` is the index of a vault that this machine publishes, ``remote`` that of a vault
-that another machine has published, and ``publication`` describes a published index.
+whole. ``milvus_backend`` opens the first two for an index. ``published`` is the index of a vault
+that this machine publishes, ``remote`` that of a vault that another machine has published, and
+``publication`` describes a published index. ``access`` opens them where the user allowed an engine.
 """

@@ -131,10 +131,29 @@ _RETRY_PAUSE = 0.1
 _UNLOADED_WORDS = ("not loaded", "released")
 
 
-class Connection:
-    """A connection to an engine, opened on first use; readers set ``makes`` to False.
+Row = dict[str, Any]
 
-    Without ``makes`` no file and no collections are created.
+KINDS = ("words", "passages", "memories")
+_BATCH_BYTES = 4_000_000
+_MAX_PUSHDOWN_KEYS = 5_000
+"""The maximum number of memories in a filter of the engine; larger sets are filtered here."""
+MOST = 16_000
+"""The maximum number of rows of one answer; Milvus returns no more than 16,384."""
+_PAGE_ROWS = 1_000
+_TEXT_PAGE_ROWS = 100
+
+
+class Hit(NamedTuple):
+    """A row that was found, and its score."""
+
+    row: Row
+    score: float
+
+
+class EngineClient:
+    """The rows of all vaults in an engine, which is connected to on first use.
+
+    Readers set ``makes`` to False: then no file and no collections are created.
 
     Raises:
         EngineUnavailable: it does not answer in time.
@@ -243,29 +262,6 @@ class Connection:
                 self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
             )
         return self._client
-
-
-Row = dict[str, Any]
-
-KINDS = ("words", "passages", "memories")
-_BATCH_BYTES = 4_000_000
-_MAX_PUSHDOWN_KEYS = 5_000
-"""The maximum number of memories in a filter of the engine; larger sets are filtered here."""
-MOST = 16_000
-"""The maximum number of rows of one answer; Milvus returns no more than 16,384."""
-_PAGE_ROWS = 1_000
-_TEXT_PAGE_ROWS = 100
-
-
-class Hit(NamedTuple):
-    """A row that was found, and its score."""
-
-    row: Row
-    score: float
-
-
-class EngineClient(Connection):
-    """The rows of all vaults in an engine; raises the same errors as ``Connection``."""
 
     def words(
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 
 from memvault import clock
 from memvault.errors import StorageError
@@ -26,7 +29,7 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication, vector_generation
 from memvault.index.milvus.text_rows import StoredTexts
-from memvault.index.protocol import COMPLETE, Index, IndexStatus, View, WaitPolicy
+from memvault.index.protocol import COMPLETE, IndexStatus, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 
 
@@ -41,13 +44,16 @@ def name_of(where: EngineAddress, vault: str) -> str:
     return f"engine-{digest[:16]}"
 
 
-class PublishedIndex(LocalIndex):
+class PublishedIndex:
     """A vault's index in an engine; the manifest on this machine records what was uploaded.
 
     Before each answer the folder is compared with the manifest, and the differences are uploaded.
     ``holder`` is the id of the one machine that may publish the vault. With ``fallback``, an index
-    on this machine answers while the engine is unavailable.
+    on this machine answers while the engine is unavailable; ``away`` is then why. ``local`` is the
+    part on this machine.
     """
+
+    published_at = ""
 
     def __init__(
         self,
@@ -60,15 +66,18 @@ class PublishedIndex(LocalIndex):
         fallback: bool = False,
     ) -> None:
         self.engine = engine
-        self._vault = vault
-        self._copies = StoredTexts(engine, vault)
-        self._holder = holder
         self.away = ""
-        self._fallback = LocalIndex(store, place, progress) if fallback else None
+        self._store = store
+        self._progress = progress
+        self._vault = vault
+        self._texts = StoredTexts(engine, vault)
+        self._holder = holder
         backend = MilvusBackend(engine, vault, progress)
-        super().__init__(store, place, progress, backend, name_of(engine.where, vault))
+        name = name_of(engine.where, vault)
+        self.local = LocalIndex(store, place, progress, backend, name)
+        self._fallback = LocalIndex(store, place, progress) if fallback else None
 
-    def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Upload the differences and return a snapshot.
 
         Other errors are those that the index protocol documents.
@@ -79,37 +88,58 @@ class PublishedIndex(LocalIndex):
         """
         self.away = ""
         try:
-            self.engine.begin_view()
-            with self.engine.timed():
-                card = self._checked()
-            view = super()._refresh(vectors, patience)
-            if self._upload_texts():
-                self._publish(card)
-            return view
+            return self.local.files.healing(lambda: self._upload(vectors, patience))
         except EngineUnavailable as error:
             if self._fallback is None:
                 raise
             self.away = f"{error.message}; this machine's own index answered"
             return self._fallback.refresh(vectors, patience)
 
+    def _upload(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
+        self.engine.begin_view()
+        with self.engine.timed():
+            card = self._checked()
+        view = self.local.refresh(vectors, patience)
+        if self._upload_texts():
+            self._publish(card)
+        return view
+
     def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:
         """Return the same snapshot with vectors; errors as for ``refresh``."""
+        assert isinstance(view, Snapshot)
         if self.away and self._fallback is not None:
             return self._fallback.with_vectors(view, patience)
-        return super().with_vectors(view, patience)
+        return self.local.add_vectors(view) or self.refresh(True, patience)
+
+    def at(self, view: View, moment: datetime) -> View:
+        """Return a view as of an earlier time, as far as the vault's history records it."""
+        return self.local.at(view, moment)
+
+    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return a cross-encoder's score of each text for a query; no model is downloaded."""
+        return self.local.rerank_scores(query, texts)
 
     def push(self) -> Publication | None:
         """Upload all differences, including vectors; return the vault's publication."""
         with self.engine.patiently():
             self.refresh(True, COMPLETE)
             if self.differs():
-                super().rebuild()
+                self.local.rebuild()
                 self.refresh(True, COMPLETE)
             return self.engine.card(self._vault)
 
     def status(self) -> IndexStatus:
         """Return the state of the index, and whether its engine is away."""
-        return super().status()._replace(away=self.away)
+        return self.local.status()._replace(away=self.away)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+        return self.local.folder
+
+    def delete_unused_models(self) -> None:
+        """Delete the vectors of models that are no longer used."""
+        self.local.delete_unused_models()
 
     def take_over(self) -> None:
         """Become the machine that publishes the vault, whichever did before.
@@ -119,8 +149,8 @@ class PublishedIndex(LocalIndex):
         """
         card = self.engine.card(self._vault)
         if card is not None and card.publisher != self._holder:
-            with self._writing():
-                self._files.invalidate()
+            with self.local.files.writing():
+                self.local.files.invalidate()
             holder, host, name = self._identity()
             self.engine.publish(self._vault, card._replace(publisher=holder, host=host, name=name))
 
@@ -128,13 +158,13 @@ class PublishedIndex(LocalIndex):
         """Upload everything again; raises the same errors as ``refresh``."""
         with self.engine.patiently():
             self._checked()
-            super().rebuild()
+            self.local.rebuild()
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory; raises the same errors as ``refresh`` and the protocol's."""
         with self.engine.patiently():
             self._checked()
-            return super().embed_all(download)
+            return self.local.embed_all(download)
 
     def differs(self) -> str:
         """Return how the engine's rows differ from what was uploaded; empty if they match.
@@ -147,12 +177,12 @@ class PublishedIndex(LocalIndex):
         card = self.engine.card(self._vault)
         if card is None or card.publisher != self._holder:
             return f"{card.host if card else 'nobody'} sends this vault, not this machine"
-        opened = self._files.open()
+        opened = self.local.files.open()
         if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
             return "this machine has sent nothing yet"
         generation, sent = opened.keyword.card.generation, opened.manifest.uids()
         rows = self.engine.every("words", self._vault, generation, ("uid",))
-        words, texts = {row["uid"] for row in rows}, self._copies.uids(generation)
+        words, texts = {row["uid"] for row in rows}, self._texts.uids(generation)
         missing = (sent - (words & texts)) | (self._lost_vectors() & sent)
         missing_count, extra_count = len(missing), len((words | texts) - sent)
         differences = (
@@ -163,8 +193,8 @@ class PublishedIndex(LocalIndex):
 
     def _lost_vectors(self) -> set[int]:
         """Return the memories whose vectors were uploaded but are missing from the engine."""
-        opened = self._files.opened
-        stored = self._static.stored(opened.manifest) if opened is not None else None
+        opened = self.local.files.opened
+        stored = self.local.static.stored(opened.manifest) if opened is not None else None
         if opened is None or stored is None:
             return set()
         generation = vector_generation(opened.manifest.identity())
@@ -173,11 +203,11 @@ class PublishedIndex(LocalIndex):
 
     def notes(self) -> list[str]:
         """Return notes for the user, including that the engine is unavailable."""
-        return [*super().notes(), *filter(None, [self.away])]
+        return [*self.local.notes(), *filter(None, [self.away])]
 
     def close(self) -> None:
         """Close open files and the connection."""
-        super().close()
+        self.local.close()
         if self._fallback is not None:
             self._fallback.close()
         self.engine.close()
@@ -190,8 +220,8 @@ class PublishedIndex(LocalIndex):
         """
         card = self.engine.card(self._vault)
         if card is None:
-            with self._writing():
-                self._files.invalidate()
+            with self.local.files.writing():
+                self.local.files.invalidate()
             card = Publication(*self._identity(), made=made_by(), sent=clock.iso())
             self.engine.publish(self._vault, card)
         self._require_publisher(card)
@@ -216,24 +246,24 @@ class PublishedIndex(LocalIndex):
 
         Return whether all texts are uploaded; until then no new publication is stored.
         """
-        opened = self._files.opened
+        opened = self.local.files.opened
         if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
             return False
-        generation, folder = opened.keyword.card.generation, self._files.folder
-        if not self._copies.lacks(opened.manifest, generation, folder):
+        generation, folder = opened.keyword.card.generation, self.local.files.folder
+        if not self._texts.lacks(opened.manifest, generation, folder):
             return True
-        with contextlib.suppress(StorageError), self._files.locked(0.0) as locked:
+        with contextlib.suppress(StorageError), self.local.files.locked(0.0) as locked:
             if locked:
-                self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
-        return not self._copies.lacks(opened.manifest, generation, folder)
+                self._texts.send(opened.manifest, self._store, generation, folder, self._progress)
+        return not self._texts.lacks(opened.manifest, generation, folder)
 
     def _publish(self, card: Publication) -> None:
         """Store the current publication, and delete the rows of other generations."""
-        opened = self._files.opened
+        opened = self.local.files.opened
         if opened is None:
             return
         words = opened.keyword
-        has_vectors = self._static.opened(opened.manifest) is not None
+        has_vectors = self.local.static.opened(opened.manifest) is not None
         assert isinstance(words, MilvusKeywordStore)
         publication = Publication(
             *self._identity(),
@@ -243,11 +273,11 @@ class PublishedIndex(LocalIndex):
             memories=opened.manifest.count(),
             removed=words.card.removed,
             gone=words.card.gone,
-            state=f"{opened.commit.number} {self._copies.counted(self._files.folder)}",
+            state=f"{opened.commit.number} {self._texts.counted(self.local.files.folder)}",
             made=made_by(),
             sent=card.sent,
         )
-        if card == publication and self._freshness == "current":
+        if card == publication and self.local.freshness == "current":
             return
         self._require_publisher(self.engine.card(self._vault))  # the upload may have taken long
         self.engine.publish(self._vault, publication._replace(sent=clock.iso()))
@@ -259,9 +289,3 @@ class PublishedIndex(LocalIndex):
             )
             if current and current != previous:
                 self.engine.delete_other_generations(kind, self._vault, current)
-
-
-def published(index: Index) -> PublishedIndex:
-    """Return a vault's index as the published index that it has to be."""
-    assert isinstance(index, PublishedIndex)
-    return index

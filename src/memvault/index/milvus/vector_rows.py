@@ -25,57 +25,12 @@ _PASSAGES_PER_MEMORY = 4
 """Passages to search for each memory wanted, as one memory may have several near ones."""
 
 
-class MilvusVectorStore(NamedTuple):
-    """The vectors of one index's memories, in the engine; the file here has only their columns.
+class MilvusVectors(NamedTuple):
+    """The vectors of one generation in the engine."""
 
-    The rows of one manifest are one generation in the engine, so rows that are uploaded again
-    replace the earlier ones.
-    """
-
-    file: VectorFile
     engine: EngineClient
     vault: str
-
-    @classmethod
-    def open(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
-        """Open the vectors of a manifest; None if there are none."""
-        file = VectorFile.open(folder, COLUMNS, manifest)
-        return cls(file, engine, vault) if file is not None else None
-
-    @classmethod
-    def create(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
-        """Create an empty store."""
-        return cls(VectorFile.create(folder, card._replace(dimension=0), COLUMNS), engine, vault)
-
-    @property
-    def generation(self) -> str:
-        """The generation of its rows in the engine."""
-        return vector_generation(self.file.card.manifest)
-
-    def append(
-        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
-    ) -> None:
-        """Upload the rows of memories, and then record their uids and hashes here."""
-        rows: list[Row] = []
-        for uid, count in zip(uids, counts, strict=True):
-            for passage in range(count):
-                place = len(rows)
-                rows.append(
-                    {
-                        "id": f"{self.vault}-{self.generation}-{uid}-{passage}",
-                        "vault": self.vault,
-                        "generation": self.generation,
-                        "uid": uid,
-                        "passage": passage,
-                        "hash": int(hashes[place].astype("int64")),
-                        "dense": vectors[place].tolist(),
-                    }
-                )
-        # An interrupted attempt may have left rows of other texts.
-        self.engine.delete("passages", self.vault, self.generation, uids)
-        self.engine.put("passages", rows, lambda _: None)
-        placeholders = np.zeros((len(rows), self.file.card.dimension), dtype=np.float32)
-        append_rows(self.file, uids, counts, hashes, placeholders)
+    generation: str
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
@@ -108,3 +63,66 @@ class MilvusVectorStore(NamedTuple):
         fields = ("uid", "passage", "hash", "dense")
         with self.engine.viewing():
             return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))
+
+
+class MilvusVectorStore(NamedTuple):
+    """The vectors of one index's memories, in the engine; the file here has only their columns.
+
+    The rows of one manifest are one generation in the engine, so rows that are uploaded again
+    replace the earlier ones.
+    """
+
+    file: VectorFile
+    stored: MilvusVectors
+
+    @classmethod
+    def open(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
+        """Open the vectors of a manifest; None if there are none."""
+        file = VectorFile.open(folder, COLUMNS, manifest)
+        return cls(file, _vectors(engine, vault, file)) if file is not None else None
+
+    @classmethod
+    def create(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
+        """Create an empty store."""
+        file = VectorFile.create(folder, card._replace(dimension=0), COLUMNS)
+        return cls(file, _vectors(engine, vault, file))
+
+    def append(
+        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
+    ) -> None:
+        """Upload the rows of memories, and then record their uids and hashes here."""
+        engine, vault, generation = self.stored
+        rows: list[Row] = []
+        for uid, count in zip(uids, counts, strict=True):
+            for passage in range(count):
+                place = len(rows)
+                rows.append(
+                    {
+                        "id": f"{vault}-{generation}-{uid}-{passage}",
+                        "vault": vault,
+                        "generation": generation,
+                        "uid": uid,
+                        "passage": passage,
+                        "hash": int(hashes[place].astype("int64")),
+                        "dense": vectors[place].tolist(),
+                    }
+                )
+        # An interrupted attempt may have left rows of other texts.
+        engine.delete("passages", vault, generation, uids)
+        engine.put("passages", rows, lambda _: None)
+        placeholders = np.zeros((len(rows), self.file.card.dimension), dtype=np.float32)
+        append_rows(self.file, uids, counts, hashes, placeholders)
+
+    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
+        """Return the vector and hash of one passage of each memory, except removed memories."""
+        return self.stored.rows_of(passages)
+
+    def search(
+        self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
+    ) -> ScoredPassages:
+        """Return all passages of the nearest memories and of ``also``, with their cosines."""
+        return self.stored.search(query, limit, also, among)
+
+
+def _vectors(engine: EngineClient, vault: str, file: VectorFile) -> MilvusVectors:
+    return MilvusVectors(engine, vault, vector_generation(file.card.manifest))

@@ -165,7 +165,7 @@ class VaultSelection:
         root = self._vaults.get(record.vault)
         call = self._call.workspace.open_other(root) if root is not None else self._call
         try:
-            return call.store.read(record.path)
+            return call.reader.read(record.path)
         except MemvaultError:  # removed since the listing
             return None
 

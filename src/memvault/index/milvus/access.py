@@ -1,0 +1,152 @@
+"""Access to engines: which ones the user of this machine allowed, and what is opened there.
+
+A vault's settings may come from anyone. An engine that they name is therefore not contacted, and
+receives nothing, until a user of this machine has sent the vault there: ``memvault index push``.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.files.user_folders import expand_home
+from memvault.index.folder import IndexFolder
+from memvault.index.local.backend import Progress
+from memvault.index.milvus.client import TOKEN, EngineAddress, EngineClient
+from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.remote import RemoteIndex, RemoteReader
+from memvault.settings import grants
+from memvault.settings.vault_settings import EngineSettings, Settings
+from memvault.store.memory_store import MemoryStore
+
+KIND = "engine"
+_TOKEN_GRANT = Path("/"), "token", ""
+"""The key of the grant for the engine token, which belongs to no vault."""
+
+
+def open_published(store: MemoryStore, place: IndexFolder, progress: Progress) -> PublishedIndex:
+    """Return the index of a vault that this machine publishes; the engine must be allowed."""
+    shared = store.settings.index
+    holder = str(granted(store.root, shared)["holder"])
+    return PublishedIndex(
+        store, place, progress, engine_of(shared), shared.vault, holder, fallback=shared.fallback
+    )
+
+
+def open_remote(
+    root: Path, settings: Settings, place: IndexFolder, progress: Progress
+) -> RemoteIndex:
+    """Return the index of a vault that another machine publishes.
+
+    Raises:
+        Refused: the memories are in an engine that cannot be contacted.
+    """
+    if why_unavailable(root, settings.index):
+        raise Refused(
+            f"{settings.index.sent} sends this vault to an engine that nobody here has allowed",
+            "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
+        )
+    engine = engine_of(settings.index)
+    return RemoteIndex(RemoteReader(root, settings, place, progress, engine), place)
+
+
+def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
+    """Return a client of the engine in the settings; it connects when it is first used.
+
+    With ``makes``, as for sending a vault, missing parts of the engine are created.
+
+    Raises:
+        UsageError: the value of the token is invalid.
+    """
+    uri = shared.uri if "://" in shared.uri else str(expand_home(shared.uri))
+    token = os.environ.get(TOKEN, "")
+    if not token.isascii() or not token.isprintable():
+        raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
+    if token and shared.uri not in _token_addresses():
+        token = ""
+    where = EngineAddress(uri, shared.collection, token, shared.patience)
+    return EngineClient(where, makes and not shared.sent)
+
+
+def why_unavailable(root: Path, shared: EngineSettings) -> str:
+    """Return why the engine in the settings cannot be used; empty if it can."""
+    if find_spec("pymilvus") is None:
+        return "memvault.toml names Milvus, which needs the extra milvus: pip install '.[milvus]'"
+    if not shared.uri or not shared.vault or not granted(root, shared):
+        return "memvault.toml names Milvus, which is asked once memvault index push has been run"
+    return ""
+
+
+def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
+    """Return the user's grant for the vault and its engine; empty if missing or pending."""
+    found = _grant(root, shared)
+    return {} if found.get("pending") else found
+
+
+def begin_grant(root: Path, shared: EngineSettings) -> str:
+    """Allow the engine of a vault for a first upload; return the publisher's id.
+
+    An upload that failed before kept its id, since the engine may have stored it.
+    """
+    import secrets
+
+    holder = str(_grant(root, shared).get("holder") or secrets.token_hex(8))
+    grant(root, shared, holder)
+    return holder
+
+
+def grant(root: Path, shared: EngineSettings, holder: str, pending: bool = False) -> None:
+    """Allow the engine of a vault; errors as for ``grants.add``.
+
+    A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
+    """
+    data = {"holder": holder, **({"pending": True} if pending else {})}
+    grants.add(root, KIND, _grant_name(shared), data)
+
+
+def _grant(root: Path, shared: EngineSettings) -> dict[str, object]:
+    try:
+        return grants.get(root, KIND, _grant_name(shared))
+    except MemvaultError:
+        return {}
+
+
+def revoke(root: Path, shared: EngineSettings) -> None:
+    """Revoke the grant for the engine of a vault; errors as for ``grants.revoke``."""
+    grants.revoke(root, KIND, _grant_name(shared))
+
+
+def allow_token(uri: str, is_typed: bool) -> None:
+    """Allow sending the token of the environment, if there is one, to an engine's address.
+
+    An address that a person did not type (``is_typed``) comes from a vault's settings, which
+    anyone may have written, so it never receives the token. A file of milvus-lite receives none.
+
+    Raises:
+        Refused: the address was not typed, now or before.
+        StorageError: the decision cannot be stored.
+    """
+    known = _token_addresses()
+    if not os.environ.get(TOKEN) or uri in known or "://" not in uri:
+        return
+    if not is_typed:
+        given = f"was given for {', '.join(known)}" if known else "was given for no address yet"
+        raise Refused(
+            f"{TOKEN} {given}, and memvault.toml names {uri}",
+            "memvault index push --to ADDRESS, with that address, allows sending it there",
+        )
+    grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
+
+
+def _token_addresses() -> list[str]:
+    """Return the addresses to which the token of the environment may be sent."""
+    try:
+        return [str(uri) for uri in grants.get(*_TOKEN_GRANT).get("addresses", ())]
+    except MemvaultError:
+        return []
+
+
+def _grant_name(shared: EngineSettings) -> str:
+    return f"{shared.uri}\n{shared.collection}\n{shared.vault}"
