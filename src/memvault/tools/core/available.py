@@ -38,16 +38,6 @@ def _is_within(tool: Tool, caller: Caller) -> bool:
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
 
-def callable_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
-    """Return every tool that can be called in a vault: built-in tools first, then the vault's."""
-    from memvault.tools.core import plugin_tools
-
-    return [
-        *builtin_tools(workspace, caller),
-        *map(plugin_tools.tool_from_plugin, _plugin_files(workspace, caller).tools.values()),
-    ]
-
-
 def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     """Return the tools to list for a model; the vault's tools only if trusted on this machine.
 
