@@ -60,13 +60,13 @@ soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_killed.py tests/test_crowd.py tests/test_fuzzed.py \
 	    tests/test_hostile_texts.py tests/test_concurrency.py \
-	    tests/test_experience_procedures.py
+	    tests/test_experience_facts.py
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q tests/test_store_model.py \
 	    tests/test_fresh.py tests/test_degraded.py tests/test_obsidian.py tests/test_current.py \
-	    tests/test_index_place.py tests/test_state.py tests/test_inbox.py tests/test_firing_model.py \
+	    tests/test_index_place.py tests/test_state.py tests/test_inbox.py tests/test_firing.py \
 	    tests/test_same_everywhere.py tests/test_arguments.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
-	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
+	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_pushed.py
 	MEMVAULT_RECALLS=3000 $(BIN)/python -m pytest -q tests/test_long_running.py
 	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
 	    $(BIN)/python -m pytest -q tests/test_engine_server.py

@@ -51,9 +51,7 @@ def fact(root: Path, name: str, text: str, header: str = "", confidence: float =
     )
 
 
-def test_what_an_agent_said_again_and_again_is_proposed_as_facts(
-    vault: Vault, folder: Path
-) -> None:
+def test_what_an_agent_repeats_is_proposed_as_facts(vault: Vault, folder: Path) -> None:
     """A lesson that several episodes tell in much the same words is found, with its episodes."""
     put_all(folder, WEEK)
     before = contents(folder)
@@ -73,9 +71,7 @@ def test_what_an_agent_said_again_and_again_is_proposed_as_facts(
     assert contents(folder) == before
 
 
-def test_what_an_agent_did_again_and_again_is_proposed_as_procedures(
-    vault: Vault, folder: Path
-) -> None:
+def test_repeated_actions_are_proposed_as_procedures(vault: Vault, folder: Path) -> None:
     """A sequence that mostly went well is found whole, with its measured success rate."""
     put_all(folder, WEEK)
     release, debug = consolidated(vault)["procedures"]
@@ -155,12 +151,9 @@ def test_only_the_days_asked_for_are_looked_at(vault: Vault, folder: Path) -> No
     put(folder, "old", reflection="The queue drops messages over a megabyte.", days=20)
     assert texts(consolidated(vault)) == []
     assert len(texts(consolidated(vault, days=30))) == 1
-    assert vault.call("consolidate_memories", days=0)["error"]["code"] == "usage"
 
 
-def test_applied_facts_are_memories_with_links_to_their_episodes(
-    vault: Vault, folder: Path
-) -> None:
+def test_applied_facts_are_memories_with_links(vault: Vault, folder: Path) -> None:
     """What is written is a fact and a procedure like all others, and says where it is from."""
     put_all(folder, WEEK)
     result = consolidated(vault, apply=True)
@@ -206,9 +199,7 @@ def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder
 
 
 @pytest.mark.parametrize("header", ["", "status: archived\n"])
-def test_a_statement_that_a_fact_holds_is_not_proposed(
-    vault: Vault, folder: Path, header: str
-) -> None:
+def test_a_statement_of_a_fact_is_not_proposed(vault: Vault, folder: Path, header: str) -> None:
     """What is known, or was put away, is not proposed, also within a longer fact."""
     put_all(folder, WEEK[:2])
     fact(folder, "ci", "About CI. Integration tests need the Docker daemon! Since 2024.", header)

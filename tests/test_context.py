@@ -78,9 +78,7 @@ def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], b
 
 
 @given(SECTIONS, st.integers(0, 400))
-def test_the_most_important_stays_and_what_is_cut_is_named(
-    sections: list[PromptSection], budget: int
-) -> None:
+def test_what_is_cut_is_named(sections: list[PromptSection], budget: int) -> None:
     """What is kept is the beginning of all entries in their order; the rest is counted."""
     everything = build(sections, 100_000, tokenizer.count_tokens)
     block = build(sections, budget, tokenizer.count_tokens)

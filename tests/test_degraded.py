@@ -288,9 +288,7 @@ def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
         assert vault.call("memory_undo")["success"]
 
 
-def test_a_file_that_was_saved_earlier_is_not_taken_for_the_old_one(
-    vault: Vault, folder: Path
-) -> None:
+def test_a_file_saved_earlier_is_read_anew(vault: Vault, folder: Path) -> None:
     """A file of the same size whose time was set back is read anew, before the next answer."""
     for number, word in enumerate(["wombat", "wumbat", "wimbat"]):
         file = write(folder, "a.md", f"# A\n\n{word}\n")

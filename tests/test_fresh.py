@@ -175,9 +175,7 @@ def test_a_change_is_seen_at_once(folder: Path, ask: Ask, name: str) -> None:
 
 
 @pytest.mark.parametrize("stays_open", [True, False])
-def test_changes_to_files_that_lay_still_are_seen(
-    folder: Path, vault: Vault, stays_open: bool
-) -> None:
+def test_changes_to_old_files_are_seen(folder: Path, vault: Vault, stays_open: bool) -> None:
     """All kinds of changes together are seen in files that were indexed and left alone."""
 
     def answers(asked: Asked) -> list[str]:
@@ -331,9 +329,7 @@ def test_a_grown_index_scores_as_a_rebuilt_one_scores(taken: list[Step]) -> None
     assert grown == rebuilt
 
 
-def test_scores_do_not_depend_on_how_many_calls_indexed_the_files(
-    folder: Path, vault: Vault
-) -> None:
+def test_scores_do_not_depend_on_the_calls_that_indexed(folder: Path, vault: Vault) -> None:
     """Memories indexed one call at a time score as when they are indexed together."""
     for number in range(16):
         words = " ".join(f"w{number}x{place}" for place in range(60 + 23 * number))

@@ -159,9 +159,7 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
     assert (folder / "ran").exists()
 
 
-def test_a_vault_in_a_larger_repository_is_committed_too(
-    tmp_path: Path, folder: Path, run: Run
-) -> None:
+def test_a_vault_in_a_repository_is_committed(tmp_path: Path, folder: Path, run: Run) -> None:
     """Where the repository begins above the vault, a commit is of the vault's files alone.
 
     Init and status say that sync is not for such a repository.
@@ -204,9 +202,7 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "memvault git init" in commit(folder.parent, ["a.md"], "m")
 
 
-def test_a_commit_that_takes_too_long_leaves_no_lock(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_commit_leaves_no_lock(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook that does not end is ended with its git, and the next call is committed."""
     monkeypatch.setattr("memvault.git.commit._SECONDS", 0.5)
     slow = hook(repository, "pre-commit", "sleep 60")

@@ -116,9 +116,7 @@ KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_status_runs_nothing_of_a_repository_from_anyone(
-    folder: Path, ran: Path, kind: str
-) -> None:
+def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, kind: str) -> None:
     """Neither a person's status nor a client's runs a filter, monitor or transport of .git."""
     KINDS[kind](folder, ran)
     with open_vault(folder) as vault:
@@ -133,9 +131,7 @@ def test_status_runs_nothing_of_a_repository_from_anyone(
     assert not ran.exists()
 
 
-def test_doctor_runs_nothing_of_a_repository_from_anyone(
-    begun: Path, ran: Path, vault: Vault
-) -> None:
+def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vault: Vault) -> None:
     """Doctor runs no hook, filter or monitor, and a client's sync is refused before any."""
     evil = program(ran, begun / "evil.sh")
     for name in ("pre-commit", "post-index-change", "reference-transaction"):
@@ -396,9 +392,7 @@ def test_what_was_allowed_before_there_were_digests_is_allowed(begun: Path, vaul
     assert "core.pager" in vault.call("git_status")["warnings"][0]
 
 
-def test_a_repository_that_git_mends_is_looked_at_again(
-    folder: Path, ran: Path, vault: Vault
-) -> None:
+def test_a_mended_repository_is_looked_at_again(folder: Path, ran: Path, vault: Vault) -> None:
     """What a half repository leads to once git init has mended it is asked about too."""
     write(folder, ".git/HEAD", "ref: refs/heads/main\n")
     write(folder, ".git/commondir", "../other\n")
@@ -440,9 +434,7 @@ def repository_as_remote(folder: Path, ran: Path, name: str = "origin") -> None:
         '[remote "Origin"]\n\turl = https://example.org/x\n[branch "main"]\n\tremote = origin\n',
     ],
 )
-def test_a_remote_without_an_address_is_asked_about(
-    begun: Path, ran: Path, vault: Vault, text: str
-) -> None:
+def test_a_remote_without_address_is_asked(begun: Path, ran: Path, vault: Vault, text: str) -> None:
     """A remote whose name git would take for a begun is named and asked about first."""
     repository_as_remote(begun, ran)
     configure(begun, text)
@@ -461,9 +453,7 @@ def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vaul
 
 
 @pytest.mark.parametrize("name", ["origin", "a origin", "a\u2028remote.origin"])
-def test_sync_uses_no_remote_without_an_address(
-    begun: Path, ran: Path, vault: Vault, name: str
-) -> None:
+def test_sync_uses_no_remote_without_url(begun: Path, ran: Path, vault: Vault, name: str) -> None:
     """Sync pushes to a remote that has an address alone, also once all was allowed."""
     repository_as_remote(begun, ran)
     git(begun, "config", f"remote.{name}.fetch", "+refs/heads/*:refs/remotes/origin/*")
@@ -519,9 +509,7 @@ def test_a_blank_that_git_keeps_hides_no_file(
         ("core.askPass", "named #1"),
     ],
 )
-def test_a_file_that_a_setting_names_is_covered(
-    begun: Path, vault: Vault, setting: str, value: str
-) -> None:
+def test_a_setting_covers_its_file(begun: Path, vault: Vault, setting: str, value: str) -> None:
     """However a setting quotes a file of the vault, its change is asked about."""
     names = ("a clean.sh", "named #1")
     name = next((name for name in names if name in value), "clean.sh")
@@ -533,9 +521,7 @@ def test_a_file_that_a_setting_names_is_covered(
     assert name in vault.call("git_status")["warnings"][0]
 
 
-def test_an_include_through_a_link_leads_where_git_goes(
-    begun: Path, ran: Path, vault: Vault
-) -> None:
+def test_an_include_through_a_link_is_followed(begun: Path, ran: Path, vault: Vault) -> None:
     """A file that is included through a link includes others from the begun of the link."""
     program(ran, begun / "hooks/pre-commit")
     write(begun, ".git/z/real.inc", "[include]\n\tpath = more.inc\n")
@@ -550,9 +536,7 @@ def test_an_include_through_a_link_leads_where_git_goes(
 
 
 @pytest.mark.parametrize("include", ["include.path", "includeIf.gitdir:**.path"])
-def test_a_file_that_a_command_names_is_included_too(
-    begun: Path, ran: Path, vault: Vault, include: str
-) -> None:
+def test_files_of_commands_count(begun: Path, ran: Path, vault: Vault, include: str) -> None:
     """A file that a command names before the settings include it is read as settings too."""
     program(ran, begun / "hooks/pre-commit")
     write(begun, "inc", "[core]\n\thooksPath = hooks\n")
@@ -654,9 +638,7 @@ def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Pa
     assert not file.exists()
 
 
-def test_a_ref_of_a_sync_changes_nothing_that_git_runs(
-    begun: Path, ran: Path, vault: Vault
-) -> None:
+def test_a_ref_of_a_sync_changes_no_hook(begun: Path, ran: Path, vault: Vault) -> None:
     """What .git holds as the ref of a killed sync brings back no other hook than was allowed."""
     program(ran, begun / "hooks/pre-commit")
     git(begun, "add", "--all")

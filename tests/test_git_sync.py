@@ -313,9 +313,7 @@ def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], mov
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_another_memory_under_the_same_path_gets_no_change_of_the_old_one(
-    both: tuple[Clone, ...], first: int
-) -> None:
+def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], first: int) -> None:
     """Where a new memory took an old one's place, the other side's edit stays with the old one."""
     one, two = both
     moved = DATABASE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
@@ -388,9 +386,7 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
-def test_a_file_and_a_folder_of_one_name_are_both_kept(
-    both: tuple[Clone, ...], first: int, name: str
-) -> None:
+def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, name: str) -> None:
     """One side has a file where the other has a folder: whoever syncs later has it beside."""
     write(both[0].root, f"{name}/x.md", "In the folder.\n")
     write(both[1].root, name, "The file.\n")
@@ -451,9 +447,7 @@ def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...
     assert settle(two, one)["ideas"] == "The file.\n"
 
 
-def test_vaults_without_a_common_past_come_together(
-    clones: tuple[Clone, ...], tmp_path: Path
-) -> None:
+def test_vaults_without_a_common_past_join(clones: tuple[Clone, ...], tmp_path: Path) -> None:
     """A vault that began elsewhere can join; both sides' files are there."""
     one, _ = clones
     one.remember("wombats", "They dig.")
@@ -511,9 +505,7 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
-def test_a_file_that_is_saved_during_a_sync_is_merged_too(
-    both: tuple[Clone, ...], tmp_path: Path, name: str
-) -> None:
+def test_a_file_saved_meanwhile_is_kept(both: tuple[Clone, ...], tmp_path: Path, name: str) -> None:
     """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
     one, two = both
     write(one.root, name, NOTE.replace("[a]", "[a, b]"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, succeeded
+from conftest import Run, succeeded
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool, all_tools
 
@@ -200,19 +200,6 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
     assert "memvault trash list --offset 50 shows the others" in found["warnings"]
-
-
-def test_a_limit_belongs_to_the_list_of_what_can_be_undone(crowded: Vault) -> None:
-    """A limit without list is refused by undo, which would else undo something."""
-    refused = crowded.call("memory_undo", limit=3)
-    assert refused["error"]["code"] == "usage"
-
-
-def test_what_no_entry_can_tell_is_refused(folder: Path, run: Run) -> None:
-    """Lines of --brief have no keys, so --csv and --format say so instead of leaving them out."""
-    (folder / "a.md").write_text("# A\n\nzebra\n", "utf-8")
-    for way in (["--csv"], ["--format", "{memId}"]):
-        assert "lines, not entries" in refused(run("recall", "zebra", "--brief", *way), 2)
 
 
 def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:

@@ -26,6 +26,11 @@ CALLS = [(code, *row) for code, rows in TABLE["calls"].items() for row in rows]
 CALLS += [
     ("usage", "memory_recall", {"query": "a", "limit": -(10**400)}, "limit must be at least 1"),
     ("usage", "memory_recall", {"query": "a", "threshold": 10**400}, "threshold must be"),
+    ("usage", "set_memories", {"memories": [{"key": "k" * 1_001, "value": "x"}]}, ""),
+    *(
+        ("usage", "talk_agent", {"agent": name, "message": "x"}, "")
+        for name in ("", "../x", "a/b/c", ".hidden", "con", "x" * 80, "a b")
+    ),
 ]
 PIPED: list[tuple[list[str], bytes]] = [([], b"")] + [
     (["memory_recall", "-"], data) for data in (b'{"query": "caf\xe9"', b"[" * 100_000)
@@ -38,8 +43,8 @@ FILES = {
     "manual.md": "---\ntitle: Spectrometer\n---\n\n# Setup\n\nAsk Mira.\n\n## Linux\n\nApt.\n\n"
     "# Calibration\n\nWarm it up.\n\n```\n# not a heading\n```\n",
     "flat.md": "---\ntitle: Flat\n---\n\nOne line.\n",
-    "one/twin.md": "---\ntitle: Twin\n---\n\nSee [[flat]].\n",
-    "two/twin.md": "---\ntitle: Twin\n---\n",
+    "one/twin.md": "---\nid: twin-abc123\ntitle: Twin\n---\n\nSee [[flat]].\n",
+    "two/twin.md": "---\nid: twin-abc123\ntitle: Twin\n---\n",
     "a.md": f"# Deployments of billing\n\n{TWIN}",
     "b.md": f"# Deployments of billing service\n\n{TWIN}",
     "templates/fault.md": "# {{title}}\n",

@@ -266,9 +266,7 @@ PARAMETER = {"name": "a", "type": "string"}
     ],
     ids=lambda change: str(change)[:60],
 )
-def test_what_cannot_be_a_tool_is_refused(
-    vault: Vault, folder: Path, change: dict[str, Any]
-) -> None:
+def test_what_is_no_tool_is_refused(vault: Vault, folder: Path, change: dict[str, Any]) -> None:
     """A definition that makes no sense is refused with a reason, and nothing is written."""
     failed = vault.call("register_tool", **{**TOOL, **change})
     assert failed["error"]["code"] == "usage"

@@ -1,23 +1,32 @@
-"""What a served caller may not see changes nothing of what it gets: no count, score or error."""
+"""A served caller's answers hold only what it may see, and cost as few tokens as asked."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from conftest import contents, write
+from conftest import ROOT, Run, contents, write
 from copies import Copy
-from memvault import open_vault
-from memvault.call import Call, Caller, Scope
+from memvault import Vault, open_vault, sanitize
+from memvault.call import LOCAL, Call, Caller, Scope
 from memvault.errors import Refused
+from memvault.index.embedding import tokenizer
+from memvault.recall.lines import split_budget
 from memvault.settings import vaults
 from memvault.tools.core import available, invoke
+from memvault.tools.core.invoke import call_result
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.vault import paths
+from memvault.vault.document import encode_new
 from memvault.workspace import Workspace
 from tool_calls import normal, soon
 
@@ -193,9 +202,7 @@ def test_resources_and_completion_hide_it_too(
     assert not any(own.canary in str(found) for own in sides)
 
 
-def test_who_reads_leaves_every_file_as_it_was(
-    sides: list[Side], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_changes_no_file(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     """No tool that a reader may call changes a file of the vault."""
     own = sides[0]
     before = contents(own.root)
@@ -203,3 +210,191 @@ def test_who_reads_leaves_every_file_as_it_was(
         if tool.scope == "read":
             answers(own, "read", tool, monkeypatch)
             assert contents(own.root) == before, tool.name
+
+
+TEXTS = ROOT / "bench" / "everyday" / "everyday-ops" / "corpus.jsonl"
+QUERY = "why does a reminder arrive late at night"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with a hundred everyday memories of a team."""
+    folder = tmp_path_factory.mktemp("notes")
+    (folder / "memvault.toml").write_text("version = 1\n", "utf-8")
+    for line in TEXTS.read_text("utf-8").splitlines()[:100]:
+        entry = json.loads(line)
+        slug = re.sub(r"\W+", "-", entry["title"]).strip("-").lower()
+        header = {"id": f"{slug}-7k2m9q", "title": entry["title"]}
+        (folder / f"{slug}.md").write_bytes(encode_new(header, entry["text"]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def team(notes: Path) -> Iterator[Vault]:
+    """The same vault, open in this process."""
+    with open_vault(notes) as vault:
+        yield vault
+
+
+def size(found: dict[str, Any]) -> int:
+    """Count the tokens of a result as a model would get it."""
+    return tokenizer.count_tokens(sanitize.safe_json(found))
+
+
+def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
+    """Recall as a caller who pays for tokens."""
+    return call_result(
+        Workspace(folder),
+        "memory_recall",
+        arguments,
+        LOCAL._replace(budgeted=True, may_see_paths=False),
+    )
+
+
+def test_a_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
+    """Ten brief hits take fewer than 25 tokens each, of four characters, and say what is meant."""
+    found = team.call("memory_recall", query=QUERY, brief=True)
+    whole = team.call("memory_recall", query=QUERY)
+    assert (found["memories"], found["count"], len(found["brief"])) == ([], 10, 10)
+    assert mean(len(line) / 4 for line in found["brief"]) < 25
+    assert mean(map(tokenizer.count_tokens, found["brief"])) < 34  # which counts each hyphen
+    for line, entry in zip(found["brief"], whole["memories"], strict=True):
+        assert re.search(rf"\({entry['memId']}[;)]", line)
+        assert line.startswith(entry["title"][:12])
+        assert ("; weak" in line) == (entry["strength"] == "weak")
+
+
+def test_a_brief_hit_says_what_the_query_asks_for(vault: Vault) -> None:
+    """The line tells the sentence that answers, not the first one of the memory."""
+    content = "It stands in the hall. The cellar floods each spring. Mira has the key."
+    vault.call("memory_remember", title="House", content=content, memoryType="fact")
+    (line,) = vault.call("memory_recall", query="who has the key", brief=True)["brief"]
+    assert line.startswith("House: Mira has the key")
+
+
+def test_brief_at_the_shell_is_a_line_a_hit(notes: Path, run: Run) -> None:
+    """At the shell each brief hit is one line, the same as in JSON."""
+    asked = ("recall", QUERY, "--brief", "--vault", str(notes))
+    shown = run(*asked).out.splitlines()
+    assert shown[-10:] == run(*asked, "--json").json["brief"]
+    last = run("recall", "--all", "--brief", "--vault", str(notes)).out.splitlines()[-1]
+    assert last == "50 of 100; --offset 50 goes on"
+
+
+@pytest.mark.parametrize("budget", [1, 60, 150, 300, 500, 900, 1_500, 4_000])
+def test_a_budget_is_kept_and_used(team: Vault, budget: int) -> None:
+    """A result within a budget is never larger, has one hit at least, and says what is left out."""
+    found = team.call("memory_recall", query=QUERY, budget=budget, limit=12)
+    shown = len(found["memories"]) + len(found.get("brief", []))
+    assert shown == found["count"] >= 1
+    assert size(found) <= budget or shown == 1
+    assert found.get("more", 0) == 12 - shown
+    whole = team.call("memory_recall", query=QUERY, limit=12)
+    assert found["memories"] == whole["memories"][: len(found["memories"])]
+    if shown < 12:
+        assert size(found) + 60 > budget
+        rest = team.call("memory_recall", query=QUERY, limit=12 - shown, offset=found["next"])
+        assert rest["memories"] == whole["memories"][shown:]
+
+
+def test_no_budget_is_no_limit(team: Vault) -> None:
+    """Without a budget, and with 0, a recall gives all that its limit asks for."""
+    whole = team.call("memory_recall", query=QUERY, limit=60)
+    assert whole["count"] > 20
+    assert team.call("memory_recall", query=QUERY, limit=60, budget=0) == whole
+    assert "brief" not in whole
+
+
+def test_over_mcp_a_budget_holds_unless_the_call_names_one(notes: Path) -> None:
+    """A client over MCP gets what 1,500 tokens hold; a budget of its own wins."""
+    asked = {"query": QUERY, "limit": 60}
+    found = over_mcp(notes, **asked)
+    assert 1_000 < size(found) <= 1_500
+    assert found["brief"]
+    assert "brief" not in over_mcp(notes, **asked, budget=0)
+    assert size(over_mcp(notes, **asked, budget=300)) <= 300
+    listed = over_mcp(notes, isAll=True)
+    assert size(listed) <= 1_500
+    assert listed["total"] == 100
+    assert listed["next"] == listed["count"] <= 50
+
+
+def test_the_budget_over_mcp_is_a_setting(vault: Vault, folder: Path) -> None:
+    """``[mcp] budget`` says what holds over MCP, 0 that nothing does, and no word makes sense."""
+    for number in range(20):
+        text = f"The {number}th lamp in the hall is out again, and someone has to change it."
+        vault.call("memory_remember", title=f"Lamp {number}", content=text, memoryType="fact")
+    settings = folder / "memvault.toml"
+    settings.write_text("version = 1\n[mcp]\nbudget = 200\n", "utf-8")
+    assert size(over_mcp(folder, query="lamp in the hall")) <= 200
+    settings.write_text("version = 1\n[mcp]\nbudget = 0\n", "utf-8")
+    assert over_mcp(folder, query="lamp in the hall", limit=20)["count"] == 20
+    settings.write_text('version = 1\n[mcp]\nbudget = "much"\n', "utf-8")
+    assert "mcp.budget" in over_mcp(folder, query="lamp")["error"]["message"]
+
+
+def test_a_secret_is_masked_in_a_line(vault: Vault, folder: Path) -> None:
+    """A line that nobody chose to read tells no secret; one that its memory allows stays."""
+    for name, more in (("Robot", ""), ("Sample", "secrets: allowed\n")):
+        text = f"---\nid: {name}\n{more}---\n\nThe {name} token is {SECRET} for now.\n"
+        (folder / f"{name}.md").write_text(text, "utf-8")
+    lines = vault.call("memory_recall", query="token", brief=True)["brief"]
+    assert [SECRET[:10] in line for line in lines if "(Robot" in line] == [False]
+
+
+def test_what_was_replaced_is_marked_in_a_line(vault: Vault) -> None:
+    """A line says of a memory that it was replaced, and by which."""
+    old = vault.call("memory_remember", title="Port", content="It is 80.", memoryType="fact")
+    new = vault.call(
+        "memory_remember",
+        title="New port",
+        content="The port is 81.",
+        memoryType="fact",
+        supersedes=old["memId"],
+    )
+    lines = vault.call("memory_recall", query="which port", brief=True)["brief"]
+    assert f"replaced by {new['memId']}" in lines[-1]
+
+
+costs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 400)), min_size=1, max_size=20)
+
+
+@given(costs=costs, budget=st.integers(-50, 2_000))
+def test_a_budget_is_shared_out_best_first(costs: list[tuple[int, int]], budget: int) -> None:
+    """As many as fit are told in lines, and of them the first whole, until nothing more fits."""
+    brief = [line for line, _ in costs]
+    whole = [line + more for line, more in costs]
+    told, shown = split_budget(budget, whole, brief)
+    used = sum(whole[:told]) + sum(brief[told:shown])
+    assert 0 <= told <= shown
+    assert shown >= 1
+    assert used <= budget or (told, shown) == (0, 1)
+    if shown < len(costs):
+        assert sum(brief[: shown + 1]) > budget
+    if told < shown:
+        assert used - brief[told] + whole[told] > budget
+
+
+def test_remember_names_only_what_is_near(vault: Vault) -> None:
+    """What remember names as similar is at least fair; among strangers it names nothing."""
+    first = {
+        "title": "Database",
+        "content": "We use PostgreSQL for all services.",
+        "memoryType": "fact",
+    }
+    kept = vault.call("memory_remember", **first)
+    for title, content in (
+        ("Tea", "Green tea is brewed at 70 degrees."),
+        ("Bicycle", "The rear tyre holds four bar."),
+        ("Vienna", "The sleeper to Vienna leaves at nine."),
+    ):
+        alone = vault.call("memory_remember", title=title, content=content, memoryType="fact")
+        assert alone["similar"] == []
+    again = vault.call(
+        "memory_remember",
+        title="Which database",
+        content="All our services use PostgreSQL as their database.",
+        memoryType="fact",
+    )
+    assert [entry["memId"] for entry in again["similar"]] == [kept["memId"]]

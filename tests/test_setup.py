@@ -246,9 +246,7 @@ console.log(JSON.stringify({ system, context }))
     assert json.loads(said()) == {"system": [], "context": []}
 
 
-def test_the_historian_has_memvault_and_nothing_else(
-    project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_the_historian_has_only_memvault(project: Path, setup: Callable[..., Ran]) -> None:
     """Where a program lets an agent's tools be named, they are those that the server offers."""
     profiles = pytest.importorskip("memvault.mcp.profiles")
     for name in NAMES:
@@ -305,9 +303,7 @@ def test_what_is_broken_or_anothers_is_left(
     assert tree(project) == before
 
 
-def test_instructions_that_are_a_link_stay_while_another_program_needs_them(
-    project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_linked_instructions_stay_if_needed(project: Path, setup: Callable[..., Ran]) -> None:
     """Where CLAUDE.md is a link to AGENTS.md, either program leaves the block to the other."""
     rules = write(project, "AGENTS.md", "# Rules\n")
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
@@ -321,9 +317,7 @@ def test_instructions_that_are_a_link_stay_while_another_program_needs_them(
         assert rules.read_text("utf-8") == "# Rules\n"
 
 
-def test_links_lead_nowhere_out_of_a_project(
-    home: Path, project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_links_stay_in_the_project(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
     """A project's link to a file elsewhere is refused; a user's own files may be links."""
     rules = write(home, "rules.md", "Mine.\n")
     (project / "CLAUDE.md").symlink_to(rules)
@@ -354,9 +348,7 @@ def test_what_cannot_be_is_said(
     assert tree(project) == {}
 
 
-def test_a_text_that_tells_of_memvault_already_is_left(
-    project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_a_text_about_memvault_is_left(project: Path, setup: Callable[..., Ran]) -> None:
     """Where AGENTS.md says how memvault is used, as in a vault, nothing is added to it."""
     said = "# Ours\n\nFirst call `memvault recall`.\n"
     write(project, "AGENTS.md", said)
@@ -364,9 +356,7 @@ def test_a_text_that_tells_of_memvault_already_is_left(
     assert (project / "AGENTS.md").read_text("utf-8") == said
 
 
-def test_secrets_beside_it_are_not_shown(
-    home: Path, project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_secrets_beside_are_masked(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
     """The diff masks a key that stands next to what is changed, and the file keeps it."""
     secret, _ = made("OpenAI key")
     write(home, ".claude.json", json.dumps({"env": {"KEY": secret}}, indent=2))
@@ -376,9 +366,7 @@ def test_secrets_beside_it_are_not_shown(
     assert secret in (home / ".claude.json").read_text("utf-8")
 
 
-def test_rights_stay_and_json_tells_all(
-    home: Path, project: Path, setup: Callable[..., Ran]
-) -> None:
+def test_rights_stay_as_they_are(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
     """A file that only its owner may read stays so; --json names each file and its diff."""
     write(home, ".claude.json", "{}").chmod(0o600)
     found = succeeded(setup("claude-code", "--user", "--json")).json

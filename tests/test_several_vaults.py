@@ -80,9 +80,7 @@ def test_the_best_of_all_vaults_come_first(work: Vault) -> None:
         assert ("home", "garden-7k2m9q") in found(work, "tomatoes stake", "all", type=mode)
 
 
-def test_a_score_is_the_same_as_in_one_vault(
-    work: Vault, places: dict[str, Path], tmp_path: Path
-) -> None:
+def test_scores_are_as_in_one_vault(work: Vault, places: dict[str, Path], tmp_path: Path) -> None:
     """Asked together, memories have the order and scores that they have in one vault of all."""
     both = filled(tmp_path / "both", {**WORK, **HOME})
     with open_vault(both) as one:
@@ -140,9 +138,7 @@ def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Pat
 
 @pytest.mark.parametrize("page", [0, 1, 2, 5])
 @pytest.mark.parametrize("moment", ["", "2999-01-01"])
-def test_a_damaged_index_of_one_vault_is_healed(
-    places: dict[str, Path], page: int, moment: str
-) -> None:
+def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: str) -> None:
     """Whatever of it cannot be read, all vaults answer, and so they do the next time."""
     asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
     with open_vault(places["work"]) as vault:

@@ -64,25 +64,6 @@ def test_what_comes_from_a_vault_stays_in_its_place(run: Run, folder: Path) -> N
     assert "\n+A third.\n" in succeeded(run("diff", "n.md", "--format", "{diff}")).out
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--format", "{nope}"], "There is no key 'nope'"),
-        (["--format", "{memId"], "is no template"),
-        (["--format", "{}"], "is no template"),
-        (["--format", "{memId!r}"], "is no template"),
-        (["--format", "{title:>>>}"], "is no format"),
-        (["--csv", "--format", "{memId}"], "exclude each other"),
-        (["--csv", "--json"], "exclude each other"),
-    ],
-)
-def test_what_cannot_be_written_is_refused(run: Run, words: list[str], said: str) -> None:
-    """A wrong template or two ways at once are a sentence, with the keys that there are."""
-    ran = run("list", *words)
-    assert ran.code == 2
-    assert said in ran.out + ran.err
-
-
 def shown_at(folder: Path, *words: str, **environment: str) -> str:
     """Run a command on a terminal; return what it shows."""
     code, shown = at_terminal(folder, *words, environment=environment)

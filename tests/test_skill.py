@@ -1,4 +1,4 @@
-"""What an agent is told of memvault is true, in every form."""
+"""What agents read of memvault is true, and skills are a tree of procedures."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import frontmatter
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from conftest import ROOT, Run, succeeded
+from conftest import ROOT, Run, succeeded, write
+from memvault import Vault
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
+from memvault.memories import procedures
 from memvault.tools.core import agent_guide, registry
 
 TEXTS = (
@@ -93,3 +98,155 @@ def test_a_file_that_is_there_stays(tmp_path: Path, run: Run) -> None:
     assert run("skill", "--json").json["text"] == printed
     succeeded(run("skill", "--out", str(tmp_path)))
     assert (tmp_path / "AGENTS.md").read_text("utf-8") == printed
+
+
+parts = st.sampled_from(["a", "B", "b", "ab", "é", "a-b", "a_b", "7"])
+ids = st.lists(st.lists(parts, min_size=1, max_size=4).map(".".join), max_size=12)
+
+
+def learn(vault: Vault, name: str, skill_id: str, rate: float = 0.5) -> str:
+    """Store a procedure that is a skill; return its memId."""
+    result = vault.call(
+        "store_procedure",
+        procedureName=name,
+        procedurePrompt=f"How to {name}.",
+        initialSuccessRate=rate,
+        skillId=skill_id,
+    )
+    assert result["success"], result
+    return str(result["procedureId"])
+
+
+def use(vault: Vault, skill_id: str, action: str = "Parry", **more: Any) -> dict[str, Any]:
+    """Use a skill."""
+    result: dict[str, Any] = vault.call(
+        "use_skill", skillId=skill_id, actionDescription=action, **more
+    )
+    return result
+
+
+def test_the_tree_leads_to_every_skill(folder: Path, vault: Vault) -> None:
+    """Categories, subcategories and skills are those that procedures name, in any case."""
+    learn(vault, "parry", "combat.melee.swords")
+    learn(vault, "thrust", "Combat.melee.spears")
+    learn(vault, "shoot", "combat.archery")
+    learn(vault, "cook", "cooking")
+    vault.call("store_procedure", procedureName="no skill", procedurePrompt="Rest.")
+    write(folder, "procedure/old.md", "---\nskill_id: magic.fire\nstatus: archived\n---\nOld.\n")
+    write(folder, "procedure/odd.md", "---\nskill_id: [a, b]\n---\nOdd.\n")
+    assert vault.call("list_skill_categories")["categories"] == [
+        {"categoryId": "combat", "skills": 3},
+        {"categoryId": "cooking", "skills": 1},
+    ]
+    assert vault.call("list_subcategories", categoryId="COMBAT")["subcategories"] == [
+        {"subcategoryId": "combat.archery", "skills": 1},
+        {"subcategoryId": "Combat.melee", "skills": 2},
+    ]
+    found = vault.call("list_skills", subcategoryId="combat.melee")["skills"]
+    assert [entry["skillId"] for entry in found] == ["Combat.melee.spears", "combat.melee.swords"]
+    assert [entry["name"] for entry in found] == ["thrust", "parry"]
+    assert len(vault.call("list_skills", subcategoryId="combat")["skills"]) == 3
+    assert [e["name"] for e in vault.call("list_skills", subcategoryId="cooking")["skills"]] == [
+        "cook"
+    ]
+    assert "cooking" in vault.call("list_subcategories", categoryId="cooking")["message"]
+    for tool, key in (("list_subcategories", "categoryId"), ("list_skills", "subcategoryId")):
+        nothing = vault.call(tool, **{key: "comb"})
+        assert nothing["success"]
+        assert nothing["message"]
+        assert vault.call(tool, **{key: " "})["error"]["code"] == "usage"
+
+
+def test_an_empty_tree_says_so(run: Run) -> None:
+    """Without skills the lists are empty and no failure."""
+    done = run("skills", "categories")
+    assert (done.code, done.out) == (0, "No procedure carries a skillId yet\n")
+
+
+@given(ids)
+def test_every_skill_is_counted_once_on_each_level(named: list[str]) -> None:
+    """The counts of the categories add up to all skills, and each branch has what it counts."""
+    categories = procedures.branches(named, 1)
+    assert sum(categories.values()) == len(named)
+    for category, count in categories.items():
+        within = procedures.below(named, category)
+        assert len(within) == count
+        deeper = procedures.branches(within, 2)
+        assert sum(deeper.values()) == sum("." in entry for entry in within)
+        for branch, number in deeper.items():
+            assert len(procedures.below(named, branch)) == number
+
+
+def test_a_known_skill_gives_its_procedure_and_counts_no_outcome(vault: Vault) -> None:
+    """The best procedure of that id comes with its numbers, which using it does not change."""
+    learn(vault, "parry badly", "combat.melee.swords", 0.2)
+    best = learn(vault, "parry", "combat.melee.swords", 0.75)
+    for _ in range(2):
+        found = use(vault, "Combat.Melee.Swords", "Parry a blow", difficultyModifier=0.25)
+        assert found["skillResult"] == {
+            "skillId": "combat.melee.swords",
+            "name": "parry",
+            "procedureId": best,
+            "successRate": 0.75,
+            "usageCount": 0,
+            "prompt": "How to parry.",
+            "action": "Parry a blow",
+            "difficultyModifier": 0.25,
+            "expectedSuccess": 0.5,
+        }
+    assert use(vault, "combat.melee.swords", difficultyModifier=-1)["skillResult"][
+        "expectedSuccess"
+    ] == 1.0  # fmt: skip
+
+
+def test_an_unknown_skill_is_asked_for_once(folder: Path, run: Run, vault: Vault) -> None:
+    """The failure names a request, one file for each skill and action, that can be answered."""
+    first = use(vault, "combat.melee.swords", "Parry a blow")
+    assert first["success"] is False
+    assert first["error"]["code"] == "not_found"
+    assert first["skillRequestSubmitted"] is True
+    (path,) = (folder / "agents" / "main" / "skill-requests").iterdir()
+    text = path.read_text("utf-8")
+    assert path.stem == first["requestId"]
+    assert "skill_id: combat.melee.swords" in text
+    assert "Parry a blow" in text
+    again = run("skills", "use", "combat.melee.swords", "Parry a blow", "--json")
+    assert (again.code, again.json) == (1, first)
+    assert path.read_text("utf-8") == text
+    other = use(vault, "combat.melee.swords", "Strike first")
+    assert other["requestId"] != first["requestId"]
+    assert run("--agent", "kai", "skills", "use", "cooking", "Boil").code == 1
+    assert len(list(folder.rglob("skill-requests/*.md"))) == 3
+    assert vault.call("memory_list")["count"] == 0
+    learn(vault, "parry", "combat.melee.swords")
+    assert use(vault, "combat.melee.swords", "Parry a blow")["success"]
+
+
+def test_a_request_that_a_person_edited_stays_theirs(folder: Path, vault: Vault) -> None:
+    """Renamed and edited by hand a request is still the same one; deleted, it is made again."""
+    first = use(vault, "cooking", "Boil an egg")
+    path = folder / "agents" / "main" / "skill-requests" / f"{first['requestId']}.md"
+    mine = path.with_name("eggs.md")
+    path.rename(mine)
+    mine.write_text(mine.read_text("utf-8").replace("status: open", "status: later"), "utf-8")
+    before = mine.read_text("utf-8")
+    assert use(vault, "cooking", "Boil an egg")["requestId"] == first["requestId"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["eggs.md"]
+    assert mine.read_text("utf-8") == before
+    mine.unlink()
+    assert use(vault, "cooking", "Boil an egg")["requestId"] == first["requestId"]
+    assert path.exists()
+
+
+def test_what_can_be_no_skill_is_not_asked_for(folder: Path, vault: Vault) -> None:
+    """An id that is none, an empty action and a link in the way are refused; nothing is made."""
+    for skill_id in ("", "a..b", ".a", "a b", "../../x", "a/b", "x" * 200, "a\nb"):
+        assert use(vault, skill_id)["error"]["code"] == "usage", skill_id
+    assert use(vault, "cooking", " ")["error"]["code"] == "usage"
+    assert list(folder.rglob("*.md")) == []
+    (folder / "agents" / "main").mkdir(parents=True)
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (folder / "agents" / "main" / "skill-requests").symlink_to(elsewhere)
+    assert use(vault, "cooking", "Boil")["error"]["code"] == "refused"
+    assert list(elsewhere.iterdir()) == []

@@ -73,16 +73,6 @@ def test_any_line_is_a_key(vault: Vault, folder: Path, key: str) -> None:
     assert values(vault) == {"other": "x"}
 
 
-@pytest.mark.parametrize("key", ["", "  ", "a\nb", "k" * 1001])
-def test_what_is_no_line_is_no_key(vault: Vault, key: str) -> None:
-    """A blank key, one of several lines or an endless one is refused before anything is written."""
-    found = vault.call(
-        "set_memories", memories=[{"key": "good", "value": "x"}, {"key": key, "value": "y"}]
-    )
-    assert found["error"]["code"] == "usage"
-    assert values(vault) == {}
-
-
 @given(value=st.text(max_size=60))
 def test_any_text_is_a_value(value: str) -> None:
     """A value comes back with its blanks and line ends, however it begins or ends."""

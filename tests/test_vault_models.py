@@ -1,17 +1,22 @@
-"""A vault's models are loaded only as their user allowed them."""
+"""A model that settings name is used only if allowed, and a cross-encoder only if asked."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import socket
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from conftest import Run, refused, titles, write
-from memvault import open_vault
+from memvault import Vault, open_vault
+from memvault.errors import EmbedderError
 from memvault.index.embedding import model_choice
-from test_embedders import make_model
+from memvault.index.embedding.fastembed_models import CrossEncoder
+from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
 
 
@@ -158,3 +163,267 @@ def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
     write(folder, "memvault.toml", '[embedder]\nmodel = "./x\\nnote: all is well"\n')
     (note,) = run("recall", "zebra", "--json").json["warnings"]
     assert "all is well" not in note
+
+
+WEIGHTS = {"PostgreSQL": 4.0, "wonderful": 3.0, "good": 1.0, "dull": -2.0}
+QUESTION = "apple harvest"
+
+
+def make_cross_encoder(folder: Path, **weights: float) -> Path:
+    """Write a cross-encoder whose logit is the sum of its words' weights."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    known = {**WEIGHTS, **weights}
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *known]
+    table = np.array([[0.0]] * 4 + [[weight] for weight in known.values()], dtype=np.float32)
+    return save_model(
+        folder,
+        words,
+        [
+            helper.make_node("Gather", ["table", "input_ids"], ["weights"]),
+            helper.make_node("ReduceSum", ["weights", "axes"], ["logits"], keepdims=0),
+        ],
+        helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1]),
+        [
+            numpy_helper.from_array(table, "table"),
+            numpy_helper.from_array(np.array([1], dtype=np.int64), "axes"),
+        ],
+    )
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    """A cross-encoder of four words in a folder of its own."""
+    return make_cross_encoder(tmp_path / "tiny-judge")
+
+
+@pytest.fixture
+def apples(folder: Path, encoder: Path) -> Path:
+    """A vault in which the cross-encoder likes what recall alone puts last."""
+    write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
+    model_choice.allow(str(encoder), folder, model_choice.fingerprint(str(encoder), None))
+    write(folder, "best.md", "# Apple harvest\n\nThe apple harvest, apples by the crate. dull\n")
+    write(folder, "middle.md", "# Orchard\n\nAn apple and its harvest, good\n")
+    write(folder, "last.md", "# Weather\n\nRain on the day of the harvest, wonderful\n")
+    return folder
+
+
+def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
+    """Recall with an explanation and return what is said of each memory."""
+    result = vault.call("memory_recall", **{"query": QUESTION, "explain": True, **more})
+    assert result["success"], result
+    found: list[dict[str, Any]] = result["memories"]
+    return found
+
+
+def test_scores_are_the_sigmoids_of_the_logits(encoder: Path, folder: Path) -> None:
+    """A cross-encoder gives each text, however long, its own chance, in order."""
+    judge = CrossEncoder(str(encoder), folder)
+    texts = ["wonderful", "nothing known", "dull", *["good"] * 20, "x " * 3_000 + "wonderful"]
+    scores = judge.scores("any question", texts)
+    assert scores[:3] == pytest.approx([1 / (1 + np.exp(-logit)) for logit in (3, 0, -2)], abs=1e-6)
+    assert len(scores) == len(texts)
+    assert scores[-1] == pytest.approx(0.5)  # past the 64 tokens that this model reads
+    assert judge.scores("any question", []) == []
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
+def test_the_order_follows_the_cross_encoder(apples: Path, mode: str) -> None:
+    """What the cross-encoder likes best comes first, in every mode that searches the text."""
+    with open_vault(apples) as vault:
+        plain = recall(vault, type=mode)
+        assert plain[0]["title"] == "Apple harvest"
+        again = recall(vault, type=mode, rerank=True)
+        assert [entry["title"] for entry in again] == ["Weather", "Orchard", "Apple harvest"]
+
+
+def test_parts_still_add_up(apples: Path) -> None:
+    """A score is four fifths the cross-encoder's and one fifth what it was before."""
+    with open_vault(apples) as vault:
+        before = {entry["title"]: entry for entry in recall(vault)}
+        for entry in recall(vault, rerank=True):
+            parts, old = entry["why"]["parts"], before[entry["title"]]
+            assert entry["score"] == pytest.approx(sum(parts.values()), abs=1e-3)
+            share = parts.pop("rerank")
+            assert 0 <= share <= 0.8
+            assert entry["score"] == pytest.approx(0.2 * old["score"] + share, abs=1e-3)
+            assert parts == pytest.approx(
+                {name: 0.2 * part for name, part in old["why"]["parts"].items()}, abs=1e-3
+            )
+
+
+def test_a_limit_counts_after_it(apples: Path) -> None:
+    """The one memory that is asked for is the first of the new order."""
+    with open_vault(apples) as vault:
+        assert [entry["title"] for entry in recall(vault, rerank=True, limit=1)] == ["Weather"]
+        scores = [entry["score"] for entry in recall(vault, rerank=True)]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
+def test_the_rest_follows_and_is_never_above(apples: Path, mode: str) -> None:
+    """Of seventy memories fifty are judged; the others follow in their order, none is lost."""
+    for number in range(67):
+        write(
+            apples, f"n{number}.md", f"# Day {number}\n\nThe harvest of day {number}, dull dull\n"
+        )
+    with open_vault(apples) as vault:
+        plain = recall(vault, type=mode, limit=100)
+        found = recall(vault, type=mode, limit=100, rerank=True)
+    assert {entry["memId"] for entry in found} == {entry["memId"] for entry in plain}
+    assert ["rerank" in entry["why"]["parts"] for entry in found] == [True] * 50 + [False] * (
+        len(plain) - 50
+    )
+    assert [entry["memId"] for entry in found[50:]] == [entry["memId"] for entry in plain[50:]]
+    scores = [entry["score"] for entry in found]
+    assert scores == sorted(scores, reverse=True)
+    for entry in found:
+        assert entry["score"] == pytest.approx(sum(entry["why"]["parts"].values()), abs=1e-3)
+
+
+def test_the_passage_that_fits_is_judged(apples: Path) -> None:
+    """Of a long memory the passage with the query's words counts, not its beginning."""
+    filler = "\n\n".join(
+        f"Paragraph {number} of other things. " + "x " * 300 for number in range(9)
+    )
+    text = f"# Annals\n\n{filler}\n\n## 1907\n\nThe apple harvest: PostgreSQL wonderful\n\n"
+    text += f"## 1908\n\n{filler}\n"
+    write(apples, "long.md", text)
+    with open_vault(apples) as vault:
+        assert recall(vault, rerank=True)[0]["title"] == "Annals"
+        assert recall(vault, query="zebra quagga", type="keyword", rerank=True) == []
+
+
+def test_flags_and_json_give_the_same(run: Run, apples: Path) -> None:
+    """The option and the JSON argument are one thing, and so is a process and the library."""
+    by_flag = run("recall", QUESTION, "--rerank", "--json").json
+    by_json = run("call", "memory_recall", json.dumps({"query": QUESTION, "rerank": True})).json
+    assert by_flag == by_json
+    assert titles(by_flag)[0] == "Weather"
+    with open_vault(apples) as vault:
+        assert vault.call("memory_recall", query=QUESTION, rerank=True) == by_flag
+
+
+def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
+    """An open vault keeps its cross-encoder, until its settings name another."""
+    other = make_cross_encoder(encoder.parent / "other", dull=5.0)
+    with open_vault(apples) as vault:
+        assert recall(vault, rerank=True)[0]["title"] == "Weather"
+        (encoder / "model.onnx").unlink()
+        assert recall(vault, rerank=True)[0]["title"] == "Weather"
+        write(apples, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{other}"\n')
+        model_choice.allow(str(other), apples, model_choice.fingerprint(str(other), None))
+        assert recall(vault, rerank=True)[0]["title"] == "Apple harvest"
+
+
+@pytest.mark.parametrize("arguments", [("apple", "--mode", "tag"), ("--all",)], ids=" ".join)
+def test_what_has_no_question_cannot_be_reranked(run: Run, arguments: tuple[str, ...]) -> None:
+    """A recall by tag, or of everything, refuses rerank as wrong usage."""
+    assert "rerank" in refused(run("recall", *arguments, "--rerank"), 2)
+
+
+def test_a_model_that_is_not_here_is_never_fetched(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its model a rerank ends at once with the command that fetches it, network or not."""
+    write(folder, "a.md", "# Apple\n\nharvest\n")
+    assert run("recall", "apple").code == 0
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    with socket.create_server(("127.0.0.1", 0)) as network:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{network.getsockname()[1]}")
+        ran = run("recall", "apple", "--rerank")
+        network.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody has called
+            network.accept()
+    assert "ms-marco-MiniLM-L-6-v2 is not on this machine" in refused(ran, 1)
+    assert "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank" in ran.err
+    models = tmp_path / "cache" / "memvault" / "models"
+    assert [path for path in models.rglob("*") if path.is_file()] == []
+    assert run("recall", "apple").code == 0
+
+
+def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path) -> None:
+    """A model's folder without its tokenizer is refused in one sentence that says so."""
+    settings = (apples / "memvault.toml").read_text("utf-8")
+    folder = Path(settings.partition('model = "')[2].partition('"')[0])
+    (folder / "tokenizer.json").unlink()
+    model_choice.allow(str(folder), apples, model_choice.fingerprint(str(folder), None))
+    assert "has no tokenizer.json" in refused(run("recall", QUESTION, "--rerank"), 1)
+    assert run("recall", QUESTION).code == 0
+
+
+def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) -> None:
+    """Bytes that are no model end a rerank with a message and the way out."""
+    (encoder / "model.onnx").write_bytes(b"no model")
+    model_choice.allow(str(encoder), apples, model_choice.fingerprint(str(encoder), None))
+    ran = run("recall", QUESTION, "--rerank")
+    assert "cannot be used" in refused(ran, 1)
+    assert "without --rerank" in ran.err
+
+
+def test_without_rerank_no_model_is_loaded(apples: Path) -> None:
+    """A plain recall imports neither fastembed nor ONNX Runtime, whatever the settings name."""
+    assert among(loaded(apples, "recall", QUESTION), NEVER) == []
+
+
+def test_model_use_writes_the_setting_and_keeps_comments(
+    run: Run, folder: Path, encoder: Path
+) -> None:
+    """After model use FOLDER --for rerank the settings name it, and say what else they said."""
+    write(folder, "memvault.toml", "# mine\nversion = 1  # one\n\n[embedder]\nmodel = 'builtin'\n")
+    used = run("model", "use", str(encoder), "--for", "rerank", "--json").json
+    assert used["name"] == str(encoder)
+    assert used["previous"] == "Xenova/ms-marco-MiniLM-L-6-v2"
+    text = (folder / "memvault.toml").read_text("utf-8")
+    assert text.startswith("# mine\nversion = 1  # one\n\n[embedder]\nmodel = 'builtin'\n")
+    assert f'[rerank]\nmodel = "{encoder}"' in text
+    listed = run("model", "list", "--json").json
+    assert listed["rerankerInUse"] == str(encoder)
+    assert listed["inUse"] == "builtin"
+    assert "Xenova/ms-marco-MiniLM-L-6-v2" in {entry["name"] for entry in listed["rerankers"]}
+    assert run("model", "verify", "--for", "rerank", "--json").json["works"] is True
+
+
+def test_status_names_the_cross_encoder_that_is_set(
+    folder: Path, vault: Vault, run: Run, encoder: Path
+) -> None:
+    """A model of the vault's own for rerank is in its status; without one there is no key."""
+    assert "reranker" not in vault.call("vault_status")
+    write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
+    assert vault.call("vault_status")["reranker"] == {"name": str(encoder)}
+    assert f"reranker: name {encoder}" in " ".join(run("status").out.split())
+    usual = "Xenova/ms-marco-MiniLM-L-6-v2"
+    write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{usual}"\n')
+    assert vault.call("vault_status")["reranker"] == {"name": usual}
+
+
+def test_the_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
+    """Loading a folder's model adds nothing to the models that fastembed can fetch."""
+    before = vault.call("model_list")["rerankers"]
+    assert vault.call("model_use", **{"name": str(encoder), "for": "rerank"})["success"]
+    assert vault.call("model_list")["rerankers"] == before
+
+
+def test_a_model_that_ranks_nothing_does_not_verify(run: Run, tmp_path: Path) -> None:
+    """A model fails model verify where a fitting text is not put above an unrelated one."""
+    judge = make_cross_encoder(tmp_path / "blind", PostgreSQL=0.0)
+    assert "does not tell texts apart" in refused(
+        run("model", "verify", str(judge), "--for", "rerank"), 1
+    )
+
+
+def test_an_embedding_model_is_no_cross_encoder(run: Run, folder: Path, tmp_path: Path) -> None:
+    """What gives vectors instead of one number is refused, and the settings stay."""
+    before = (folder / "memvault.toml").read_bytes()
+    model = make_model(tmp_path / "vectors")
+    ran = run("model", "use", str(model), "--for", "rerank")
+    assert "is not a cross-encoder" in refused(ran, 1)
+    refused(run("model", "use", "BAAI/bge-small-en-v1.5", "--for", "rerank"), 1)
+    assert (folder / "memvault.toml").read_bytes() == before
+
+
+def test_a_model_without_numbers_is_refused(folder: Path, tmp_path: Path) -> None:
+    """A logit that is no number never becomes a score."""
+    judge = make_cross_encoder(tmp_path / "nan", odd=float("nan"))
+    with pytest.raises(EmbedderError, match="one number"):
+        CrossEncoder(str(judge), folder).scores("q", ["odd"])

@@ -289,9 +289,7 @@ def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, call: Call) -> 
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_wait_that_is_cut_off_ends_in_order(
-    folder: Path, sent: signal.Signals, code: int
-) -> None:
+def test_a_wait_that_is_cut_ends_in_order(folder: Path, sent: signal.Signals, code: int) -> None:
     """Ctrl-C and SIGTERM end a wait with their exit codes, silently, and nothing is lost."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "wait", "for", "hook:x"],
@@ -364,14 +362,6 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "rain:now"), 2)
     refused(run("wait", "for"), 2)
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
-
-
-def test_only_talk_is_waited_for_by_its_number(vault: Vault) -> None:
-    """A talkId given with an event that has none is refused, whatever kind of event it is."""
-    for kind in ("Time", "Hook"):
-        event = {"eventType": kind, "parameter": "0", "talkId": 5}
-        error = vault.call("wait_for", events=[event], timeout=0)["error"]
-        assert error["message"] == f"{kind} events have no talkId"
 
 
 def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:
