@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from memvault.arguments.inputs import read_object
+from memvault.arguments.binding import read_object
 from memvault.errors import Bug, MemvaultError
 from memvault.sanitize import safe_json
 from memvault.tools.core import invoke, registry

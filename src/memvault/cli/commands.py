@@ -12,8 +12,7 @@ import typer
 import typer.main
 
 from memvault import sanitize
-from memvault.arguments.binding import bind
-from memvault.arguments.inputs import read_input, read_json, read_object
+from memvault.arguments.binding import bind, read_input, read_json, read_object
 from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
 from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
@@ -170,12 +169,12 @@ def _confirm(error: Refused) -> dict[str, Any]:
     token, runs = error.details.get("confirmToken"), error.details.get("runs")
     if not token:
         raise error
-    from memvault.cli import confirmation
+    from memvault.cli import output
 
-    if not confirmation.has_terminal():
+    if not output.has_terminal():
         raise error
     lines = [f"   {line}" for line in runs] if isinstance(runs, list) else []
-    if not confirmation.agrees([error.message, *lines], "May it, on this machine, as you?"):
+    if not output.agrees([error.message, *lines], "May it, on this machine, as you?"):
         raise error
     return {"confirm": token}
 

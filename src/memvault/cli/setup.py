@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault import sanitize
 from memvault.arguments.parameters import Arg
-from memvault.cli import confirmation, hook, output
+from memvault.cli import hook, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.clients import NAMES
@@ -152,7 +152,7 @@ def _ask(changes: Sequence[FileEdit]) -> None:
         Refused: If the answer is no.
     """
     count = f"these {len(changes)} files" if len(changes) > 1 else "this file"
-    if confirmation.has_terminal() and not confirmation.agrees([], f"Write {count}?"):
+    if output.has_terminal() and not output.agrees([], f"Write {count}?"):
         raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")
 
 

@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg, normal_name
-from memvault.cli import confirmation
+from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
@@ -136,12 +136,12 @@ def _ask(name: str, summary: dict[str, Any]) -> None:
     Raises:
         Refused: If there is no terminal, or the answer is no.
     """
-    if not confirmation.has_terminal():
+    if not output.has_terminal():
         raise Refused(
             f"There is no terminal to ask whether {name} may run {summary['command']}",
             f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
     texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
     lines = [f"{key}: {value}" for key, value in texts.items()]
-    if not confirmation.agrees(lines, "May it run on this machine, as you?"):
+    if not output.agrees(lines, "May it run on this machine, as you?"):
         raise Refused(f"{name} is not trusted", "nothing was changed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from memvault.arguments.inputs import read_input
+from memvault.arguments.binding import read_input
 from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
 from memvault.plugins.tool_file import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
-from memvault.arguments.inputs import read_object
+from memvault.arguments.binding import read_object
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError

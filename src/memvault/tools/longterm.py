@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Annotated, Any
 
-from memvault.arguments.inputs import read_object
+from memvault.arguments.binding import read_object
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
