@@ -226,17 +226,6 @@ def test_a_damaged_set_is_an_empty_one(folder: Path, vault: Vault, damage: bytes
     assert held(vault) == ["alpha"]
 
 
-def test_nothing_is_written_through_a_link(folder: Path, vault: Vault, tmp_path: Path) -> None:
-    """An agent's folder that leads out of the vault is refused."""
-    note(folder, "alpha", "Text.")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (folder / ".memvault").mkdir(exist_ok=True)
-    (folder / ".memvault/agents").symlink_to(outside)
-    assert vault.call("memory_load", memId="alpha")["error"]["code"] == "refused"
-    assert list(outside.iterdir()) == []
-
-
 LOADING = """
 from memvault.__main__ import main
 

@@ -103,9 +103,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("line", SPELLINGS, ids=lambda line: line.split(" --")[0])
-def test_a_command_may_be_spelled_for_people(
-    filled: Path, tmp_path: Path, run: Run, line: str
-) -> None:
+def test_a_command_is_spelled_for_people(filled: Path, tmp_path: Path, run: Run, line: str) -> None:
     """Lists by commas, pairs with =, words for objects and choices in any case mean the same."""
     given = shlex.split(line)
     name = next(tool.name for tool in registry.all_tools() if line.startswith(f"{tool.command} "))
@@ -418,7 +416,7 @@ def test_bytes_of_an_old_encoding_are_read_as_such(run: Run, folder: Path) -> No
 
 
 SHELLS = ["bash", "zsh", "fish"]
-filled = pytest.fixture(hostile_names)
+hostile_vault = pytest.fixture(hostile_names)
 
 
 def offered(line: str) -> list[str]:
@@ -454,15 +452,15 @@ def offered(line: str) -> list[str]:
         ("memvault doctor --fi", ["--fix"]),
     ],
 )
-def test_what_fits_is_offered(filled: Path, line: str, words: list[str]) -> None:
+def test_what_fits_is_offered(hostile_vault: Path, line: str, words: list[str]) -> None:
     """Commands, options and the vault's own names are offered where they can stand."""
     assert offered(line) == words
 
 
-def test_the_vault_on_the_line_counts(filled: Path, tmp_path: Path) -> None:
+def test_the_vault_on_the_line_counts(hostile_vault: Path, tmp_path: Path) -> None:
     """Names are those of the vault that the line names."""
-    assert offered(f"memvault --vault {filled} show use-w") == ["use-wombats-abc123"]
-    assert offered(f"memvault --vault={filled} show use-w") == ["use-wombats-abc123"]
+    assert offered(f"memvault --vault {hostile_vault} show use-w") == ["use-wombats-abc123"]
+    assert offered(f"memvault --vault={hostile_vault} show use-w") == ["use-wombats-abc123"]
     for other in (tmp_path / "none", tmp_path):
         with pytest.raises(Exception, match=r"no folder|no memvault\.toml"):
             offered(f"memvault --vault {other} show use-w")
@@ -475,7 +473,7 @@ def test_every_command_and_option_is_known() -> None:
     assert {"--type", "--tags"} <= {word.name for word in words if word.command == "remember"}
 
 
-def test_nothing_is_offered_that_a_shell_runs(filled: Path, run: Run) -> None:
+def test_nothing_is_offered_that_a_shell_runs(hostile_vault: Path, run: Run) -> None:
     """A tag that holds a command is not offered, and a title steers no terminal."""
     shown = run("__complete", "zsh", "3", "memvault", "recall", "--tags", "").out
     assert "x" in shown.split()
@@ -494,7 +492,7 @@ def test_whatever_a_shell_asks(words: list[str], run: Run, tmp_path: Path) -> No
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_in_the_shell_itself(filled: Path, tmp_path: Path) -> None:
+def test_in_the_shell_itself(hostile_vault: Path, tmp_path: Path) -> None:
     """After completion install a new shell completes memIds, which the Tab key types out."""
     environment = completing_shell("bash", tmp_path)
     typed = typed_in_shell(["bash", "--noprofile", "-i"], environment, "memvault show use-w\t")

@@ -31,6 +31,8 @@ from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
+pytest.importorskip("fcntl", reason="there is flock only on Unix")
+
 WRITER = """
 import sys
 from memvault import open_vault
@@ -362,8 +364,6 @@ def test_what_an_editor_writes_during_a_change_is_kept(folder: Path, vault: Vaul
     assert len(written) > 20
     assert set(written) <= set(texts)
 
-
-pytest.importorskip("fcntl", reason="there is flock only on Unix")
 
 SHIM = str(ROOT / "tests" / "without_locks.py")
 REFUSALS = ["ENOLCK", "EOPNOTSUPP", "ENOSYS"]

@@ -315,9 +315,7 @@ def test_vectors_of_another_version_are_not_used(
     assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
 
 
-def test_a_file_may_lie_where_deep_vectors_want_a_folder(
-    vault: Vault, folder: Path, deep_now: None
-) -> None:
+def test_a_file_in_a_folders_place_is_no_harm(vault: Vault, folder: Path, deep_now: None) -> None:
     """A file in the place of the folder of deep vectors, or of a model's, changes no answer."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
@@ -387,9 +385,7 @@ def test_a_vault_that_is_half_done_uses_what_there_is(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_somebody_elses_vault_keeps_no_reader_waiting(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another user's vault wants made at once follows behind; one's own may want it."""
     monkeypatch.delenv("MEMVAULT_DEEP")
     settings = Settings(embedder=EmbedderSettings(deep="now"))

@@ -120,8 +120,15 @@ _FOLDERS = (
 ).split()
 
 
-@pytest.mark.parametrize("name", [*_FOLDERS, *_FILES])
-def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, name: str) -> None:
+_SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spaces/team".split()
+"""Folders of the vault in which agents keep what is theirs."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(f".memvault/{name}" for name in (*_FOLDERS, *_FILES)), *_SHARED],
+)
+def test_links_in_place_of_own_files_lead_nowhere(vault: Vault, folder: Path, name: str) -> None:
     """A vault from anyone cannot make memvault delete, write or read files outside it."""
     outside = folder.parent / "outside"
     write(outside, "sub/secret.md", "# Secret\n\nperiwinkle\n")
@@ -131,10 +138,11 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
         write(outside, f"{_TAKING}{number:03}/mine.md", "# Mine\n")
     write(outside, "log", '{"line": 1}\n')
     write(folder, "fact/a.md", "# A\n\ntext\n")
-    link = folder / ".memvault" / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(outside if name in _FOLDERS else outside / "log")
+    link = folder / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside / "log" if name.removeprefix(".memvault/") in _FILES else outside)
     before = _tree(outside)
+    refusals = 0
     for tool, arguments in (
         ("memory_recall", {"query": "text"}),
         ("memory_list", {}),
@@ -146,6 +154,11 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
         ("memory_restore", {"memId": "Mine"}),
         ("memory_forget", {"query": "A", "confirm": True}),
         ("vault_reindex", {}),
+        ("memory_load", {"memId": "A"}),
+        ("set_memories", {"memories": [{"key": "k", "value": "v"}]}),
+        ("get_memories", {}),
+        ("get_goals", {}),
+        ("get_plans", {}),
         ("push_service", {"name": "x"}),
         ("enter_space", {"spaceId": "team"}),
         ("send_message", {"text": "x"}),
@@ -162,6 +175,8 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
             assert tool not in ("memory_recall", "memory_list", "memory_show", "vault_status")
             assert result["error"]["code"] in ("refused", "storage", "not_found"), tool
             assert result["error"]["hint"]
+            refusals += result["error"]["code"] == "refused"
+    assert refusals or name not in (*_SHARED, ".memvault/agents", ".memvault/agents/main/log.jsonl")
 
 
 def test_a_file_in_the_folders_place_is_named(vault: Vault, folder: Path) -> None:

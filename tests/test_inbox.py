@@ -313,9 +313,7 @@ def test_no_service_takes_anybodys_name(run: Run, name: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("agents")
-def test_a_file_with_anybodys_name_is_a_service_without_one(
-    run: Run, folder: Path, file: str, header: str
-) -> None:
+def test_a_file_with_a_name_is_nameless(run: Run, folder: Path, file: str, header: str) -> None:
     """A file in an inbox that would pass for somebody is delivered as unnamed, and named."""
     write(folder, f"agents/main/inbox/{file}", f"{header}{WORDS}\n")
     block = run("context")

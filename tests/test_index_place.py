@@ -1,4 +1,4 @@
-"""The index lies in a folder that is the user's alone, and no other is ever read."""
+"""The local index keeps the protocol's promises in a folder that is the user's alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import shutil
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Run, child, examples, index_of, titles, without_rights, write
+from index_contract import IndexContract, local
 from memvault import Vault, open_vault
 from memvault.files.file_stamps import state_of
 from memvault.files.lock import FileLock
+from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.local import whoosh_schema
-from memvault.index.protocol import COMPLETE
+from memvault.index.protocol import COMPLETE, Index, SearchIndex
 from memvault.workspace import Workspace
 
 
@@ -311,3 +314,25 @@ def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
     manifest.unlink()
     os.mkfifo(manifest)
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
+
+
+class TestLocalIndex(IndexContract):
+    """The contract, asked of the local engine."""
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[Index]:
+        """Open the local index of a vault."""
+        with local(root) as index:
+            yield index
+
+
+class TestFederatedIndex(IndexContract):
+    """The contract, asked of a vault together with an empty one."""
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[SearchIndex]:
+        """Open the local indexes of a vault and of an empty one."""
+        empty = root.parent / "empty"
+        write(empty, "memvault.toml", "version = 1\n")
+        with local(empty) as other, local(root) as index:
+            yield FederatedIndex({"empty": lambda: other, "own": lambda: index})

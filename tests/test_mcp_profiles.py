@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import Client, MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
 
 from conftest import Run, refused, write
-from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
-from mcp_client import in_session, session, structured
 from memvault import Vault, sanitize
 from memvault.command_table import GROUPS
-from memvault.mcp import profiles
 from memvault.tools.core import registry, render
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from mcp import Client, MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from mcp_client import in_session, session, structured
+from memvault.mcp import profiles
 
 CORE = profiles.profiles()["core"].tools
 
@@ -142,9 +143,6 @@ async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run:
     assert "brain" in str(raised.value.data)
     write(folder, "memvault.toml", "version = 1\n")
     assert sorted(await names(client)) == sorted(CORE)
-
-
-pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
 
 @pytest.fixture

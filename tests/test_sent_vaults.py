@@ -118,9 +118,7 @@ def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None
     assert "as it was on" in succeeded(there("--vault", team, "show", "Disk")).out
 
 
-def test_any_file_is_shown_as_it_is_there(
-    folder: Path, engine: Path, run: Run, there: There
-) -> None:
+def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there: There) -> None:
     """Without a header, in another encoding, broken, empty or large: all is told the same."""
     files: dict[str, str | bytes] = {
         "plain.md": "No header at all.\n",
@@ -204,9 +202,7 @@ client.delete("memvault_memories", filter="uid == 1")
 """
 
 
-def test_a_text_that_is_missing_costs_that_memory_alone(
-    team: str, engine: Path, there: There
-) -> None:
+def test_a_missing_text_costs_that_memory_alone(team: str, engine: Path, there: There) -> None:
     """Where an engine lost one, what it has of the others is found and shown."""
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 2
     elsewhere(engine, UNSEND)
@@ -227,9 +223,7 @@ def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there:
     assert "the vault team was not asked" in ran.err + ran.out
 
 
-def test_a_file_that_was_touched_is_so_for_all(
-    team: str, folder: Path, run: Run, there: There
-) -> None:
+def test_a_touched_file_is_so_for_all(team: str, folder: Path, run: Run, there: There) -> None:
     """Times that are a file's own are those of the machine that has it."""
     for name in ("a", "b"):
         write(folder, f"{name}.md", f"# {name}\n\nText of {name}.\n")
@@ -321,9 +315,7 @@ def test_a_vault_that_the_engine_lost_costs_a_note(
     assert "black tea" in ran.out
 
 
-def test_another_version_and_a_clock_that_is_off_are_said(
-    team: str, engine: Path, run: Run, there: There
-) -> None:
+def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, there: There) -> None:
     """Rows that another version made are not read; a time still to come is told on both sides."""
     said(engine, sent="2099-01-01T00:00:00.000Z")
     assert "clock is off" in succeeded(there("--vault", team, "recall", "tea")).err
@@ -332,9 +324,7 @@ def test_another_version_and_a_clock_that_is_off_are_said(
     assert "another version of memvault" in refused(there("--vault", team, "recall", "tea"), 1)
 
 
-def test_a_vault_of_anybody_makes_no_one_ask_an_engine(
-    folder: Path, engine: Path, there: There
-) -> None:
+def test_no_foreign_vault_asks_an_engine(folder: Path, engine: Path, there: There) -> None:
     """Settings that come with a folder are no permission: its engine is not asked for its texts."""
     text = (folder / "memvault.toml").read_text("utf-8")
     strange = folder.parent / "strange"
@@ -342,9 +332,7 @@ def test_a_vault_of_anybody_makes_no_one_ask_an_engine(
     assert "nobody here has allowed" in refused(there("--vault", str(strange), "recall", "tea"), 1)
 
 
-def test_a_name_that_is_removed_leaves_nothing_here(
-    team: str, tmp_path: Path, there: There
-) -> None:
+def test_a_removed_name_leaves_nothing_here(team: str, tmp_path: Path, there: There) -> None:
     """What was fetched goes with the last name."""
     succeeded(there("--vault", team, "list"))
     indexes = tmp_path / "there" / "cache" / "indexes"

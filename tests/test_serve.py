@@ -146,9 +146,7 @@ def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
         assert (silent.recv(1), slow.recv(1)) == (b"", b"")
 
 
-def test_the_audit_says_who_asked_for_what(
-    places: dict[str, Path], run: Run, tmp_path: Path
-) -> None:
+def test_the_audit_names_who_asked(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
     """Each request is a line with who, vault, tool, outcome and time, and nothing of contents."""
     given = token(run, "ann", "team", "read", "--as", "builder")
 
@@ -302,9 +300,7 @@ def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_pa
     assert sum(line.get("times", 1) for line in lines) == 60
 
 
-def test_a_client_that_leaves_within_its_request_is_noted(
-    places: dict[str, Path], run: Run
-) -> None:
+def test_a_client_that_leaves_in_a_request_is_noted(places: dict[str, Path], run: Run) -> None:
     """An upload that ends half way is a line of the audit, and no traceback."""
     given = token(run, "ann", "team")
     head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {given}\r\n"

@@ -31,7 +31,7 @@ from memvault.files.lock import FileLock
 from memvault.mcp.calls import REPLIES, PendingCall
 from memvault.server.gateway import HttpExchange
 from memvault.workspace import Workspace
-from test_mcp_told import Heard
+from test_mcp import Heard
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
 BEN = [{"eventType": "Agent", "parameter": "ben"}]

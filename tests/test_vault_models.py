@@ -104,9 +104,7 @@ def test_a_vaults_cross_encoder_has_to_be_allowed(folder: Path, run: Run) -> Non
     assert run("recall", "zebra").code == 0
 
 
-def test_a_model_of_the_users_own_settings_needs_no_permission(
-    folder: Path, run: Run, tmp_path: Path
-) -> None:
+def test_a_model_of_the_user_needs_no_permission(folder: Path, run: Run, tmp_path: Path) -> None:
     """It is used in vaults that name none, and what a vault names comes before it."""
     model = make_model(tmp_path / "tiny")
     settings = write(tmp_path, "config/memvault/settings.toml", f'[embedder]\nmodel = "{model}"\n')
@@ -366,9 +364,7 @@ def test_without_rerank_no_model_is_loaded(apples: Path) -> None:
     assert among(loaded(apples, "recall", QUESTION), NEVER) == []
 
 
-def test_model_use_writes_the_setting_and_keeps_comments(
-    run: Run, folder: Path, encoder: Path
-) -> None:
+def test_model_use_writes_and_keeps_comments(run: Run, folder: Path, encoder: Path) -> None:
     """After model use FOLDER --for rerank the settings name it, and say what else they said."""
     write(folder, "memvault.toml", "# mine\nversion = 1  # one\n\n[embedder]\nmodel = 'builtin'\n")
     used = run("model", "use", str(encoder), "--for", "rerank", "--json").json
