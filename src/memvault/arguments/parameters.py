@@ -54,7 +54,7 @@ class Arg(NamedTuple):
     ``key`` is its JSON name, if that is not the parameter's in camelCase; ``flag`` is its option,
     if that is not the key in kebab-case; ``positional`` makes it a positional argument of the
     command, ``cli_optional`` makes a required one optional there; ``text`` allows ``-`` and
-    ``@file``; ``default`` is the default shown in the schema, if the function determines it;
+    ``@file``; ``unbounded`` allows any length, as ``text`` does; ``default`` is the default shown in the schema, if the function determines it;
     ``keep_commas`` keeps the entries of a list on the command line from being split at commas;
     ``alias`` is another spelling of its option; ``extra_keys`` allows further keys in the objects
     of a list; ``join_words`` joins all words of a command to one text, so that no quotes are
@@ -70,6 +70,7 @@ class Arg(NamedTuple):
     positional: bool = False
     cli_optional: bool = False
     text: bool = False
+    unbounded: bool = False
     minimum: float | None = None
     maximum: float | None = None
     default: object = None
@@ -276,7 +277,9 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 def is_short(parameter: Parameter) -> bool:
     """Return whether a text's length is limited: one of a built-in tool that is not content."""
-    return str in parameter.types and not parameter.arg.text and not parameter.anything
+    return str in parameter.types and not (
+        parameter.arg.text or parameter.arg.unbounded or parameter.anything
+    )
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:

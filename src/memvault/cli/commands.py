@@ -331,7 +331,8 @@ def call(
     options: GlobalOptions,
     name: Annotated[str, Arg("The tool's exact name", positional=True)] = "",
     arguments: Annotated[
-        str, Arg("Its arguments as one JSON object", positional=True, metavar="JSON", text=True)
+        str,
+        Arg("Its arguments as one JSON object", positional=True, metavar="JSON", unbounded=True),
     ] = "",
 ) -> None:
     """Run a tool by its exact name with JSON arguments, and print its result as JSON.
