@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import resource
 import shutil
 import subprocess
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import child, write
 from git_clones import Clone, cloned, without_identity
 from killing import Killing
 
@@ -233,7 +234,7 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
     two.git("config", "filter.cut.clean", "cat")
     two.git("config", "filter.cut.smudge", "kill -9 $PPID")
     failed = two.vault.call("git_sync", confirm=True)["error"]
-    assert failed["message"].startswith("git merge failed"), failed
+    assert failed["message"].startswith("git restore failed"), failed
     assert not (two.root / name).exists() or name == "context/wombats.md"
     assert "index.lock" in two.vault.call("git_sync")["error"]["message"]
     (two.root / ".git/index.lock").unlink()
@@ -246,6 +247,31 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
     assert (one.root / "mine.md").is_file()
     assert (one.root / "mail.txt").read_text() == "Again.\n"
     assert (one.root / "memo.txt").read_text() == "Meanwhile.\n\n2\n\n4\n"
+
+
+@pytest.mark.parametrize("name", ["big.md", "big.txt"])
+def test_a_full_disk_in_a_sync_loses_nothing(both: tuple[Clone, ...], name: str) -> None:
+    """A memory that does not fit stays whole, and half of another file is shared with nobody."""
+    one, two = both
+    old = "".join(f"line {number:08} of a long text\n" for number in range(30_000))
+    write(one.root, name, old)
+    one.sync()
+    two.sync()
+    new = "".join(f"new {number:08} at the top\n" for number in range(40_000)) + old
+    write(one.root, name, new)
+    one.sync()
+
+    def grow_no_file() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    ran = child(two.root, "git", "sync", "--confirm", "true", before=grow_no_file)
+    assert ran.code == 1
+    assert "hint:" in ran.err
+    assert (two.root / name).read_text() == old or name == "big.txt"
+    (two.root / ".git/index.lock").unlink(missing_ok=True)
+    assert two.sync()["committed"] == 0
+    one.sync()
+    assert (one.root / name).read_text() == (two.root / name).read_text() == new
 
 
 def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:

@@ -2,6 +2,6 @@
 
 ``sync`` merges the remote branch outside the working tree: ``tree_merge`` follows memories
 by id, ``merge`` merges each by header key and text, and ``objects`` reads and writes git's
-trees. Git's own fast-forward checks the result out. ``driver`` offers the same merge of
+trees; ``checkout`` replaces the files. ``driver`` offers the same merge of
 memories to ``git pull``. ``approval`` and ``setup`` decide whether git may run at all.
 """

@@ -1,68 +1,50 @@
 """Sync: commit local changes, merge them with the remote branch, and push.
 
-Nothing is force-pushed. Trees are merged outside the vault's folder, and git's own
-fast-forward then checks the result out. The next sync recovers from one that was cut off.
+Nothing is force-pushed. Trees are merged outside the vault's folder, and ``checkout`` then replaces
+files. The next sync reverts what an interrupted one had replaced.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import tempfile
-from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.agents.address import locks_for_paths
 from memvault.call import Call
-from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.errors import Conflict, Refused
 from memvault.files.walk import remove
-from memvault.git import approval, program, setup
+from memvault.git import program, setup
+from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinished
 from memvault.git.commit import commit_all, lock
 from memvault.git.objects import (
-    ChangedPath,
-    check_names,
     differences,
-    is_private,
     read_blobs,
     smaller_blobs,
 )
 from memvault.git.program import (
     LARGER,
     NETWORK_SECONDS,
-    QUIET_INSIDE,
     Git,
     Repository,
-    null_separated,
     require_idle_branch,
 )
-from memvault.git.repository import find
 from memvault.git.tree_merge import TreeMerge
 from memvault.sanitize import replace_surrogates
 from memvault.store import writer
-from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
 
-_UNFINISHED = "refs/worktree/memvault-sync"
-"""The ref of the commit that is being checked out; other worktrees do not see it."""
 _SCRATCH = "memvault-sync-"
 """Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
-_OVERWRITES = "Aborting"
-"""The last line of git where a checkout would overwrite something; it has changed nothing."""
-_MOVED = "Not possible to fast-forward"
 _TRIES = 6
+_SIGNS = ("config", "--type=bool", "--get", "commit.gpgSign")
 _LARGEST = 64 << 20
 """Maximum bytes of a file that is searched for secrets: the size limit of memories."""
 _HEAD = 8_000
 """Leading bytes that decide whether a file is text; git reads as many."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
-
-
-class ConcurrentEdit(Conflict):
-    """A file or the branch changed during the sync; a retry includes the change."""
 
 
 class RemoteBranch(NamedTuple):
@@ -106,7 +88,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
         for left in found.folder.glob(f"{_SCRATCH}*"):
             remove(left)
         for _ in range(_TRIES):
-            _take_back(found, call.root)
+            restore_unfinished(found, call.store)
             done["committed"] += commit_all(found, subject, partial(_look, call, found.git))
             others = _fetched(found, remote)
             head = found.git.commit_id("HEAD")
@@ -220,7 +202,7 @@ def _merge_remote(
     new, notes = others, dict[str, list[Any]]()
     if head and not _has(git, others, head):
         new, notes = _merge_commit(repository, subject, head, others, call.settings.ignore)
-    _fast_forward(repository, call.store, head, new)
+    fast_forward(repository, call.store, repository.branch, head, new)
     done["pulled"] += _count(git, head, others)
     for key, entries in notes.items():
         done.setdefault(key, []).extend(entries)
@@ -239,106 +221,10 @@ def _merge_commit(
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
         message += f"\nNot kept, since what others have counts:\n{listed}"
-    signed = ["-S"] if git.config("commit.gpgSign").lower() == "true" else []
+    signed = ["-S"] if git.line(*_SIGNS, good=(0, 1)) == "true" else []
     words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
     commit = git.run(*words, data=message.encode(), more=git.identity())
     return commit.decode().strip(), merge.notes
-
-
-def _fast_forward(repository: Repository, store: MemoryStore, head: str, new: str) -> None:
-    """Move the folder, index and branch to a later commit; ``head`` may be empty.
-
-    The replaced memories are kept as revisions.
-
-    Raises:
-        ConcurrentEdit: git would overwrite a change, or the branch has moved; nothing changed.
-        Refused: the commit has unsafe names, or changes a file that git may run.
-        GitError: git failed; the next sync takes back what it had changed.
-    """
-    git = repository.git
-    check_names(git, new)
-    changed = differences(git, head or git.empty_tree(), new)
-    used = _used(store.root, [entry.path for entry in changed if entry.after])
-    if used:  # only the current contents of such files are approved
-        raise Refused(
-            f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
-            "look at it, then git pull --rebase; memvault git sync asks about it afterwards",
-        )
-    with contextlib.ExitStack() as locks:
-        for each in locks_for_paths(store.root, [entry.path for entry in changed]):
-            locks.enter_context(each)
-        saved = list(_save_revisions(store, changed))
-        git.run("update-ref", _UNFINISHED, new)
-        words = ("merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new)
-        reflog = {"GIT_REFLOG_ACTION": "memvault git sync"}
-        ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS, more=reflog)
-        is_untouched = any(mark in ran.stderr for mark in (_OVERWRITES, _MOVED))
-        if ran.code and not is_untouched:
-            raise git.failed("merge", ran)
-        git.run("update-ref", "-d", _UNFINISHED)
-        if ran.code:
-            for mem_id, revision in saved:
-                store.history.delete(mem_id, revision)
-            names = (line for line in ran.stderr.splitlines() if line.startswith("\t"))
-            name = replace_surrogates(next(names, "\tThe branch").strip())
-            raise ConcurrentEdit(f"{name} is in the way of what others pushed", "try again")
-
-
-def _save_revisions(
-    store: MemoryStore, changed: Iterable[ChangedPath]
-) -> Iterator[tuple[str, str]]:
-    """Save the files that will be replaced or deleted; yield their memIds and revisions."""
-    for path, before, _ in changed:
-        if before is not None and before.is_plain and path.endswith(".md"):
-            with contextlib.suppress(MemvaultError, OSError):
-                data, state = store.read_bytes(path)
-                mem_id = store.parse(data, state).mem_id
-                yield mem_id, store.history.save(mem_id, data, store.root / path)
-
-
-def _take_back(repository: Repository, root: Path) -> None:
-    """Restore the files that a sync had changed when its checkout was cut off.
-
-    Files that were edited since are left as they are, and so are files that git may run
-    or read settings from: the ref may be forged, and only their current contents are approved.
-
-    Raises:
-        GitError: git failed.
-        Refused: a part of the repository cannot be read.
-    """
-    git = repository.git
-    new = git.commit_id(_UNFINISHED)
-    if not new:
-        return
-    head = git.commit_id("HEAD") or git.empty_tree()
-    if not _has(git, head, new):
-        git.run("read-tree", new)
-        git.run("update-index", "-q", "--refresh", good=(0, 1))
-        words = ("diff-files", QUIET_INSIDE, "--diff-filter=d", "--name-only", "-z")
-        edited = set(null_separated(git.run(*words)))
-        left = [
-            path
-            for path, _, after in differences(git, head, new)
-            if path not in edited
-            and not is_private(path)
-            and (after is not None or not os.path.lexists(repository.top / path))
-        ]
-        used = _used(root, left)
-        data = "".join(f"{path}\0" for path in left if path not in used)
-        if data:
-            git.run(
-                "restore", f"--source={head}", "--staged", "--worktree",
-                "--pathspec-from-file=-", "--pathspec-file-nul",
-                data=data.encode("utf-8", "surrogateescape"),
-            )  # fmt: skip
-        git.run("read-tree", head)
-    git.run("update-ref", "-d", _UNFINISHED)
-
-
-def _used(root: Path, changed: list[str]) -> list[str]:
-    """Return the paths that git may run or read settings from."""
-    place = find(root)
-    return approval.affected(place, changed) if place is not None else []
 
 
 def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:

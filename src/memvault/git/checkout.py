@@ -1,0 +1,320 @@
+"""Check out a commit that sync made: memories are replaced atomically, other files by git.
+
+Git deletes a file before it writes the new one in place, so that a full disk or a kill would leave
+a half, which the next commit would share as an edit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from memvault.agents.address import locks_for_paths
+from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.files import atomic, plain_files
+from memvault.files.walk import walk
+from memvault.git import approval
+from memvault.git.objects import ChangedPath, check_names, differences, is_private, read_blobs
+from memvault.git.program import QUIET_INSIDE, GitError, Repository, null_separated
+from memvault.git.repository import find
+from memvault.model import FileState
+from memvault.sanitize import replace_surrogates
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.paths import require_plain_folders
+
+_UNFINISHED = "refs/worktree/memvault-sync"
+"""The ref of the commit that is being checked out; other worktrees do not see it."""
+
+
+class ConcurrentEdit(Conflict):
+    """A file or the branch changed during the sync; a retry includes the change."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{replace_surrogates(name)} was changed meanwhile", "try again")
+
+
+def fast_forward(
+    repository: Repository, store: MemoryStore, branch: str, head: str, new: str
+) -> None:
+    """Move the folder, index and branch to a later commit; ``head`` may be empty.
+
+    The replaced memories are kept as revisions.
+
+    Raises:
+        ConcurrentEdit: a file differs from the old commit, or the branch has moved.
+        Refused: the commit has unsafe names, changes a file that git may run, or a change of
+            such a file is staged.
+        StorageError: a file cannot be written; ``restore_unfinished`` reverts the others.
+        GitError: git failed; likewise.
+    """
+    git = repository.git
+    before = head or git.empty_tree()
+    check_names(git, new)
+    changed = _shared(repository, before, new)
+    used = _used(store.root, changed)
+    if used:  # only the current contents of such files are approved
+        raise Refused(
+            f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
+            "look at it, then git pull --no-rebase; memvault git sync asks about it afterwards",
+        )
+    try:
+        git.run("read-tree", "-m", "-i", "--dry-run", before, new)
+    except GitError as error:
+        hint = "commit it, or unstage it with git restore --staged"
+        raise Refused(f"A staged change is in the way: {error.message}", hint) from error
+    memories = _plain_memories(repository, store, changed)
+    with _locked(store, changed):
+        if git.commit_id("HEAD") != head:
+            raise ConcurrentEdit(branch)
+        _check(repository, changed, memories)
+        git.run("update-ref", _UNFINISHED, new)
+        _replace(repository, store, new, changed, memories)
+        git.run("read-tree", "-m", "-i", before, new)
+        try:
+            git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, head)
+        except GitError as error:
+            raise ConcurrentEdit(branch) from error
+        git.run("update-ref", "-d", _UNFINISHED)
+    git.run("update-index", "-q", "--refresh", good=(0, 1))
+
+
+def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
+    """Revert the file changes of a checkout that did not finish.
+
+    Files that were edited since are left as they are, and so are files that git may run
+    or read settings from: the ref may be forged, and only their current contents are approved.
+
+    Raises:
+        GitError: git failed.
+        StorageError: a file cannot be written; a later call continues.
+        Refused: a part of the repository cannot be read.
+    """
+    git = repository.git
+    new = git.commit_id(_UNFINISHED)
+    if not new:
+        return
+    head = git.commit_id("HEAD")
+    before = head or git.empty_tree()
+    if not head or git.run_unchecked("merge-base", "--is-ancestor", new, head).code:
+        changed = _shared(repository, new, before)
+        with _locked(store, changed):
+            git.run("read-tree", before)
+            used = set(_used(store.root, changed))
+            changed = [entry for entry in changed if entry.path not in used]
+            memories = _plain_memories(repository, store, changed)
+            words = (
+                "diff",
+                QUIET_INSIDE,
+                "--no-renames",
+                "--diff-filter=d",
+                "--name-only",
+                "-z",
+                new,
+            )
+            edited = set(null_separated(git.run(*words))) - memories
+            edited -= set(_cut_off(repository, changed, edited))
+            changed = [entry for entry in changed if entry.path not in edited]
+            _replace(repository, store, before, changed, memories, is_recovery=True)
+    git.run("update-ref", "-d", _UNFINISHED)
+
+
+def _cut_off(
+    repository: Repository, changed: Iterable[ChangedPath], paths: set[str]
+) -> Iterator[str]:
+    """Yield the files that git had not finished writing: beginnings of their new contents."""
+    unfinished = [entry for entry in changed if entry.path in paths and entry.before]
+    blobs = read_blobs(repository.git, [entry.before.name for entry in unfinished if entry.before])
+    for path, before, _ in unfinished:
+        with contextlib.suppress(OSError):
+            data = plain_files.read(repository.top / path)
+            if before and blobs[before.name].startswith(data):
+                yield path
+
+
+@contextlib.contextmanager
+def _locked(store: MemoryStore, changed: Iterable[ChangedPath]) -> Iterator[None]:
+    """Hold the locks of all writers of these files."""
+    with contextlib.ExitStack() as locks:
+        for lock in locks_for_paths(store.root, [entry.path for entry in changed]):
+            locks.enter_context(lock)
+        yield
+
+
+def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath]:
+    """Return the paths that differ between two trees, without private ones.
+
+    Private paths belong to one machine and are never changed.
+    """
+    changed = differences(repository.git, before, after)
+    return [entry for entry in changed if not is_private(entry.path)]
+
+
+def _used(root: Path, changed: Iterable[ChangedPath]) -> list[str]:
+    """Return the paths that git may run or read settings from."""
+    place = find(root)
+    written = [entry.path for entry in changed if entry.after is not None]
+    return approval.affected(place, written) if place is not None else []
+
+
+def _is_inside(root: Path, path: str) -> bool:
+    """Return whether no parent folder of a path is a link."""
+    with contextlib.suppress(Refused):
+        require_plain_folders(root, PurePosixPath(path).parent.as_posix())
+        return True
+    return False
+
+
+def _plain_memories(
+    repository: Repository, store: MemoryStore, changed: Iterable[ChangedPath]
+) -> set[str]:
+    """Return the paths of memories that git checks out without converting their bytes."""
+    paths = [
+        entry.path
+        for entry in changed
+        if entry.path.endswith(".md")
+        and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
+    ]
+    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
+    parts = null_separated(repository.git.run(*words, data=data))
+    converted = {
+        path
+        for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        if value not in ("unset", "unspecified") or (name == "text" and value != "unset")
+    }
+    return {path for path in paths if path not in converted and _is_inside(store.root, path)}
+
+
+def _check(repository: Repository, changed: list[ChangedPath], memories: set[str]) -> None:
+    """Check that the files that change can be written without losing others.
+
+    Raises:
+        ConcurrentEdit: one of them was changed during the sync.
+        Refused: a folder that becomes a file contains files that git ignores.
+    """
+    gone = {entry.path for entry in changed if entry.after is None}
+    others = [entry for entry in changed if entry.path not in memories]
+    for path, before, _ in changed:
+        file = repository.top / path
+        if before is None and file.is_dir() and not file.is_symlink():
+            for parent, _, names in walk(file):
+                inside = (Path(parent, name).relative_to(repository.top) for name in names)
+                left = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
+                if left:
+                    message = f"Others have a file {path}, which is a folder here with {left[0]}"
+                    raise Refused(message, "move the folder's files, or add them to git")
+        elif before is None and path not in memories and os.path.lexists(file):
+            raise ConcurrentEdit(path)
+    if others:
+        repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
+        words = ("diff-files", QUIET_INSIDE, "--name-only", "-z")
+        edited = set(null_separated(repository.git.run(*words)))
+        for entry in others:
+            if entry.path in edited:
+                raise ConcurrentEdit(entry.path)
+
+
+def _replace(
+    repository: Repository,
+    store: MemoryStore,
+    tree: str,
+    changed: list[ChangedPath],
+    memories: set[str],
+    is_recovery: bool = False,
+) -> None:
+    """Change files: memories directly, others by git.
+
+    Files are deleted first, since a folder may take the name of one.
+    """
+    own = [entry for entry in changed if entry.path in memories]
+    others = [entry for entry in changed if entry.path not in memories]
+    _write(repository, store, [entry for entry in own if entry.after is None], is_recovery)
+    for entry in changed:
+        folder = repository.top / entry.path
+        if entry.after is None or not _is_inside(repository.top, entry.path):
+            continue
+        if folder.is_dir() and not folder.is_symlink():
+            for parent, _, _ in reversed(list(walk(folder))):
+                with contextlib.suppress(OSError):
+                    Path(parent).rmdir()
+    _check_out(repository, tree, others)
+    _write(repository, store, [entry for entry in own if entry.after is not None], is_recovery)
+
+
+def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) -> None:
+    """Let git write or delete files as they are in a tree."""
+    for entry in changed:
+        if entry.after is None and _is_inside(repository.top, entry.path):
+            with contextlib.suppress(OSError):
+                (repository.top / entry.path).unlink()
+    written = [entry.path for entry in changed if entry.after is not None]
+    if written:
+        data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
+        stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        hint = "free space if the disk is full, then memvault git sync"
+        words = ("restore", f"--source={tree}", "--worktree", *stdin)
+        repository.git.run(*words, data=data, hint=hint)
+
+
+def _write(
+    repository: Repository, store: MemoryStore, changed: list[ChangedPath], is_recovery: bool
+) -> None:
+    """Write memories; one that differs from both sides is left by a recovery."""
+    sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
+    data = read_blobs(repository.git, sides)
+    for path, old, new in changed:
+        before = data[old.name] if old else None
+        after = data[new.name] if new else None
+        with contextlib.suppress(_AlreadyWritten, *((ConcurrentEdit,) if is_recovery else ())):
+            _write_one(store, path, before, after)
+
+
+class _AlreadyWritten(Exception):
+    """The file already has the new content."""
+
+
+def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
+    file = store.root / path
+    require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
+    try:
+        if before is None:
+            assert after is not None
+            atomic.create(file, after)
+        elif after is None:
+            _save_unchanged(store, path, before, after)
+            file.unlink()
+        else:
+            atomic.replace(file, after, partial(_save_unchanged, store, path, before, after))
+    except FileExistsError as error:
+        if plain_files.read(file) != after:
+            raise ConcurrentEdit(path) from error
+    except FileNotFoundError as error:
+        if after is not None:
+            raise ConcurrentEdit(path) from error
+    except OSError as error:
+        with atomic.map_os_errors(path):
+            raise error from None
+
+
+def _save_unchanged(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
+    """Save a file's revision as a hard link, and check that the content is still ``before``.
+
+    Raises:
+        _AlreadyWritten: the file has the new content.
+        ConcurrentEdit: the file was changed during the sync.
+    """
+    memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
+    revision = ""
+    with contextlib.suppress(MemvaultError):
+        revision = store.history.save(memory.mem_id, before, store.root / path)
+    now = plain_files.read(store.root / path)
+    if now == before:
+        return
+    if revision:
+        store.history.delete(memory.mem_id, revision)
+    if now == after:
+        raise _AlreadyWritten
+    raise ConcurrentEdit(path)
