@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from conftest import Run, examples, index_of, lie_still, refused, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
 from memvault.index.local.manifest import Manifest
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import COMPLETE, MemoryRecord
 from memvault.workspace import Workspace
 
 Ask = Callable[..., list[str]]
@@ -399,6 +400,19 @@ def test_an_index_replaced_meanwhile_is_read(folder: Path, monkeypatch: pytest.M
 
         monkeypatch.setattr(Manifest, "records", replaced)
         assert len(titles(vault.call("memory_list"))) == 3
+
+
+def test_the_state_of_an_index_that_was_replaced_is_read(folder: Path) -> None:
+    """After another process has replaced the index, its state is that of the new one."""
+    _filled(folder, 3)
+    with closing(Workspace(folder)) as workspace:
+        workspace.index.refresh(True, COMPLETE)
+        index = index_of(folder) / "index"
+        index.rename(index.with_name("moved"))
+        (index / "manifest.db-journal").mkdir(parents=True)
+        (index / "manifest.db-journal").rmdir()
+        found = workspace.index.status()
+    assert (found.static.vectors, found.static.waiting) in ((3, 0), (0, 3))
 
 
 def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

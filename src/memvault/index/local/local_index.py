@@ -26,6 +26,7 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.protocol import (
+    BEST_EFFORT,
     EmbedderStatus,
     IndexCorrupted,
     IndexStatus,
@@ -242,6 +243,14 @@ class LocalIndex:
 
     def status(self) -> IndexStatus:
         """Return the state of the index and of its embedders."""
+        try:
+            return self._status()
+        except IndexCorrupted as error:  # another process has replaced it since the refresh
+            self.files.discard(error)
+        self.refresh(False, BEST_EFFORT)
+        return self.files.healing(self._status)
+
+    def _status(self) -> IndexStatus:
         unused = len(self.deep.unused_models())
         return IndexStatus(self.freshness, self._static_status(), self._deep_status(), unused)
 
