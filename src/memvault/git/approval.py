@@ -67,7 +67,7 @@ _FOLDERS = "remotes", "branches"
 _DEEPEST = 10
 _LINKS = 40
 """Maximum number of symbolic links that the system follows to resolve a path."""
-_MOST = 1_000
+_MAX_PARTS = 1_000
 _SHOWN = 100
 
 
@@ -192,8 +192,8 @@ class _Line(NamedTuple):
     def shown(self) -> str:
         key = self.text.partition("=")[0].strip()
         name = ".".join(part for part in (self.section, self.below, key) if part)
-        said = f"{name} = {self.value}" if self.key else self.text.strip()
-        return replace_surrogates(_CREDENTIALS.sub("", said)[:_SHOWN])
+        text = f"{name} = {self.value}" if self.key else self.text.strip()
+        return replace_surrogates(_CREDENTIALS.sub("", text)[:_SHOWN])
 
 
 def _lines(data: bytes) -> Iterator[_Line]:
@@ -331,7 +331,7 @@ class _Look:
             folders.sort()
             for name in sorted(names):
                 count += 1
-                if count > _MOST:
+                if count > _MAX_PARTS:
                     hint = "take out those that git does not need"
                     raise Refused(f"{self._name(folder)} holds too many files", hint)
                 if not name.endswith(".sample"):
@@ -368,5 +368,7 @@ def _read(file: Path, most: int = plain_files.STATE) -> bytes | None:
     except OSError as error:
         if not os.path.lexists(file):
             return None
-        said = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
-        raise Refused(said, "git would read it; make it a plain file, or move it away") from error
+        message = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
+        raise Refused(
+            message, "git would read it; make it a plain file, or move it away"
+        ) from error

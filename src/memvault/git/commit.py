@@ -48,8 +48,8 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
 
     A single title is part of the first line; several are listed below it.
     """
-    said = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
-    named = [title for title in dict.fromkeys(said) if title]
+    short = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
+    named = [title for title in dict.fromkeys(short) if title]
     what = named[0] if len(named) == 1 else f"{len(named)} files" if named else ""
     first = f"{tool}: {what}" if what else tool
     if len(first) > _LONGEST:
@@ -64,8 +64,8 @@ def commit_call(call: Call) -> list[str]:
     """Commit the files that a call wrote; return notes for the user."""
     files = call.change_set.files
     text = message(call.change_set.tool, [file.title for file in files], call.change_set.agent)
-    said = commit(call.root, [file.path for file in files], text)
-    return [said] if said else []
+    problem = commit(call.root, [file.path for file in files], text)
+    return [problem] if problem else []
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
@@ -87,8 +87,8 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
             return f"{_SET}, but nobody at this machine set git up: memvault git init"
         return f"not committed to git: {error.message}: memvault git init"
     except (MemvaultError, OSError) as error:
-        said = error.message if isinstance(error, MemvaultError) else str(error)
-        return f"not committed to git: {said}"
+        message = error.message if isinstance(error, MemvaultError) else str(error)
+        return f"not committed to git: {message}"
     return ""
 
 

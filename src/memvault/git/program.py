@@ -36,8 +36,8 @@ def submodules(root: Path) -> frozenset[str]:
 
 def repositories(found: Repository) -> list[str]:
     """Return the folders that are nested repositories and not submodules."""
-    kept = null_separated(found.git.run("ls-files", "--stage", "-z"))
-    held = [line.partition("\t")[2] for line in kept if line.startswith("160000 ")]
+    inherited = null_separated(found.git.run("ls-files", "--stage", "-z"))
+    held = [line.partition("\t")[2] for line in inherited if line.startswith("160000 ")]
     new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
     return sorted({*held, *new} - submodules(found.top))
 
@@ -57,17 +57,19 @@ def null_separated(data: bytes) -> list[str]:
     return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
 
 
-_MOST = 4 << 30
+_MAX_OUTPUT_BYTES = 4 << 30
 _SECONDS = 120.0
 NETWORK_SECONDS = 600.0
 """Maximum seconds for a network transfer."""
-_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
-        "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
-        "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG")  # fmt: skip
+_LOCATION_VARIABLES = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
+    "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
+    "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG",
+)  # fmt: skip
 """Variables that git sets for a hook of another repository, removed from the environment."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-_LEFT = ".lock': File exists"
+_LOCK_EXISTS = ".lock': File exists"
 _PASSED_OVER = "error: failed to push some refs"
 """The line that follows the reason for a failed push."""
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
@@ -80,9 +82,9 @@ LARGER = "The repository holds more than the vault, which sync would push along"
 class GitError(MemvaultError):
     """A git command failed; ``stderr`` is its whole error output."""
 
-    def __init__(self, message: str, hint: str, said: str) -> None:
+    def __init__(self, message: str, hint: str, stderr: str) -> None:
         super().__init__(message, hint)
-        self.stderr = said
+        self.stderr = stderr
 
 
 _SETTINGS = (
@@ -100,36 +102,38 @@ _HOOKED = "commit", "push"
 """Commands that run hooks; they run in the top folder."""
 _NETWORK = "fetch", "push", "ls-remote"
 _PROTOCOLS = "https:http:ssh:git:file"
-_NOWHERE = {"GIT_DIR": os.devnull}
+_NO_REPOSITORY = {"GIT_DIR": os.devnull}
 
 
 class Git:
     """The git program, run in one folder."""
 
-    def __init__(self, folder: Path, leads: Mapping[str, str] = _NOWHERE) -> None:
+    def __init__(self, folder: Path, location: Mapping[str, str] = _NO_REPOSITORY) -> None:
         """Prepare to run git.
 
-        ``leads`` holds the environment variables that select the repository; by default
+        ``location`` holds the environment variables that select the repository; by default
         none is selected.
 
         Raises:
             Refused: git is not installed.
         """
         self.folder = folder
-        kept = process.environment(folder)
+        inherited = process.environment(folder)
         try:
-            program = process.find_program("git", folder, kept)
+            program = process.find_program("git", folder, inherited)
         except UsageError as error:
             raise Refused("There is no git program on this machine", "install git") from error
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
-        self._environment = {key: value for key, value in kept.items() if key not in _OWN}
+        self._environment = {
+            key: value for key, value in inherited.items() if key not in _LOCATION_VARIABLES
+        }
         # A password prompt from the environment is the user's choice; one in settings is not.
-        askpass = kept.get("GIT_ASKPASS", kept.get("SSH_ASKPASS", ""))
-        self._protocols = kept.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
+        askpass = inherited.get("GIT_ASKPASS", inherited.get("SSH_ASKPASS", ""))
+        self._protocols = inherited.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
         self._environment.update(
             LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS=askpass,
-            GIT_EDITOR=":", GIT_SEQUENCE_EDITOR=":", GIT_NO_LAZY_FETCH="1", **leads,
+            GIT_EDITOR=":", GIT_SEQUENCE_EDITOR=":", GIT_NO_LAZY_FETCH="1", **location,
         )  # fmt: skip
 
     def run_unchecked(
@@ -153,7 +157,9 @@ class Git:
             folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
         command = [*self._prefix, *quiet, *words]
         # SIGTERM first: git then removes its lock files.
-        ran = process.run(command, data, seconds, _MOST, folder, environment, terminate_first=True)
+        ran = process.run(
+            command, data, seconds, _MAX_OUTPUT_BYTES, folder, environment, terminate_first=True
+        )
         if ran.timed_out:
             hint = "try again; a pipe in the vault or in .git may keep git waiting"
             raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", hint)
@@ -180,12 +186,12 @@ class Git:
 
     def failed(self, what: str, ran: process.ProcessResult, hint: str = "") -> GitError:
         """Return the error for a failed git command."""
-        said, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
-        why = _reason(said) or _reason(printed) or "it does not say why"
+        stderr, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
+        why = _reason(stderr) or _reason(printed) or "it does not say why"
         message = f"git {what} failed: {why}"
-        if _LEFT in said:
+        if _LOCK_EXISTS in stderr:
             hint = "if no git is at work in the vault, delete that file"
-        return GitError(message, hint or f"git {what} by hand says more", said or printed)
+        return GitError(message, hint or f"git {what} by hand says more", stderr or printed)
 
     def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
         """Run git and return its standard output as text without trailing newlines."""
@@ -252,9 +258,9 @@ def at(root: Path, place: RepositoryLocation) -> Repository:
     if not all(is_owned(path.lstat()) for path in (place.top, place.folder)):
         # Git checks owners only if it searches for the repository itself.
         Git(place.top, {}).run("rev-parse", "--git-dir")
-    leads = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
+    location = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
     return Repository(
-        Git(root, leads), place.top, place.folder, place.prefix_of(root), place.under_way
+        Git(root, location), place.top, place.folder, place.prefix_of(root), place.under_way
     )
 
 
@@ -288,9 +294,9 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub("", text)
 
 
-def _reason(said: str) -> str:
-    told = (line.strip() for line in said.splitlines() if not line.startswith(_PASSED_OVER))
-    lines = [line for line in told if line not in ("", "remote:")]
+def _reason(stderr: str) -> str:
+    reasons = (line.strip() for line in stderr.splitlines() if not line.startswith(_PASSED_OVER))
+    lines = [line for line in reasons if line not in ("", "remote:")]
     for mark in ("fatal: ", "error: "):
         for line in lines:
             if line.startswith(mark):

@@ -23,7 +23,7 @@ _UNDER_WAY = {
 _READ = "", "info", "objects/info", "objects/pack", "refs"
 """Folders whose files git opens without checking their type."""
 _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
-_MOST = 10_000
+_MAX_FILES = 10_000
 """Maximum number of checked entries; a git process that waits is terminated anyway."""
 _GITDIR = "gitdir: "
 _BRANCH = "ref: refs/heads/"
@@ -129,7 +129,7 @@ def _opened(place: RepositoryLocation) -> Iterator[str | Path]:
     left = [(above / name, name == "refs") for above in {place.folder, place.common}
             for name in _READ]  # fmt: skip
     count = 0
-    while left and count < _MOST:
+    while left and count < _MAX_FILES:
         folder, is_deep = left.pop()
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:

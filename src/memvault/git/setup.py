@@ -51,13 +51,13 @@ class NotAllowed(Refused):
         self.runs = approval.new(now, before or [])
         self.was_allowed = before is not None
         self.covered = [f"{part.name}\n{part.digest}" for part in now]
-        said = "Git runs programs that a repository names, and nobody at this machine allowed it"
+        message = "Git runs programs that a repository names, and nobody at this machine allowed it"
         if self.was_allowed:
-            said = f"What git may run here, or lead to, has changed since: {self.told}"
-        super().__init__(said, "run memvault git init there once")
+            message = f"What git may run here, or lead to, has changed since: {self.summary}"
+        super().__init__(message, "run memvault git init there once")
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The first of the names, as text for a message."""
         names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
         more = len(names) - _SHOWN

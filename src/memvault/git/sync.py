@@ -40,9 +40,9 @@ _SCRATCH = "memvault-sync-"
 """Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
 _TRIES = 6
 _SIGNS = ("config", "--type=bool", "--get", "commit.gpgSign")
-_LARGEST = 64 << 20
+_MAX_TEXT_BYTES = 64 << 20
 """Maximum bytes of a file that is searched for secrets: the size limit of memories."""
-_HEAD = 8_000
+_TEXT_HEAD_BYTES = 8_000
 """Leading bytes that decide whether a file is text; git reads as many."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
 
@@ -89,7 +89,9 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
             remove(left)
         for _ in range(_TRIES):
             restore_unfinished(found, call.store)
-            done["committed"] += commit_all(found, subject, partial(_look, call, found.git))
+            done["committed"] += commit_all(
+                found, subject, partial(_note_problems, call, found.git)
+            )
             others = _fetched(found, remote)
             head = found.git.commit_id("HEAD")
             try:
@@ -104,13 +106,13 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
                 done["pushed"] = _count(found.git, others, new)
                 if nested := [*map(replace_surrogates, program.repositories(found))]:
                     done["notSynced"] = nested
-                    said = "is a git repository of its own, so it is not synced"
-                    call.notes += [f"{path} {said}: {program.HINT}" for path in nested]
+                    message = "is a git repository of its own, so it is not synced"
+                    call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return done
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
 
 
-def _look(call: Call, git: Git, tree: str) -> None:
+def _note_problems(call: Call, git: Git, tree: str) -> None:
     """Add notes on secrets and conflict markers in the texts that are about to be committed.
 
     Raises:
@@ -121,11 +123,11 @@ def _look(call: Call, git: Git, tree: str) -> None:
         entry for entry in differences(git, since, tree) if entry.after and entry.after.is_plain
     ]
     sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
-    data = read_blobs(git, smaller_blobs(git, sides, _LARGEST))
+    data = read_blobs(git, smaller_blobs(git, sides, _MAX_TEXT_BYTES))
     for path, old, new in found:
         assert new is not None
         after = data.get(new.name, b"")
-        if b"\0" in after[:_HEAD] and not paths.is_memory_path(path):
+        if b"\0" in after[:_TEXT_HEAD_BYTES] and not paths.is_memory_path(path):
             continue  # binary
         if has_conflict_markers(decode(after).text):
             call.notes.append(
@@ -197,10 +199,10 @@ def _merge_remote(
         Refused: the result has unsafe names, or changes a file that git may run.
     """
     git = repository.git
-    if not others or others == head or (head and _has(git, head, others)):
+    if not others or others == head or (head and _contains(git, head, others)):
         return head
     new, notes = others, dict[str, list[Any]]()
-    if head and not _has(git, others, head):
+    if head and not _contains(git, others, head):
         new, notes = _merge_commit(repository, subject, head, others, call.settings.ignore)
     fast_forward(repository, call.store, repository.branch, head, new)
     done["pulled"] += _count(git, head, others)
@@ -240,8 +242,8 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
     words = ("push", "--porcelain", "--", remote.name, target)
     ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS)
     if ran.code:
-        said = f"{ran.output}\n{ran.stderr}"
-        if any(mark in said for mark in _REJECTED):
+        output = f"{ran.output}\n{ran.stderr}"
+        if any(mark in output for mark in _REJECTED):
             return False
         hint = "a hook or the other side refused it; all is committed here: sync again later"
         raise git.failed("push", ran, hint)
@@ -252,7 +254,7 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
     return True
 
 
-def _has(git: Git, commit: str, earlier: str) -> bool:
+def _contains(git: Git, commit: str, earlier: str) -> bool:
     return git.run_unchecked("merge-base", "--is-ancestor", earlier, commit).code == 0
 
 

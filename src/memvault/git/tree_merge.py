@@ -127,7 +127,7 @@ class TreeMerge:
         return found
 
     @cached_property
-    def _came(self) -> dict[str, str]:
+    def _added_by_theirs(self) -> dict[str, str]:
         """The paths of files that the others added, by identity."""
         added = self._changes(self._theirs).added
         return {identity: path for path, identity in self._identities(added).items()}
@@ -149,7 +149,7 @@ class TreeMerge:
         there = self._files.get(path)
         if there is not None and self._is_one(path, there, old):
             return path
-        moved = self._came.get(self._identities({path: old}).get(path, ""), "")
+        moved = self._added_by_theirs.get(self._identities({path: old}).get(path, ""), "")
         return moved if moved in self._files else ""
 
     def _delete(self, path: str, old: TreeEntry) -> None:
@@ -216,7 +216,7 @@ class TreeMerge:
 
     def _keep_both(self, here: str, path: str, new: TreeEntry) -> None:
         """Keep the others' version and add ours next to it, each naming the other."""
-        copy, there = self._beside(path), self._files[here]
+        copy, there = self._free_sibling(path), self._files[here]
         if self._is_memory(path, there) and new.is_plain:
             data = self._read([there, new])
             first = _memory(here, data[there.name])
@@ -259,12 +259,12 @@ class TreeMerge:
             names = (f"{blocked}_{n}" for n in count(2))
             other = next(name for name in names if name not in self._files)
             free = f"{other}{free.removeprefix(blocked)}"
-        free = self._beside(free) if self._is_taken(free) else free
+        free = self._free_sibling(free) if self._is_taken(free) else free
         if free != path:
             self.notes["renamed"].append({"from": _shown(path), "filePath": _shown(free)})
         return free
 
-    def _beside(self, path: str) -> str:
+    def _free_sibling(self, path: str) -> str:
         """Return a free path in the same folder with a number in its name.
 
         For files that are not memories it sorts after ``path``: the first path of an agent's
