@@ -26,11 +26,11 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 GUIDE = DOCS / "guide" / "settings.md"
 TEMPLATE = """\
-# Settings of this vault. Every line but `version` is optional:
-# remove the `#` to change a setting.
+# Settings of this vault. Every line but `version` is optional: to change a setting,
+# remove the `#` before it, and before the [section] above it.
 
 version = 1
-ignore = ["README.md", "AGENTS.md"]
+ignore = ["README.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"]
 
 """
 
