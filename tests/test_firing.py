@@ -41,12 +41,12 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = PlannedInbox(self.plans)
+        self.inbox = PlannedInbox(self.store, MAIN, zone, lambda: self.now)
         self.handed: list[tuple[str, str]] = []
 
     def plans(self) -> AgentPlans:
-        """The plans as of now."""
-        return AgentPlans(self.store, MAIN, self.zone, self.now)
+        """The plans."""
+        return AgentPlans(self.store, MAIN, self.zone, lambda: self.now)
 
     def plan(self, name: str, kind: str, text: str) -> PlanStatus:
         """Set a plan."""
@@ -199,6 +199,21 @@ def test_setting_the_same_plan_again_skips_and_repeats_nothing(agent: Agent) -> 
     assert agent.plan("Checklist", *plans["Checklist"]).status == "completed"
     agent.plan("Checklist", "scheduledAt", "2026-03-20T08:20:00Z")
     assert ("Checklist", "2026-03-20T08:20:00.000Z") in agent.look()
+
+
+def test_a_schedule_set_late_runs_no_time_that_has_passed(agent: Agent) -> None:
+    """A changed plan that waited an hour for the agent's lock first runs after that hour."""
+    agent.plan("Report", "cron", "0 8 * * *")
+
+    def now() -> datetime:
+        lock = agent_lock(agent.root, MAIN)
+        waiting = lock.acquire(0)
+        lock.release()
+        return START if waiting else START + hours(1)
+
+    plans = AgentPlans(agent.store, MAIN, UTC, now)
+    (stand,) = plans.set([PlanRequest("Report", "Do it", Schedule("cron", "0 9 * * *"))])
+    assert stand.next_run == datetime(2026, 2, 19, 9, tzinfo=UTC)
 
 
 def test_a_delay_set_again_begins_again(agent: Agent) -> None:
@@ -400,7 +415,7 @@ def work(root, rounds=1000):
     store = MemoryStore(root, Settings())
     start = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC)
     inbox = plans.PlannedInbox(
-        lambda: plans.AgentPlans(store, Address("main"), UTC, start + timedelta(minutes=done))
+        store, Address("main"), UTC, lambda: start + timedelta(minutes=done)
     )
     while done < rounds:
         done = counter.stat().st_size + 1

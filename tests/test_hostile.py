@@ -654,6 +654,9 @@ def test_the_first_warnings_are_told_and_the_rest_counted(folder: Path, run: Run
     assert len(told["warnings"]) == 21
     assert told["warnings"][-1] == "480 more warnings are left out"
     assert len(run("context", "tea", "--agent", "reader", "--json").json["warnings"]) == 21
+    with open_vault(folder, agent="reader") as vault:
+        inner = vault.call("call_tool", toolName="context", parameters={"task": "tea"})
+    assert inner["warnings"][20:] == told["warnings"][20:]
 
 
 def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -> None:

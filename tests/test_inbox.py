@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +23,8 @@ from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox, Lease
+from memvault.call import Call
+from memvault.workspace import Workspace
 from racing import Racing, raced
 
 WORKER = Path(__file__).with_name("inbox_worker.py")
@@ -152,6 +156,22 @@ def test_nothing_is_lost_or_doubled_by_kill(folder: Path) -> None:
     for event in map(str, range(rounds[-1]["delivered"])):
         assert sure.count(event) == 1 or (sure.count(event) == 0 and event in doubtful), event
     assert not list((folder / ".memvault/agents/main/claims").iterdir())
+
+
+def test_a_call_that_looked_into_its_inbox_is_freed_at_once(folder: Path) -> None:
+    """A call's files and maps are closed when it ends, not when Python looks for cycles."""
+    workspace = Workspace(folder)
+    call = Call(workspace)
+    assert call.engine.notes() == []
+    call.inbox.peek()
+    freed = weakref.ref(call)
+    gc.disable()
+    try:
+        del call
+        assert freed() is None
+    finally:
+        gc.enable()
+        workspace.close()
 
 
 def test_a_result_that_reached_nobody_gives_the_event_back(vault: Vault, run: Run) -> None:

@@ -28,7 +28,7 @@ NOW = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
 
 def at(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> AgentPlans:
     """The agent's plans at a moment."""
-    return AgentPlans(MemoryStore(folder, Settings()), MAIN, zone, now)
+    return AgentPlans(MemoryStore(folder, Settings()), MAIN, zone, lambda: now)
 
 
 def planned(folder: Path, name: str, kind: str, text: str, zone: tzinfo = UTC) -> PlanStatus:

@@ -25,8 +25,7 @@ _MAIN = Address("main")
 def check(data: bytes) -> None:
     """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
     file_in("agents/main/plans/p.md")(data)
-    now, zone = clock.now(), clock.zone("Europe/Berlin")
-    agent = plans.AgentPlans(store(), _MAIN, zone, now)
+    agent = plans.AgentPlans(store(), _MAIN, clock.zone("Europe/Berlin"))
     stands, notes = agent.statuses()
     assert len(stands) == 1 or notes
     for stand in stands:

@@ -210,11 +210,10 @@ class Call:
 
     @property
     def plans(self) -> AgentPlans:
-        """The agent's plans as of now."""
+        """The agent's plans."""
         from memvault.agents.plans.plans import AgentPlans
 
-        zone = clock.zone(self.settings.plans.timezone)
-        return AgentPlans(self.store, self.address, zone, clock.now())
+        return AgentPlans(self.store, self.address, clock.zone(self.settings.plans.timezone))
 
     @cached_property
     def inbox(self) -> Inbox:
@@ -224,7 +223,7 @@ class Call:
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
-        return PlannedInbox(lambda: self.plans)
+        return PlannedInbox(self.store, self.address, clock.zone(self.settings.plans.timezone))
 
     def sleep(self, seconds: float) -> None:
         """Wait for at most the given seconds; other threads can use the vault meanwhile.

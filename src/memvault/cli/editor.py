@@ -162,9 +162,10 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
 
 def _result(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its warnings, in the form of a tool's result."""
-    notes = [*call.settings.warnings, *call.all_notes()]
-    warnings = {"warnings": list(dict.fromkeys(notes))} if notes else {}
-    return {**result, **warnings}
+    from memvault.tools.core.invoke import truncate_warnings
+
+    notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
+    return {**result, "warnings": truncate_warnings(notes)} if notes else dict(result)
 
 
 def _is_at_a_terminal() -> bool:

@@ -298,13 +298,23 @@ def _pending_run(plan: Plan, at: datetime) -> PendingRun:
     return PendingRun(event_id(plan.id, at), at, data)
 
 
-class AgentPlans(NamedTuple):
-    """The plans of an agent as of one moment; cron lines are in the time zone."""
+class AgentPlans:
+    """The plans of an agent; cron lines are in the time zone, and ``now`` returns the time.
 
-    store: MemoryStore
-    address: Address
-    zone: tzinfo
-    now: datetime
+    Under the agent's lock the time is read once, after waiting for the lock.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        address: Address,
+        zone: tzinfo,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self.store = store
+        self.address = address
+        self.zone = zone
+        self.now = now
 
     @property
     def files(self) -> AgentFileStore:
@@ -331,9 +341,9 @@ class AgentPlans(NamedTuple):
         Raises as ``AgentFileStore.read`` does.
         """
         plans, notes = self.read()
-        records = load(self.address.private(self.store.root))
+        records, now = load(self.address.private(self.store.root)), self.now()
         return sorted(
-            (self._status(plan, records) for plan in plans),
+            (self._status(plan, records, now) for plan in plans),
             key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
         ), notes
 
@@ -347,7 +357,7 @@ class AgentPlans(NamedTuple):
             UsageError: a plan is invalid; nothing is written.
         """
         with self.files.lock():
-            records = load(self._folder)
+            records, now = load(self._folder), self.now()
             by_name: dict[str, AgentFile] = {}
             existing = self.files.read().entries
             for entry in existing.values():
@@ -358,8 +368,8 @@ class AgentPlans(NamedTuple):
                 old, before = by_name.get(name), None
                 if old is not None:
                     with contextlib.suppress(UsageError):
-                        before = self._status(read(old), records)
-                header = {"name": name, **_header_for(plan, name, before, self.now, self.zone)}
+                        before = self._status(read(old), records, now)
+                header = {"name": name, **_header_for(plan, name, before, now, self.zone)}
                 fresh = paths.id_from_name(name)
                 new_id = fresh if fresh not in existing else paths.new_id(name)
                 text = plan.instruction.strip()
@@ -367,7 +377,7 @@ class AgentPlans(NamedTuple):
             self.files.put(puts.values())
             current = {plan.id: plan for plan in self.read()[0]}
             ids = [entry.name for entry in puts.values() if entry.name in current]
-            statuses = [self._status(current[name], records) for name in ids]
+            statuses = [self._status(current[name], records, now) for name in ids]
             save(self._folder, records | {status.plan.id: status.record for status in statuses})
         return statuses
 
@@ -394,7 +404,7 @@ class AgentPlans(NamedTuple):
             MemvaultError: a pending run could not be completed; no event may be removed from the
                 inbox then.
         """
-        records = load(self._folder)
+        records, now = load(self._folder), self.now()
         self._deliver_pending(records, deliver)  # of a call that was interrupted
         try:
             plans, notes = self.read()
@@ -404,8 +414,8 @@ class AgentPlans(NamedTuple):
         # Keep the records of plans whose files cannot be read now.
         entered = dict(records) if notes else {}
         for plan in plans:
-            status = self._status(plan, records)
-            run = due(status, self.now, self.zone)
+            status = self._status(plan, records, now)
+            run = due(status, now, self.zone)
             if run is not None:
                 at, status = run
             statuses.append(status)
@@ -425,11 +435,11 @@ class AgentPlans(NamedTuple):
 
         Plans that cannot be read are left out.
         """
-        records = load(self.address.private(self.store.root))
+        records, now = load(self.address.private(self.store.root)), self.now()
         moments = [record.pending.at for record in records.values() if record.pending]
         with contextlib.suppress(MemvaultError):
             for plan in self.read()[0]:
-                at = self._status(plan, records).next_run
+                at = self._status(plan, records, now).next_run
                 moments += [at] if at is not None else []
         return min(moments, default=None)
 
@@ -437,8 +447,8 @@ class AgentPlans(NamedTuple):
     def _folder(self) -> Path:
         return private(self.store.root, self.address)
 
-    def _status(self, plan: Plan, records: Mapping[str, RunRecord]) -> PlanStatus:
-        return plan_status(plan, records.get(plan.id), self.now, self.zone)
+    def _status(self, plan: Plan, records: Mapping[str, RunRecord], now: datetime) -> PlanStatus:
+        return plan_status(plan, records.get(plan.id), now, self.zone)
 
     def _deliver_pending(self, records: dict[str, RunRecord], deliver: Deliver) -> None:
         """Deliver the pending runs and remove them from the records; raise if that fails."""
@@ -473,10 +483,15 @@ class AgentPlans(NamedTuple):
 class PlannedInbox(Inbox):
     """An agent's inbox to which its due plans are delivered before each read, under one lock."""
 
-    def __init__(self, plans: Callable[[], AgentPlans]) -> None:
-        self._plans = plans
-        store, address, *_ = plans()
+    def __init__(
+        self,
+        store: MemoryStore,
+        address: Address,
+        zone: tzinfo,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
         super().__init__(store.root, address)
+        self._plans = AgentPlans(store, address, zone, now)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -486,11 +501,10 @@ class PlannedInbox(Inbox):
             self.deliver(PLAN, data, name, clock.iso(at))
 
         with super().locked():
-            self.warnings += self._plans().fire(deliver)
+            self.warnings += self._plans.fire(deliver)
             yield
 
     def next_due(self) -> float:
         """Return the seconds until the next plan is due."""
-        plans = self._plans()
-        at = plans.next_due()
-        return (at - plans.now).total_seconds() if at else math.inf
+        at = self._plans.next_due()
+        return (at - self._plans.now()).total_seconds() if at else math.inf

@@ -126,6 +126,21 @@ def call(
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
+    outcome = _call(workspace, name, arguments, caller, is_cancelled, find)
+    if "warnings" in outcome.result:
+        outcome.result["warnings"] = truncate_warnings(outcome.result["warnings"])
+    return outcome
+
+
+def _call(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    caller: Caller,
+    is_cancelled: Callable[[], bool],
+    find: FindTool = available.find_tool,
+) -> ToolOutcome:
+    """Run a tool as ``call`` does, with all of its warnings."""
     with workspace.lock:
         workspace.refresh_settings()
         tool = find(workspace, caller, name)
@@ -182,11 +197,11 @@ def _run(
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
     if notes:
-        result["warnings"] = _truncate_warnings(list(dict.fromkeys(notes)))
+        result["warnings"] = list(dict.fromkeys(notes))
     return ToolOutcome(result, call_context.delivery)
 
 
-def _truncate_warnings(notes: list[str]) -> list[str]:
+def truncate_warnings(notes: list[str]) -> list[str]:
     """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
     more = len(notes) - _MAX_WARNINGS
     return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
@@ -202,7 +217,7 @@ def _autocommit(call_context: Call) -> None:
 
 def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
-    outcome = call(
+    outcome = _call(
         call_context.workspace, name, arguments, call_context.caller, call_context.is_cancelled
     )
     call_context.delivery.take_over(outcome.delivery)
