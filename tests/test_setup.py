@@ -379,6 +379,17 @@ def test_rights_stay_as_they_are(home: Path, project: Path, setup: Callable[...,
     assert (home / ".claude.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_files_are_written_even_if_nobody_reads_the_output(project: Path) -> None:
+    """``memvault setup --yes | true`` writes what it says."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "memvault", "setup", "claude-code", "--yes"]
+    ran = subprocess.run(line, cwd=project, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert "memvault" in (project / ".mcp.json").read_text()
+
+
 def test_a_person_is_asked_first(project: Path) -> None:
     """At a terminal the diff comes first, and nothing is written without a yes."""
     code, shown = at_terminal(project, "setup", "codex", answer="\n")
