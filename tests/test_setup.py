@@ -339,7 +339,7 @@ def test_what_cannot_be_is_said(
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
     assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
-    assert "program is missing" in refused(setup(), 2)
+    assert "memvault setup needs claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
     assert "is your home" in refused(setup("codex", cwd=home), 1)
     monkeypatch.delenv("MEMVAULT_VAULT")
