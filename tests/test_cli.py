@@ -136,6 +136,33 @@ def test_call_reads_its_arguments_from_anywhere(notes: Path, run: Run) -> None:
     assert (ran.code, ran.json["error"]["hint"]) == (2, "did you mean memory_recall?")
 
 
+MISSING = {
+    "edit": ("memvault edit needs MEMORY", 'memvault edit "Deploy notes"'),
+    "edit ''": ("memvault edit needs MEMORY", 'memvault edit "Deploy notes"'),
+    "vaults add": ("memvault vaults add needs NAME", "memvault vaults add work ."),
+    "vaults add work": ("memvault vaults add needs DIR|ADDRESS", "memvault vaults add work ."),
+    "rename": ("memvault rename needs MEM-ID", "memvault rename "),
+    "fact recall": ("memvault fact recall needs QUERY", "memvault fact recall "),
+    "call": ("memvault call needs NAME", "memvault call memory_recall "),
+    "call memory_list '{}' '{}'": ("Got unexpected extra argument(s) ({})", "memvault call --help"),
+}
+"""Command lines on which something is missing or too much, with the message and hint."""
+
+
+@pytest.mark.parametrize("line", MISSING)
+def test_what_is_missing_is_named(notes: Path, run: Run, line: str) -> None:
+    """A command names the argument that it needs, as its help does, and shows an example."""
+    message, hint = MISSING[line]
+    ran = run(*shlex.split(line))
+    if line.startswith("call"):
+        assert (ran.code, ran.err) == (2, "")
+        assert ran.json["error"]["message"] == message
+        assert ran.json["error"]["hint"].startswith(hint)
+    else:
+        refused(ran, 2)
+        assert ran.err.startswith(f"error: {message}\nhint: {hint}")
+
+
 def test_long_texts_come_from_anywhere(notes: Path, run: Run) -> None:
     """Content and modifications are taken from standard input, from files, and from @@."""
     text = "Ein Wörtchen\n\n```\n-- dash\n```\n"

@@ -9,6 +9,7 @@ from string import Formatter
 import pytest
 
 import memvault
+from conftest import Run, succeeded
 from memvault.cli.registry import all_commands
 from memvault.tools.core import render
 from memvault.tools.core.registry import all_tools
@@ -27,11 +28,26 @@ def plain(view: Template, found: dict[str, object]) -> str:
     return "\n".join("".join(text for text, _ in line) for line in render.lines(view, found))
 
 
-def test_a_result_without_a_view_is_laid_out_as_for_a_model() -> None:
-    """People see what a model reads, without what goes without saying; the message comes last."""
-    told = {"ready": False, "wombats": [{"name": "Ann", "story": "dug\nslept"}]}
-    found = {"success": True, "message": "That is all", "none": [], **told, "warnings": ["x"]}
-    assert plain(Template(), found) == f"{render.text(told)}\nThat is all"
+def test_a_result_without_a_view_is_laid_out_in_words() -> None:
+    """People see what a model reads, with words for keys and values; the message comes last."""
+    wombats = [{"isTame": True, "petName": "Ann", "story": "dug\nslept"}]
+    told = {"messageId": "m1", "ready": False, "left": [], "sizes": {}, "wombats": wombats}
+    found = {"success": True, **told, "warnings": ["x"]}
+    assert plain(Template(), found).split("\n") == [
+        *("message id: m1", "ready: no", "left: –", "sizes: –", "wombats:", "- is tame: yes"),
+        *("  pet name: Ann", "  story:", "    dug", "    slept"),
+    ]
+    assert render.text(found).startswith("messageId: m1\nready: false\nleft: []\nsizes: {}")
+    assert plain(Template(), {"none": [], "message": "That is all"}) == "That is all"
+
+
+def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
+    """Each part of a vault's status is one line."""
+    shown = succeeded(run("status")).out.splitlines()
+    assert len(shown) <= 15
+    assert {"vault", "memories", "index", "static vectors", "transformer"} <= {
+        line.partition(":")[0] for line in shown
+    }
 
 
 @pytest.mark.parametrize("name", VIEWS)

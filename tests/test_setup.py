@@ -339,7 +339,7 @@ def test_what_cannot_be_is_said(
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
     assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
-    assert "program is missing" in refused(setup(), 2)
+    assert "memvault setup needs claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
     assert "is your home" in refused(setup("codex", cwd=home), 1)
     monkeypatch.delenv("MEMVAULT_VAULT")
@@ -377,6 +377,17 @@ def test_rights_stay_as_they_are(home: Path, project: Path, setup: Callable[...,
     assert actions["settings.json"] == "create"
     assert all(entry["diff"].startswith("---") for entry in found["changes"])
     assert (home / ".claude.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_files_are_written_even_if_nobody_reads_the_output(project: Path) -> None:
+    """``memvault setup --yes | true`` writes what it says."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "memvault", "setup", "claude-code", "--yes"]
+    ran = subprocess.run(line, cwd=project, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert "memvault" in (project / ".mcp.json").read_text()
 
 
 def test_a_person_is_asked_first(project: Path) -> None:

@@ -51,18 +51,18 @@ class CommandLineForm(NamedTuple):
 class Arg(NamedTuple):
     """The properties of an argument that its type does not express.
 
-    ``key`` is its JSON name, if that is not the parameter's in camelCase; ``flag`` is its
-    option, if that is not the key in kebab-case; ``positional`` makes it a positional argument
-    of the command, ``cli_optional`` makes a required one optional there; ``text`` allows ``-``
-    and ``@file``; ``unbounded`` allows any length, as ``text`` does; ``default`` is the default
-    shown in the schema, if the function determines it; ``keep_commas`` keeps the entries of a
-    list on the command line from being split at commas; ``alias`` is another spelling of its
-    option; ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins
-    all words of a command to one text, so that no quotes are needed. ``names`` is the kind of
-    name that it takes, for completion: ``memory``, which may have the prefix of a vault,
-    ``type``, ``tag``, ``agent``, ``space`` or ``file``; ``metavar`` is shown for its value in
-    the help, by default the key. With ``flatten``, a command has the keys of one object in
-    place of a list of objects, and ``cli`` has other differences on the command line.
+    ``key`` is its JSON name, if that is not the parameter's in camelCase; ``flag`` is its option,
+    if that is not the key in kebab-case; ``positional`` makes it a positional argument of the
+    command, ``cli_optional`` makes a required one optional there; ``text`` allows ``-`` and
+    ``@file``; ``unbounded`` allows any length, as ``text`` does; ``default`` is the default shown
+    in the schema, if the function determines it; ``keep_commas`` keeps the entries of a list on the
+    command line from being split at commas; ``alias`` is another spelling of its option;
+    ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
+    command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
+    for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
+    ``space`` or ``file``; ``metavar`` is shown for its value in the help, by default the key. With
+    ``flatten``, a command has the keys of one object in place of a list of objects, and ``cli`` has
+    other differences on the command line.
     """
 
     help: str

@@ -30,12 +30,7 @@ def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
     parameters = tool.shell_parameters
 
     def run(given: dict[str, Any]) -> None:
-        for parameter in parameters if parameters != tool.parameters else ():
-            if parameter.required and parameter.name not in given:
-                raise UsageError(
-                    f"memvault {tool.command} needs {_kebab_upper(parameter.key)}",
-                    parameter.arg.help,
-                )
+        _require(parameters, given, f"memvault {tool.command or name}", tool.examples)
         run_tool(tool.name, tool.arguments(given), options, tool)
 
     return _build(tool, name, parameters, options, run)
@@ -44,13 +39,12 @@ def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
 def cli_command(declared: CliCommand, name: str, options: GlobalOptions) -> Any:
     """Build the Typer command of a command that is not generated from a tool."""
     parameters = declared.parameters
+    options.json = options.json or declared.always_json
 
     def run(given: dict[str, Any]) -> None:
         results.check(options)
-        for parameter in parameters:
-            if parameter.required and parameter.name not in given:
-                hint = f"memvault {declared.words} --help says what it takes"
-                raise UsageError(f"{parameter.arg.help} is missing", hint)
+        filled = {name: value for name, value in given.items() if value != ""}
+        _require(parameters, filled, f"memvault {declared.words}", declared.examples)
         arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
         bound = bind(parameters, arguments, f"memvault {declared.words}")
         found = declared.function(options, **bound)
@@ -58,6 +52,23 @@ def cli_command(declared: CliCommand, name: str, options: GlobalOptions) -> Any:
             results.print_result(options, {"success": True, **found}, declared.view)
 
     return _build(declared, name, parameters, options, run)
+
+
+def _require(
+    parameters: tuple[Parameter, ...],
+    given: Mapping[str, Any],
+    command: str,
+    examples: tuple[str, ...],
+) -> None:
+    """Check that each required argument of a command is given.
+
+    Raises:
+        UsageError: If one is missing; the hint is the command's first example.
+    """
+    for parameter in parameters:
+        if parameter.required and parameter.name not in given:
+            name = _metavar(parameter) if parameter.arg.positional else spelling.option(parameter)
+            raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
 
 
 def _build(
@@ -222,11 +233,9 @@ def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
 def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
     """Return the type and the Typer declaration of a parameter."""
     arg = parameter.arg
-    metavar: str | None = arg.metavar or _kebab_upper(parameter.key)
+    metavar: str | None = _metavar(parameter)
     kind: Any = str | None
     flag = parameter.flag
-    if parameter.choices:
-        metavar = sanitize.escape_line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
         if list in parameter.types or arg.join_words:
@@ -263,6 +272,13 @@ def _help(parameter: Parameter) -> str:
     if default in (None, False, "", 0.0):
         return sanitize.escape_line(text)
     return sanitize.escape_line(f"{text} (default {default})")
+
+
+def _metavar(parameter: Parameter) -> str:
+    """Return what the help shows for a parameter's value: its choices, or its name."""
+    if parameter.choices:
+        return sanitize.escape_line("|".join(map(str, parameter.choices)))
+    return parameter.arg.metavar or _kebab_upper(parameter.key)
 
 
 def _kebab_upper(key: str) -> str:
@@ -326,10 +342,11 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
         "echo '{}' | memvault call memory_list -",
     ),
     group="catalogue",
+    always_json=True,
 )
 def call(
     options: GlobalOptions,
-    name: Annotated[str, Arg("The tool's exact name", positional=True)] = "",
+    name: Annotated[str, Arg("The tool's exact name", positional=True)],
     arguments: Annotated[
         str,
         Arg("Its arguments as one JSON object", positional=True, metavar="JSON", unbounded=True),
@@ -341,7 +358,6 @@ def call(
     """
     from memvault.tools.core import registry
 
-    options.json = True
     hint = """write them as '{"query": "words"}'"""
     given = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)

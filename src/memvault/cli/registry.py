@@ -22,7 +22,8 @@ class CliCommand(NamedTuple):
     """A command: its words, and the function that implements it.
 
     The function takes the ``GlobalOptions`` and its declared arguments. It returns its result,
-    which is then printed by ``view``, or None if it has printed everything itself.
+    which is then printed by ``view``, or None if it has printed everything itself. With
+    ``always_json`` the result and errors are JSON, as with the option ``--json``.
     """
 
     words: str
@@ -30,6 +31,7 @@ class CliCommand(NamedTuple):
     function: Callable[..., Mapping[str, Any] | None]
     examples: tuple[str, ...]
     view: Template
+    always_json: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -46,7 +48,11 @@ _COMMANDS: dict[str, CliCommand] = {}
 
 
 def command(
-    words: str, examples: tuple[str, ...], view: str | Template = "", group: str = "vault"
+    words: str,
+    examples: tuple[str, ...],
+    view: str | Template = "",
+    group: str = "vault",
+    always_json: bool = False,
 ) -> Callable[[Function], Function]:
     """Return a decorator that registers a function as a command.
 
@@ -55,11 +61,12 @@ def command(
         examples: Command lines for the help, two or three.
         view: How its result is printed for people; by default by its values' types.
         group: The group of tools with which the help lists it.
+        always_json: Whether it prints JSON only.
     """
 
     def enter(function: Function) -> Function:
         shown = Template(view) if isinstance(view, str) else view
-        _COMMANDS[words] = CliCommand(words, group, function, examples, shown)
+        _COMMANDS[words] = CliCommand(words, group, function, examples, shown, always_json)
         return function
 
     return enter

@@ -20,7 +20,6 @@ from memvault.tools.core import agent_guide
 
 if TYPE_CHECKING:
     from memvault.clients.programs import SetupContext
-    from memvault.clients.setup import FileEdit
 
 
 _SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
@@ -60,12 +59,11 @@ def setup(
     context = _setup_context(options, user, remove)
     changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
-    if not options.json and diffs:
-        output.text("\n".join(diffs), as_json=False)
+    asked = bool(changes) and not (dry_run or yes) and output.has_terminal()
+    if asked:
+        _ask(diffs)
     if changes and not dry_run:
-        if not yes:
-            _ask(changes)
-        planning.write(changes)
+        planning.write(changes)  # before any output, which a closed pipe would end here
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {
         "program": client.name,
@@ -81,7 +79,8 @@ def setup(
     }
     if options.json:
         return result
-    output.text(_summary(client.title, result), as_json=False)
+    shown = [*([] if asked else diffs), _summary(client.title, result)]
+    output.text("\n".join(shown), as_json=False)
     if not options.quiet:
         output.notes(result.get("warnings", ()))
     return None
@@ -145,14 +144,15 @@ def _program(root: Path) -> tuple[str, ...]:
     return ("memvault",)
 
 
-def _ask(changes: Sequence[FileEdit]) -> None:
-    """Ask for confirmation if there is a terminal.
+def _ask(diffs: Sequence[str]) -> None:
+    """Show the changes of each file at the terminal, and ask for confirmation.
 
     Raises:
         Refused: If the answer is no.
     """
-    count = f"these {len(changes)} files" if len(changes) > 1 else "this file"
-    if output.has_terminal() and not output.agrees([], f"Write {count}?"):
+    count = f"these {len(diffs)} files" if len(diffs) > 1 else "this file"
+    lines = [line for text in diffs for line in text.splitlines()]
+    if not output.agrees(lines, f"Write {count}?"):
         raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")
 
 

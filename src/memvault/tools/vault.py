@@ -239,7 +239,27 @@ def memory_restore(
 
 
 @group.tool(
-    "status", read_only=True, scope="all", examples=("memvault status", "memvault status --json")
+    "status",
+    read_only=True,
+    scope="all",
+    examples=("memvault status", "memvault status --json"),
+    view="""
+        vault: {vault}
+        memories: {memories}
+        types: {types}
+        tags: {tags}
+        index: {index}
+        static vectors: {embedder}
+        transformer: {deep}
+        reranker: {reranker}
+        pending: {pending}
+        bytes: {sizes}
+        trash: {trash}
+        language: {settings[language][value]}, from {settings[language][from]}
+        embedder: {settings[embedder][value]}, from {settings[embedder][from]}
+        ignore: {settings[ignore][value]}, from {settings[ignore][from]}
+        *problems Problems:
+           {filePath}  {problem}""",
 )
 def vault_status(call: Call) -> dict[str, Any]:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
@@ -303,7 +323,7 @@ def model_list(call: Call) -> dict[str, Any]:
         "dimension": read_card(DATA).dimension,
         "sizeInGb": 0.02,
         "licence": "Apache-2.0",
-        "description": "Built in: works offline at once. English",
+        "description": "Built in: a transformer, which works offline at once. English",
     }
     return {
         "inUse": call.hide_paths(choose_embedder(call.settings, call.root).name),

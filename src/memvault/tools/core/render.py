@@ -1,7 +1,8 @@
 """Rendering of results as lines, for people and models; a line is a list of (text, style) pieces.
 
 People see a result by its tool's ``Template``, if it has one. All other results, and all results
-for models, are laid out by their values' types. Many MCP clients pass a model only this text,
+for models, are laid out by their values' types; people get words for keys, truth values and
+what is empty. Many MCP clients pass a model only this text,
 others only the structured content, so it omits only what no model needs: for each record in a
 list the seconds, empty values, and the date of creation if there is one of modification. A text
 from the vault follows its key on the same line, or is indented below it, so that no line of it
@@ -99,7 +100,8 @@ def lines(view: Template, found: Result, markdown: Markdown | None = None) -> li
         return [*_render_view(template, shown, markdown), *footer]
     is_empty = {key for key, value in found.items() if value == [] and "message" in found}
     hidden = {"success", "warnings", "message", *is_empty}
-    return [*_entries({key: shown[key] for key in shown if key not in hidden}), *footer]
+    fields = {key: shown[key] for key in shown if key not in hidden}
+    return [*_entries(fields, for_people=True), *footer]
 
 
 def _paging_footer(found: Result) -> str:
@@ -119,15 +121,16 @@ def text(found: Result) -> str:
     return "\n".join("".join(piece for piece, _ in line) for line in _entries(shown)) or "Done"
 
 
-def _entries(found: Result, indent: str = "") -> Iterator[Line]:
+def _entries(found: Result, indent: str = "", for_people: bool = False) -> Iterator[Line]:
     for key, value in found.items():
-        head = f"{indent}{sanitize.escape_line(str(key))}:"
-        yield from _entry(head, value, indent + _INDENT, _STYLES.get(key, ""))
+        name = _split_camel_case(str(key)) if for_people else str(key)
+        head = f"{indent}{sanitize.escape_line(name)}:"
+        yield from _entry(head, value, indent + _INDENT, for_people, _STYLES.get(key, ""))
 
 
-def _entry(head: str, value: Any, indent: str, style: str = "") -> Iterator[Line]:
+def _entry(head: str, value: Any, indent: str, for_people: bool, style: str = "") -> Iterator[Line]:
     """Yield the lines of a key or dash with its value, on the same line or indented below."""
-    inline = _inline(value)
+    inline = _inline(value, for_people)
     if inline is not None:
         yield [(head, "dim"), (f" {inline}", style)]
         return
@@ -136,21 +139,21 @@ def _entry(head: str, value: Any, indent: str, style: str = "") -> Iterator[Line
         lines = sanitize.escape_text(value.strip("\n")).split("\n")
         yield from ([(f"{indent}{line}".rstrip(), "")] for line in lines)
     elif isinstance(value, Mapping):
-        yield from _entries(value, indent)
+        yield from _entries(value, indent, for_people)
     else:
-        yield from _items(value, indent)
+        yield from _items(value, indent, for_people)
 
 
-def _items(found: Sequence[Any], indent: str) -> Iterator[Line]:
+def _items(found: Sequence[Any], indent: str, for_people: bool) -> Iterator[Line]:
     for value in found:
         fields = _relevant_fields(value) if isinstance(value, Mapping) else {}
         if fields:
-            first, *rest = _entries(fields, indent)
+            first, *rest = _entries(fields, indent, for_people)
             (head, style), *more = first
             yield [(f"{indent[:-2]}- {head[len(indent) :]}", style), *more]
             yield from rest
         else:
-            yield from _entry(f"{indent[:-2]}-", value, indent + _INDENT)
+            yield from _entry(f"{indent[:-2]}-", value, indent + _INDENT, for_people)
 
 
 def _relevant_fields(record: Result) -> dict[str, Any]:
@@ -162,8 +165,10 @@ def _relevant_fields(record: Result) -> dict[str, Any]:
     return fields
 
 
-def _inline(value: Any) -> str | None:
+def _inline(value: Any, for_people: bool) -> str | None:
     """Return a value as text that fits on its key's line, or None if it needs its own lines."""
+    if for_people and (isinstance(value, bool) or value in ("", None, [], {})):
+        return "–" if value is None else _words(value)
     if isinstance(value, str):
         return None if "\n" in value else sanitize.escape_line(value) or '""'
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not value):
