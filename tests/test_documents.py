@@ -69,7 +69,7 @@ def fits(found: Any, wanted: Any, known: dict[str, Any]) -> bool:
     if wanted is ...:
         return bool(found)
     if isinstance(wanted, str) and wanted.startswith("$"):
-        return bool(found == known.setdefault(wanted, found))
+        return bool(found) and bool(found == known.setdefault(wanted, found))
     if isinstance(wanted, Mapping):
         return all(key in found and fits(found[key], wanted[key], known) for key in wanted)
     if isinstance(wanted, Unordered):

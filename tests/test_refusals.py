@@ -26,14 +26,29 @@ CALLS = [(code, *row) for code, rows in TABLE["calls"].items() for row in rows]
 CALLS += [
     ("usage", "memory_recall", {"query": "a", "limit": -(10**400)}, "limit must be at least 1"),
     ("usage", "memory_recall", {"query": "a", "threshold": 10**400}, "threshold must be"),
-    ("usage", "set_memories", {"memories": [{"key": "k" * 1_001, "value": "x"}]}, ""),
+    (
+        "usage",
+        "set_memories",
+        {"memories": [{"key": "k" * 1_001, "value": "x"}]},
+        "A key cannot be 'kkk",
+    ),
     *(
-        ("usage", "talk_agent", {"agent": name, "message": "x"}, "")
-        for name in ("", "../x", "a/b/c", ".hidden", "con", "x" * 80, "a b")
+        ("usage", "talk_agent", {"agent": name, "message": "x"}, said)
+        for name, said in {
+            "": "'' cannot be the name of an agent",
+            "../x": "'..' cannot be the name of an agent",
+            "a/b/c": "'b/c' cannot be the name of a sub-brain",
+            ".hidden": "'.hidden' cannot be the name of an agent",
+            "con": "'con' is a name that some systems reserve",
+            "x" * 80: "xxx…' cannot be the name of an agent",
+            "a b": "'a b' cannot be the name of an agent",
+        }.items()
     ),
 ]
-PIPED: list[tuple[list[str], bytes]] = [([], b"")] + [
-    (["memory_recall", "-"], data) for data in (b'{"query": "caf\xe9"', b"[" * 100_000)
+JSON: list[tuple[list[str], bytes, str]] = [
+    *((words, b"", said) for *words, said in TABLE["json"]),
+    (["memory_recall", "-"], b'{"query": "caf\xe9"', "The arguments are not JSON: Expecting"),
+    (["memory_recall", "-"], b"[" * 100_000, "The arguments are not JSON: maximum recursion"),
 ]
 NO_TIMES = "soon|yesterdayish|12|1x|a|we|32 May|2026-13-01|05/11/2026|-".split("|")
 NO_NAMES = ["\udcff", "x/../y", "a/b/c", "", "-", "x" * 300, "CON", "a\nb"]
@@ -76,6 +91,11 @@ def refuse(root: Path, here: Vault, run: Run) -> Run:
     return partial(run, cwd=root)
 
 
+def test_every_refusal_is_checked_by_its_words() -> None:
+    """No row of the tables passes whatever its message says."""
+    assert not [row for row in (*COMMANDS, *CALLS, *JSON) if not row[-1].strip()]
+
+
 @pytest.mark.parametrize(("line", "code", "said"), COMMANDS, ids=[row[0] for row in COMMANDS])
 def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str) -> None:
     """A wrong command line fails with its exit code, a sentence, and what to type instead."""
@@ -99,14 +119,15 @@ def test_a_wrong_call_is_refused(
     assert said in re.sub(r" \(--.*?\)", "", told)
 
 
-@pytest.mark.parametrize(
-    ("words", "stdin"), [*((words, b"") for words in TABLE["json"]), *PIPED], ids=range(9)
-)
-def test_wrong_json_is_refused_in_json(refuse: Run, words: list[str], stdin: bytes) -> None:
+@pytest.mark.parametrize(("words", "stdin", "said"), JSON, ids=range(len(JSON)))
+def test_wrong_json_is_refused_in_json(
+    refuse: Run, words: list[str], stdin: bytes, said: str
+) -> None:
     """A call whose JSON is wrong answers in JSON with code, sentence and hint, and exits with 2."""
     ran = refuse("call", *words, stdin=stdin)
     assert (ran.code, ran.err, ran.json["success"]) == (2, "", False)
     assert ran.json["error"]["code"] == "usage"
+    assert said in ran.json["error"]["message"]
     assert ran.json["error"]["hint"]
 
 
