@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,7 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
     for name, line in {
         "ended": f"valid_to: {day(-1)}",
         "today": f"valid_to: {day(0)}",
+        "weekday": f"valid_to: {date.fromisoformat(day(0)):%G-W%V-%u}",
         "later": f"valid_from: {day(1)}",
         "begun": f"valid_from: {day(0)}",
         "vague": "valid_to: soon",
@@ -177,8 +178,8 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
         "month": ("2020-02", None),
         "hour": ("2020-02-01T10:00:00+02:00", None),
     }
-    assert entries[0]["title"] in ("today", "begun", "vague")
-    assert len(entries) == 9
+    assert entries[0]["title"] in ("today", "weekday", "begun", "vague")
+    assert len(entries) == 10
 
 
 def test_what_has_ended_comes_after_what_is_current(folder: Path, vault: Vault) -> None:

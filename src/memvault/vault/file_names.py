@@ -122,7 +122,7 @@ def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
 
 
 _DAY = re.compile(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)
-_WEEK = re.compile(r"(\d{4})-?[Ww](\d\d)", re.ASCII)
+_WEEK = re.compile(r"(\d{4})-?[Ww](\d\d)(?:-?(\d))?", re.ASCII)
 _MONTH = re.compile(r"(\d{4})[-_.](\d\d)", re.ASCII)
 _MONTH_DAY = re.compile(r"(\d\d)[-_.](\d\d)", re.ASCII)
 _TWO_DIGITS = re.compile(r"\d\d", re.ASCII)
@@ -189,13 +189,16 @@ def note_days(path: str) -> DateRange | None:
 
 
 def parse_date_range(text: str) -> DateRange | None:
-    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if it is neither."""
+    """Parse a day, week or month such as 2026-11-05, 2026-W45 or 2026-11; None if it is neither.
+
+    The day of a week such as 2026-W45-4 is a day too.
+    """
     try:
         if match := _DAY.fullmatch(text):
             return DateRange.containing(date(int(match[1]), int(match[3]), int(match[4])), "day")
         if match := _WEEK.fullmatch(text):
-            monday = date.fromisocalendar(int(match[1]), int(match[2]), 1)
-            return DateRange.containing(monday, "week")
+            day = date.fromisocalendar(int(match[1]), int(match[2]), int(match[3] or 1))
+            return DateRange.containing(day, "day" if match[3] else "week")
         if match := _MONTH.fullmatch(text):
             return DateRange.containing(date(int(match[1]), int(match[2]), 1), "month")
     except (ValueError, OverflowError):  # no such date
@@ -206,7 +209,6 @@ def parse_date_range(text: str) -> DateRange | None:
 def parse_period(text: str) -> DateRange | None:
     """Parse a day, week, month or year such as 2026; None if it is none of them."""
     if _YEAR.fullmatch(text):
-        text = f"{text}-01"
-        january = parse_date_range(text)
-        return DateRange.containing(january.first, "year") if january else None
+        year = int(text)
+        return DateRange(date(year, 1, 1), date(year, 12, 31)) if year else None
     return parse_date_range(text)
