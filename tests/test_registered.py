@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault
+from memvault.command_table import COMMANDS
 from memvault.files.plain_files import SETTING
 
 ECHO = """
@@ -271,6 +272,18 @@ def test_what_is_no_tool_is_refused(vault: Vault, folder: Path, change: dict[str
     failed = vault.call("register_tool", **{**TOOL, **change})
     assert failed["error"]["code"] == "usage"
     assert failed["error"]["hint"]
+    assert not (folder / "tools").exists()
+
+
+def test_no_tool_has_the_name_of_a_command(vault: Vault, folder: Path) -> None:
+    """A registered tool can be called as a command, so no command of memvault's own hides it."""
+    names = {"help", "version"}
+    for command in COMMANDS:
+        names |= {command.words.split()[0], command.words.replace(" ", "_")}
+    assert {"call", "hook", "new", "serve", "setup", "tokens", "vaults_add"} < names
+    for name in names:
+        failed = vault.call("register_tool", **{**TOOL, "name": name})
+        assert failed["error"]["message"] == f"{name} is a name of memvault's own"
     assert not (folder / "tools").exists()
 
 

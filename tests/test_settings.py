@@ -14,7 +14,14 @@ from conftest import ROOT, Run, write
 from memvault import open_vault
 from memvault.errors import VaultUnreadable
 from memvault.settings.table import Section
-from memvault.settings.vault_settings import BUILTIN_TYPES, DEFAULTS, load_settings
+from memvault.settings.vault_settings import (
+    BUILTIN_TYPES,
+    DEFAULTS,
+    GitSettings,
+    HistorySettings,
+    WorldSettings,
+    load_settings,
+)
 
 WEIGHTS = {
     "recency": ("-0.1", "1.5", "7", "nan", "inf", "-inf"),
@@ -108,6 +115,18 @@ def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -
     assert [entry.name for entry in settings.types if entry not in BUILTIN_TYPES] == [
         "meeting-note"
     ]
+
+
+def test_settings_are_values() -> None:
+    """Equal settings compare equal, however they were made; an unknown name is a mistake."""
+    history = DEFAULTS.history
+    assert history.replace(days=7) == HistorySettings(days=7, revisions=50) != history
+    assert DEFAULTS.replace(history=HistorySettings()) == DEFAULTS
+    assert DEFAULTS.replace(warnings=("a warning",)) != DEFAULTS
+    assert GitSettings() != WorldSettings()
+    for section, name in ((history, "revisons"), (history, "rows"), (DEFAULTS, "nonsense")):
+        with pytest.raises(TypeError, match=f"{type(section).__name__} has no setting {name}"):
+            section.replace(**{name: 3})
 
 
 def test_an_unknown_setting_is_only_told(folder: Path, run: Run) -> None:

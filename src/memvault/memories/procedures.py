@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -255,12 +255,14 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
     """
     filters = Filters(memory_type=TYPE)
     lock = FileLock(private_folder(store.root) / _LOCK_FILE)
-    with map_os_errors(lock.path):
-        is_free = lock.acquire(0.0)
-        lock.release()
-    if not is_free:
-        engine.list_records(filters)  # what is indexed now need not be while others wait
-    with lock:
+    with ExitStack() as stack:
+        with map_os_errors(lock.path):
+            acquired = lock.acquire(0.0)
+        if acquired:
+            stack.callback(lock.release)
+        else:
+            engine.list_records(filters)  # what is indexed now need not be while others wait
+            stack.enter_context(lock)
         engine.invalidate()
         records = engine.list_records(filters)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from memvault.arguments import parameters
 from memvault.arguments.binding import bind, check_type
 from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
-from memvault.command_table import TOOLS
+from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.files.plain_files import SETTING
 from memvault.sanitize import replace_surrogates
@@ -173,7 +173,6 @@ _RESERVED_FLAGS = ("agent", "help", "json", "quiet", "vault")
 _MAX_PARAMETERS = 100
 _MAX_COMMAND = 4_000
 _MAX_DESCRIPTION = 1_000
-_OTHER_RESERVED_NAMES = frozenset({"call", "help", "init", "mcp", "version"})
 
 
 class ToolParameter(TypedDict):
@@ -261,11 +260,11 @@ def _description(text: str, whose: str) -> str:
 
 def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
-    normalized = normal_name(name)
-    reserved_names = {command.tool for command in TOOLS}
-    reserved_names.update(command.words.replace(" ", "_") for command in TOOLS)
-    reserved_names.update(command.words.split()[0] for command in TOOLS)
-    if normalized in reserved_names or normalized in _OTHER_RESERVED_NAMES:
+    reserved_names = {"help", "version"}
+    for command in COMMANDS:
+        words = command.words
+        reserved_names |= {command.tool, words.split()[0], normal_name(words.replace(" ", "_"))}
+    if normal_name(name) in reserved_names:
         raise UsageError(f"{name} is a name of memvault's own", "choose another name")
 
 

@@ -50,9 +50,18 @@ class Setting(Generic[T]):
 
 
 class Section:
-    """Settings that have a value each; those that are not given have their defaults."""
+    """Settings that have a value each; those that are not given have their defaults.
+
+    Besides rows and sections, the annotated attributes of the class have values. Sections of a
+    class are equal if all of their values are.
+
+    Raises:
+        TypeError: a name is unknown.
+    """
 
     def __init__(self, **values: Any) -> None:
+        if unknown := values.keys() - self._names():
+            raise TypeError(f"{type(self).__name__} has no setting {', '.join(sorted(unknown))}")
         vars(self).update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -60,6 +69,17 @@ class Section:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({vars(self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            getattr(self, name) == getattr(other, name) for name in self._names()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # some values are mappings
+
+    @classmethod
+    def _names(cls) -> set[str]:
+        return {*cls.rows(), *cls.__annotations__}
 
     @classmethod
     def rows(cls) -> dict[str, Setting[Any] | Section]:

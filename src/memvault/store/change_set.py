@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from memvault import clock
-from memvault.errors import NotFound
+from memvault.errors import Conflict, NotFound
 from memvault.files import atomic, plain_files
+from memvault.vault.document import etag
 from memvault.vault.paths import belongs_to_other_agent, derived_id, existing_private
 
 MOVE_INTENT = ".memvault/moving.json"
@@ -168,6 +169,14 @@ def missing_as_not_found(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT) from error
+
+
+def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
+    """Return the error for a file whose bytes do not have the etag that was seen."""
+    return Conflict(
+        f"{path} was changed meanwhile: its etag is {etag(data)}, not {seen}",
+        "look at it as it is now, then try again",
+    )
 
 
 class FileChange(NamedTuple):

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.errors import MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.model import FileState, Memory
@@ -19,6 +19,7 @@ from memvault.store.change_set import (
     MOVE_INTENT,
     ChangeSet,
     FileRef,
+    changed_meanwhile,
     missing_as_not_found,
 )
 from memvault.vault import document, paths
@@ -246,7 +247,8 @@ class MemoryStore:
             self.changes.complete_move()
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
-                _check_etag(memory, data, seen)
+                if seen not in (None, document.etag(data)):
+                    raise changed_meanwhile(memory.path, data, seen)
             after = edited(data, state)
             path = memory.path
             self._check_path(path)
@@ -324,7 +326,7 @@ class MemoryStore:
         with self.lock():
             data, state = self.read_bytes(path)
             if document.etag(data) != seen:
-                raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
+                raise changed_meanwhile(path, data, seen)
             memory = self.parse(data, state)
             with missing_as_not_found(path):
                 return self.changes.discard(path, FileRef(memory.mem_id, memory.title))
@@ -337,13 +339,3 @@ class MemoryStore:
     def lock(self, seconds: float = 30.0) -> FileLock:
         """Return the vault lock, which is held to change a memory or a tool's file."""
         return FileLock(private_folder(self.root) / "lock", seconds)
-
-
-def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
-    """Raise ``Conflict`` if bytes do not have the etag that a caller saw."""
-    current = document.etag(data)
-    if seen is not None and seen != current:
-        raise Conflict(
-            f"{memory.path} was changed meanwhile: its etag is {current}, not {seen}",
-            f"memvault show {memory.mem_id} shows it as it is now",
-        )

@@ -30,6 +30,7 @@ from memvault.store.change_set import (
     Journal,
     JournalEntry,
     Kind,
+    changed_meanwhile,
     missing_as_not_found,
 )
 from memvault.store.revisions import Revisions, TrashedFile
@@ -234,7 +235,8 @@ class VaultWriter:
 
         def save_and_check() -> None:
             saved.append(self._history.save(subject.mem_id, before, file))
-            _check_unchanged(path, plain_files.read(file), before)
+            if (now := plain_files.read(file)) != before:
+                raise changed_meanwhile(path, now, etag(before))
 
         try:
             with missing_as_not_found(path):
@@ -321,7 +323,8 @@ class VaultWriter:
             raise Conflict(f"{target} is there already", "choose another name")
         try:
             with missing_as_not_found(source), atomic.map_os_errors(source):
-                _check_unchanged(source, plain_files.read(old), before)
+                if (now := plain_files.read(old)) != before:
+                    raise changed_meanwhile(source, now, etag(before))
                 old.unlink(missing_ok=True)
         except MemvaultError:
             (self.root / target).unlink()
@@ -396,11 +399,3 @@ class VaultWriter:
                 atomic.write(marker, b"", durable=False)
                 self._history.prune()
                 self.journal.prune(self._history.limits.days, _MAX_JOURNAL_BYTES)
-
-
-def _check_unchanged(path: str, now: bytes, before: bytes) -> None:
-    if now != before:
-        raise Conflict(
-            f"{path} was changed meanwhile: its etag is {etag(now)}, not {etag(before)}",
-            "look at it as it is now, then try again",
-        )
