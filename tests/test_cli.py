@@ -171,6 +171,9 @@ def test_long_texts_come_from_anywhere(notes: Path, run: Run) -> None:
     assert run("remember", "B", "@text.txt").code == 0
     assert run("remember", "C", "@@home").code == 0
     assert run("compound", "C", "-", stdin=text).code == 0
+    write(notes, "-", "of the file")
+    assert succeeded(run("remember", "F", "@-", stdin="of the input")).code == 0
+    assert run("show", "F", "--json").json.get("content") == "\nof the file\n"
     shown = [run("show", name, "--json").json.get("content") for name in "ABC"]
     assert shown == [f"\n{text}", f"\n{text}", f"\n@home\n\n{text}"]
     assert "nowhere.txt" in run("remember", "D", "@nowhere.txt").err
@@ -294,6 +297,14 @@ def test_every_command_has_help(subtests: pytest.Subtests) -> None:
             assert (ran.code, ran.err) == (0, "")
             assert ran.out.startswith("Usage: memvault")
             assert typed(*command.split(), "-h") == ran
+
+
+def test_help_states_the_limits_of_a_number() -> None:
+    """The help of an argument has its minimum and maximum, unless it says them itself."""
+    shown = " ".join(typed("serve", "--help").out.split())
+    assert "concurrent requests per token; at least 1 (default 16)" in shown
+    assert "request in megabytes; 1 to 64 (default 4)" in shown
+    assert "From 0 to 1 --" in " ".join(typed("remember", "--help").out.split())
 
 
 ALONE = """

@@ -228,6 +228,22 @@ def test_a_group_alone_shows_its_commands() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "page"),
+    [
+        ("zzzzzz", "memvault help --all"),
+        ("--zzzzzz", "memvault help --all"),
+        ("git zzzzzz", "memvault git --help"),
+        ("list --zzzzzz", "memvault list --help"),
+    ],
+)
+def test_what_is_unknown_has_a_page_of_help(run: Run, line: str, page: str) -> None:
+    """Where no name is near, the hint is the page of the help that has the names."""
+    ran = run(*line.split())
+    refused(ran, 2)
+    assert f"hint: {page} " in ran.err
+
+
+@pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("type", "types"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, succeeded
+from conftest import Run, refused, succeeded
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool, all_tools
 
@@ -204,6 +204,12 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
 
 def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:
     """A memory that was written is told even where --format names a key that there is not."""
+    for spec in (">9999999999", "9999999999", ".9999999999"):
+        ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")
+        assert "is no template" in refused(ran, 2)
+        assert "a width is at most 1,000" in ran.err
+    assert not (folder / "context/s.md").exists()
+    assert succeeded(run("list", "--format", "{memId:>1000}"))
     ran = succeeded(run("remember", "T", "x", "--format", "{nope}"))
     assert "Remembered" in ran.out
     assert "There is no key 'nope'" in ran.err

@@ -51,6 +51,19 @@ def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
+def test_a_view_keeps_its_indentation(name: str) -> None:
+    """Only the source's indentation is taken from a view that does not begin with a newline."""
+    head, _, below = VIEWS[name].text.partition("\n")
+    margins = [len(line) - len(line.lstrip()) for line in below.split("\n") if line.strip()]
+    assert not head or not margins or min(margins) % 4 == 0
+
+
+def test_a_view_that_begins_with_a_newline_is_indented_as_written() -> None:
+    """The lines below the first stay indented."""
+    assert plain(Template("\n{a}\n   {b}"), {"a": "x", "b": "y"}) == "x\n   y"
+
+
+@pytest.mark.parametrize("name", VIEWS)
 def test_a_view_names_what_is_there(name: str) -> None:
     """Each key in the view of a tool or command is one that the program writes."""
     template = VIEWS[name].expanded

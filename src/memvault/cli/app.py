@@ -118,7 +118,8 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
         text = options.unescape_message(str(message())).strip().rstrip(".").replace("\n", " ")
-        hint = f"{path} --help says what it takes"
+        page = "help --all lists the options" if path == "memvault" else "--help says what it takes"
+        hint = f"{path} {page}"
         if text.startswith("No such option"):
             hint += "; a text that begins with - is written behind --"
         return UsageError(text, hint)
@@ -171,13 +172,14 @@ class CommandGroup(typer.core.TyperGroup):
             return self.get_command(ctx, alias)
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
+        help_page = f"{self.prefix}--help" if self.prefix else "help --all"
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix
             else f"There is no command {cmd_name!r}",
             f"did you mean {self.prefix}{suggestion}?"
             if suggestion
-            else f"memvault {self.prefix}--help lists the commands",
+            else f"memvault {help_page} lists the commands",
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -201,7 +201,7 @@ def long_text(value: str) -> str:
     if value.startswith("@@"):
         return value[1:]
     if value == "-" or (value.startswith("@") and len(value) > 1):
-        name = value.removeprefix("@")
+        name = "./-" if value == "@-" else value.removeprefix("@")
         return document.decode(read_input(name, "a text that begins with @ is written @@")).text
     return value
 
@@ -262,16 +262,31 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
 
 
 def _help(parameter: Parameter) -> str:
-    """Return the help of a parameter, with its default unless that is empty."""
+    """Return the help of a parameter, with its limits, and its default unless that is empty."""
     default = parameter.known_default
     text = parameter.arg.help
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
             text += "; if missing, it is read from a pipe"
+    text += _limits(parameter)
     if default in (None, False, "", 0.0):
         return sanitize.escape_line(text)
     return sanitize.escape_line(f"{text} (default {default})")
+
+
+def _limits(parameter: Parameter) -> str:
+    """Return the minimum and maximum of a parameter, unless its help has them already."""
+    lowest, highest = (
+        None if limit is None else f"{limit:,.15g}"
+        for limit in (parameter.arg.minimum, parameter.arg.maximum)
+    )
+    if lowest is not None and highest is not None:
+        both = f"{lowest} to {highest}"
+        return "" if both in parameter.arg.help else f"; {both}"
+    if lowest is not None:
+        return f"; at least {lowest}"
+    return "" if highest is None else f"; at most {highest}"
 
 
 def _metavar(parameter: Parameter) -> str:

@@ -20,6 +20,8 @@ from memvault.tools.core.render import SPREADING, Template
 
 _ESCAPE = re.compile(r"\\([tn\\])")
 _ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
+_MAX_WIDTH = 1_000
+"""Maximum width and precision in a template."""
 _META_KEYS = ("warnings", "success")
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 """First characters of texts that spreadsheets evaluate as formulas."""
@@ -113,6 +115,8 @@ def _parse_template(template: str) -> Iterator[tuple[str, str | None, str]]:
         for text, field, spec, conversion in Formatter().parse(template):
             if conversion or field == "" or "{" in (spec or ""):
                 raise ValueError("write a key between the braces, as in {memId}")
+            if any(int(digits) > _MAX_WIDTH for digits in re.findall(r"\d+", spec or "")):
+                raise ValueError(f"a width is at most {_MAX_WIDTH:,}")
             yield _unescaped(text), field, spec or ""
     except ValueError as error:
         raise UsageError(f"{template!r} is no template", str(error)) from error

@@ -56,7 +56,9 @@ def trust(
 @command(
     "tools untrust",
     ("memvault tools untrust word_count", "memvault tools untrust other_tool"),
-    view="{name} no longer runs here\n   {wasTrusted:|it did not before}",
+    view="""
+        {name} no longer runs here
+           {wasTrusted:|it did not before}""",
     group="catalogue",
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:

@@ -53,129 +53,6 @@ _MAX_SIMILAR_TEXT = 2_000
 
 
 @group.tool(
-    "types",
-    read_only=True,
-    sent=True,
-    core=True,
-    examples=("memvault types", "memvault types --json"),
-    view="""*types
-        {name:<24}{count:>5}  {description}
-
-        What fits none of them is {fallbackType}""",
-)
-def memory_list_types(call: Call) -> dict[str, Any]:
-    """List the types of memory, how many there are of each, and the fallback type.
-
-    Types that only occur in the vault's files are listed too.
-    """
-    from memvault.recall.filters import Filters
-
-    counts = Counter(record.memory_type for record in call.engine.list_records(Filters()))
-    known = {entry.name: entry.description for entry in call.settings.types}
-    names = [*known, *sorted(name for name in counts if name not in known)]
-    return {
-        "types": [
-            {"name": name, "description": known.get(name, ""), "count": counts[name]}
-            for name in names
-        ],
-        "fallbackType": FALLBACK_TYPE,
-        "fallbackDescription": known[FALLBACK_TYPE],
-    }
-
-
-@group.tool(
-    "remember",
-    core=True,
-    advanced=("importance", "source"),
-    examples=(
-        'memvault remember "Retries need a cap" "Without one they storm." --type learning',
-        'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
-        'memvault remember "Deploy log" @notes.txt --type issue',
-    ),
-    view="""{isUpdate:Updated|Remembered} {memId}  {filePath}
-        *similar Nearest that were there already:
-           {similarity:.2f}  {title}  {memId}  {filePath}""",
-)
-def memory_remember(
-    call: Call,
-    title: Annotated[str, Arg("What the memory is called", positional=True)],
-    content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type")] = None,
-    tags: NewTags = None,
-    importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
-    source: Annotated[str | None, Arg("The source of this knowledge")] = None,
-    supersedes: Annotated[
-        str | None, Arg("The memory that this one replaces", names="memory")
-    ] = None,
-    file_path: Annotated[
-        str | None,
-        Arg("Update this memory (path, memId or title) instead of adding one", names="memory"),
-    ] = None,
-) -> dict[str, Any]:
-    """Remember something: write a new memory, never over an existing one.
-
-    The result lists similar existing memories, so that one of them can be compounded instead
-    if it says the same. With filePath that memory gets the new content; the old content is
-    kept as a revision.
-    """
-    from memvault.memories import create
-    from memvault.vault import paths
-
-    name = create.clean_title(title)
-    type_name = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
-    header = without_none(
-        tags=None if tags is None else create.clean_tags(tags),
-        importance=importance,
-        source=source or None,
-        supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
-    )
-    if file_path:
-        from memvault.memories import edit
-
-        target = call.engine.resolve(file_path)
-        memory = edit.update(call.store, target, name, content, type_name, header).memory
-    else:
-        memory = create.add(call.store, name, content, type_name, header)
-    return {
-        "filePath": memory.path,
-        "memId": memory.mem_id,
-        "memoryType": memory.memory_type,
-        "tags": list(memory.tags),
-        "isUpdate": bool(file_path),
-        "similar": _similar(call, name, content, memory.path),
-    }
-
-
-def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
-    """Return the most similar memories; called after the new memory is written to disk."""
-    from memvault.errors import MemvaultError, TimedOut
-    from memvault.index.protocol import NO_WAIT
-    from memvault.recall.answer import RecallRequest, memory_reference
-
-    text = f"{title}\n{content[:_MAX_SIMILAR_TEXT]}"
-    for mode in ("vector", "keyword"):
-        try:
-            request = RecallRequest(
-                text, mode, _MAX_SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
-            )
-            answer = call.engine.search(request)
-        except MemvaultError as error:
-            call.notes.append(f"similar memories were not looked for: {error.message}")
-            if isinstance(error, TimedOut):
-                break
-            continue
-        return [
-            {
-                **memory_reference(found.memory),
-                "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
-            }
-            for found in answer.found
-            if found.memory.path != own_path
-        ][:_MAX_SIMILAR]
-    return []
-
-
-@group.tool(
     "recall",
     read_only=True,
     sent=True,
@@ -422,6 +299,98 @@ def _entry(
     return {**item(memory), **named, **scores, "snippet": snippet, **content}
 
 
+@group.tool(
+    "remember",
+    core=True,
+    advanced=("importance", "source"),
+    examples=(
+        'memvault remember "Retries need a cap" "Without one they storm." --type learning',
+        'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
+        'memvault remember "Deploy log" @notes.txt --type issue',
+    ),
+    view="""{isUpdate:Updated|Remembered} {memId}  {filePath}
+        *similar Nearest that were there already:
+           {similarity:.2f}  {title}  {memId}  {filePath}""",
+)
+def memory_remember(
+    call: Call,
+    title: Annotated[str, Arg("What the memory is called", positional=True)],
+    content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
+    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type")] = None,
+    tags: NewTags = None,
+    importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
+    source: Annotated[str | None, Arg("The source of this knowledge")] = None,
+    supersedes: Annotated[
+        str | None, Arg("The memory that this one replaces", names="memory")
+    ] = None,
+    file_path: Annotated[
+        str | None,
+        Arg("Update this memory (path, memId or title) instead of adding one", names="memory"),
+    ] = None,
+) -> dict[str, Any]:
+    """Remember something: write a new memory, never over an existing one.
+
+    The result lists similar existing memories, so that one of them can be compounded instead
+    if it says the same. With filePath that memory gets the new content; the old content is
+    kept as a revision.
+    """
+    from memvault.memories import create
+    from memvault.vault import paths
+
+    name = create.clean_title(title)
+    type_name = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
+    header = without_none(
+        tags=None if tags is None else create.clean_tags(tags),
+        importance=importance,
+        source=source or None,
+        supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
+    )
+    if file_path:
+        from memvault.memories import edit
+
+        target = call.engine.resolve(file_path)
+        memory = edit.update(call.store, target, name, content, type_name, header).memory
+    else:
+        memory = create.add(call.store, name, content, type_name, header)
+    return {
+        "filePath": memory.path,
+        "memId": memory.mem_id,
+        "memoryType": memory.memory_type,
+        "tags": list(memory.tags),
+        "isUpdate": bool(file_path),
+        "similar": _similar(call, name, content, memory.path),
+    }
+
+
+def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
+    """Return the most similar memories; called after the new memory is written to disk."""
+    from memvault.errors import MemvaultError, TimedOut
+    from memvault.index.protocol import NO_WAIT
+    from memvault.recall.answer import RecallRequest, memory_reference
+
+    text = f"{title}\n{content[:_MAX_SIMILAR_TEXT]}"
+    for mode in ("vector", "keyword"):
+        try:
+            request = RecallRequest(
+                text, mode, _MAX_SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
+            )
+            answer = call.engine.search(request)
+        except MemvaultError as error:
+            call.notes.append(f"similar memories were not looked for: {error.message}")
+            if isinstance(error, TimedOut):
+                break
+            continue
+        return [
+            {
+                **memory_reference(found.memory),
+                "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
+            }
+            for found in answer.found
+            if found.memory.path != own_path
+        ][:_MAX_SIMILAR]
+    return []
+
+
 _MAX_FORGOTTEN = 1_000
 _DEFAULT_THRESHOLD = 0.12
 """Default threshold; higher than that of fair results, so that loosely related memories stay."""
@@ -557,3 +526,34 @@ def memory_forget(
         }
     files = delete.forget(call.store, selected)
     return {"deletedFiles": len(files), **list_result("files", files, nothing)}
+
+
+@group.tool(
+    "types",
+    read_only=True,
+    sent=True,
+    core=True,
+    examples=("memvault types", "memvault types --json"),
+    view="""*types
+        {name:<24}{count:>5}  {description}
+
+        What fits none of them is {fallbackType}""",
+)
+def memory_list_types(call: Call) -> dict[str, Any]:
+    """List the types of memory, how many there are of each, and the fallback type.
+
+    Types that only occur in the vault's files are listed too.
+    """
+    from memvault.recall.filters import Filters
+
+    counts = Counter(record.memory_type for record in call.engine.list_records(Filters()))
+    known = {entry.name: entry.description for entry in call.settings.types}
+    names = [*known, *sorted(name for name in counts if name not in known)]
+    return {
+        "types": [
+            {"name": name, "description": known.get(name, ""), "count": counts[name]}
+            for name in names
+        ],
+        "fallbackType": FALLBACK_TYPE,
+        "fallbackDescription": known[FALLBACK_TYPE],
+    }

@@ -235,7 +235,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     matches = get_close_matches(normal_name(name), names, n=1)
     return UsageError(
         f"There is no tool {name!r}",
-        f"did you mean {matches[0]}?" if matches else "memvault --help lists them",
+        f"did you mean {matches[0]}?" if matches else "memvault help --all lists them",
     )
 
 

@@ -33,7 +33,8 @@ class Template(NamedTuple):
     ``|`` is printed if the list is empty. A record has the key ``number``, and ``text`` if it is
     no mapping. ``{content|snippet}`` is the first of these that has a value, and ``{marks}``
     stands for the marks of a memory that is not current. ``_text`` documents the format
-    specifications after a colon. ``prepare`` adds keys to the result that the lines need.
+    specifications after a colon. Common indentation is removed, of which a first line that does not
+    begin with a newline is no part. ``prepare`` adds keys to the result that the lines need.
     """
 
     text: str = ""
