@@ -130,6 +130,8 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
         *((f".memvault/{name}", ".") for name in _FOLDERS),
         *((f".memvault/{name}", target) for name in _FILES for target in ("log", "gone")),
         *((name, ".") for name in _SHARED),
+        *((f"agents/main/{name}.md", "mine.md") for name in ("goals/a", "memories/a")),
+        (f"agents/main/inbox/{_TAKING}.md", "mine.md"),
     ],
 )
 def test_links_in_place_of_own_files_lead_nowhere(
