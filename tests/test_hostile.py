@@ -125,22 +125,30 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*(f".memvault/{name}" for name in (*_FOLDERS, *_FILES)), *_SHARED],
+    ("name", "target"),
+    [
+        *((f".memvault/{name}", ".") for name in _FOLDERS),
+        *((f".memvault/{name}", target) for name in _FILES for target in ("log", "gone")),
+        *((name, ".") for name in _SHARED),
+        *((f"agents/main/{name}.md", "mine.md") for name in ("goals/a", "memories/a")),
+        (f"agents/main/inbox/{_TAKING}.md", "mine.md"),
+    ],
 )
-def test_links_in_place_of_own_files_lead_nowhere(vault: Vault, folder: Path, name: str) -> None:
+def test_links_in_place_of_own_files_lead_nowhere(
+    vault: Vault, folder: Path, name: str, target: str
+) -> None:
     """A vault from anyone cannot make memvault delete, write or read files outside it."""
     outside = folder.parent / "outside"
     write(outside, "sub/secret.md", "# Secret\n\nperiwinkle\n")
-    write(outside, "20200101T000000.000Z-0/mine.md", "# Mine\n")
-    write(outside, "mine.md", "# Mine\n")
+    write(outside, "20200101T000000.000Z-0/mine.md", "# Mine\n\nbilby\n")
+    write(outside, "mine.md", "# Mine\n\nbilby\n")
     for number in range(101):
-        write(outside, f"{_TAKING}{number:03}/mine.md", "# Mine\n")
+        write(outside, f"{_TAKING}{number:03}/mine.md", "# Mine\n\nbilby\n")
     write(outside, "log", '{"line": 1}\n')
     write(folder, "fact/a.md", "# A\n\ntext\n")
     link = folder / name
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(outside / "log" if name.removeprefix(".memvault/") in _FILES else outside)
+    link.symlink_to(outside / target)
     before = _tree(outside)
     refusals = 0
     for tool, arguments in (
@@ -170,7 +178,7 @@ def test_links_in_place_of_own_files_lead_nowhere(vault: Vault, folder: Path, na
         result = vault.call(tool, **arguments)
         assert _tree(outside) == before, tool
         assert "secret" not in str(result).lower()
-        assert "mine.md" not in str(result)
+        assert not re.search(r"mine\.md|bilby|periwinkle", str(result))
         if result["success"] is False:
             assert tool not in ("memory_recall", "memory_list", "memory_show", "vault_status")
             assert result["error"]["code"] in ("refused", "storage", "not_found"), tool

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,20 +115,38 @@ def test_it_is_added_once_and_taken_back(
         assert [path.name for path in project.iterdir()] == ["my 'notes'"]
 
 
+def read_by_several(project: Path, setup: Callable[..., Ran]) -> dict[str, list[str]]:
+    """Return the files that setup changes for more than one program, with these programs."""
+    before = tree(project)
+    readers = defaultdict[str, list[str]](list)
+    for name in NAMES:
+        succeeded(setup(name))
+        for path, data in tree(project).items():
+            if data != before.get(path):
+                readers[path].append(name)
+        succeeded(setup(name, "--remove"))
+    return {path: names for path, names in readers.items() if len(names) > 1}
+
+
 def test_all_programs_live_beside_each_other(project: Path, setup: Callable[..., Ran]) -> None:
-    """What two programs read stays while one of them needs it, whichever goes first."""
+    """What several programs read stays while one of them needs it, whichever goes last."""
     for path, text in THERE.items():
         write(project, path, text)
     before = tree(project)
+    shared = read_by_several(project, setup)
+    assert shared
     for name in NAMES:
         succeeded(setup(name))
-    for first, last in (("codex", "opencode"), ("opencode", "codex")):
-        succeeded(setup(first, "--remove"))
-        assert "memvault recall" in (project / "AGENTS.md").read_text("utf-8")
-        succeeded(setup(last, "--remove"))
-        assert (project / "AGENTS.md").read_text("utf-8") == "# Rules"
-        for name in NAMES:
-            succeeded(setup(name))
+    written = tree(project)
+    for path, names in shared.items():
+        for last in names:
+            for name in set(names) - {last}:
+                succeeded(setup(name, "--remove"))
+            assert tree(project)[path] == written[path]
+            succeeded(setup(last, "--remove"))
+            assert tree(project).get(path) == before.get(path)
+            for name in NAMES:
+                succeeded(setup(name))
     for name in NAMES:
         succeeded(setup(name, "--remove"))
     assert tree(project) == before

@@ -66,7 +66,7 @@ def run(
 ) -> ProcessResult:
     """Run a program with a text on its standard input.
 
-    It is killed after ``seconds``, or when it has written more than ``most`` bytes; with
+    It is killed after ``seconds``, or when its standard output has more than ``most`` bytes; with
     ``terminate_first`` it is first sent SIGTERM, and has a second to clean up. Processes that it
     leaves in its process group are killed in any case, even if this process is terminated
     meanwhile. A program named without a slash is searched for in the folders of ``PATH`` only.

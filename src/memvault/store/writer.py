@@ -70,7 +70,10 @@ class SecretRejected(Refused):
 
 
 def added_secrets(before: bytes, after: bytes, detector: SecretDetector = BUILTIN) -> list[Secret]:
-    """Return the secrets that a file's new bytes add, unless its header allows them."""
+    """Return the secrets that a file's new bytes add, unless its header allows them.
+
+    ``before`` is empty for a new file.
+    """
     text = document.decode(after).text
     secrets = detector.find(text)
     if not secrets or _allows_secrets(after):
@@ -99,6 +102,7 @@ def check_masks(before: bytes, after: bytes, detector: SecretDetector) -> Refuse
     """Return the error for a write that replaces a secret in the file by its mask.
 
     A caller who read a text with masks and writes all of it back would destroy the secret.
+    ``before`` is empty for a new file.
     """
     text = document.decode(after).text
     if MASK not in text:
@@ -294,6 +298,7 @@ class VaultWriter:
 
         Raises:
             Conflict: no path is free, or the old file has changed.
+            NotFound: the old file is missing.
             Refused: the new bytes hold secrets, as for ``check_secrets``.
             StorageError: a file cannot be written; the old file is unchanged.
         """

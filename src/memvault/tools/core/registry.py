@@ -43,7 +43,7 @@ class Tool(NamedTuple):
         advanced: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
-        fails_if: The key of its result that makes the command exit with 1, unless it is 0.
+        fails_if: The command exits with 1 if this key of the result is true.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.

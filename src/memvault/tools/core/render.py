@@ -27,14 +27,34 @@ Result = Mapping[str, Any]
 class Template(NamedTuple):
     """How a result is printed for people: lines that are filled in from the result.
 
+    The view of a tool or command is the text of one. ``prepare`` adds keys to the result that
+    the lines need. An example::
+
+        Found {count:memory|memories}  in {area}
+        *memories Newest first: | There are no memories
+        {number}  {title}  {tags}  {pinned:pinned|}
+           {marks}
+           > {content|snippet:each}
+
     Two spaces separate the parts of a line; a part is left out if the result has no value for
-    it, and so is a line without parts. The lines after ``*key``, up to an empty line, are
-    repeated for each record of that list, below a heading if one follows the key; the text after
-    ``|`` is printed if the list is empty. A record has the key ``number``, and ``text`` if it is
-    no mapping. ``{content|snippet}`` is the first of these that has a value, and ``{marks}``
-    stands for the marks of a memory that is not current. ``_text`` documents the format
-    specifications after a colon. Common indentation is removed, of which a first line that does not
-    begin with a newline is no part. ``prepare`` adds keys to the result that the lines need.
+    it, and so is a line without parts. Indented lines are dim. The lines after ``*key``, up to an
+    empty line, are repeated for each record of that list, below a heading if one follows the key;
+    the text after ``|`` is printed if the list is empty. A record has the key ``number``, and
+    ``text`` if it is no mapping. ``{content|snippet}`` is the first of these that has a value, and
+    ``{marks}`` stands for the marks of a memory that is not current. A format specification after
+    a colon is one of these, or Python's own, such as ``.2f``:
+
+    - ``memory|memories``: a number with its noun, ``1 memory`` or ``3 memories``; of true and
+      false, the word for it
+    - ``value=text``: the text if it has that value
+    - ``#``: the number of entries
+    - ``first``: the first line of a text
+    - ``json``: JSON
+    - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
+    - ``markdown``, as the only thing in a line: the text, laid out
+
+    Common indentation is removed, of which a first line that does not begin with a newline is no
+    part.
     """
 
     text: str = ""
@@ -288,12 +308,9 @@ def _value(name: str, found: Result) -> Any:
 
 
 def _text(name: str, value: Any, spec: str) -> str:
-    """Format a value by the format specification of a template.
+    """Format a value by a format specification, as ``Template`` documents them.
 
-    ``a|b`` chooses a word for true or false, or the singular or plural of a noun; ``value=text``
-    is the text if it has that value; ``#`` is the number of entries, ``first`` the first line of
-    a text, ``json`` JSON; all others are Python's own. For ``each``, ``rest`` and
-    ``markdown``, this is called with one line at a time.
+    For ``each``, ``rest`` and ``markdown``, this is called with one line at a time.
     """
     if "|" in spec or "=" in spec:
         return _chosen(value, spec)
