@@ -438,6 +438,7 @@ def test_evicting_needs_no_memory_in_the_vault(folder: Path, vault: Vault) -> No
     assert vault.call("memory_evict", memId="alpha")["error"]["code"] == "not_found"
 
 
+@pytest.mark.promise("R32")
 def test_an_agent_does_not_wait_for_what_active_memory_has_indexed(folder: Path, run: Run) -> None:
     """A file that moved is looked for, and the vault indexed for that, before the lock is taken."""
     write(folder, "one.md", "---\nid: one-aaaaaa\ntitle: one\n---\n\nOne.\n")

@@ -297,6 +297,7 @@ def error(found: Any) -> str:
     return str(found.get("error", {}).get("code", ""))
 
 
+@pytest.mark.promise("S65")
 def test_half_a_character_is_no_bug(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:

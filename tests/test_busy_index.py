@@ -127,6 +127,7 @@ def test_a_path_needs_no_index(unindexed: Path, run: Run) -> None:
         assert gone.json["files"] == ["old/3.md"]
 
 
+@pytest.mark.promise("R31")
 @pytest.mark.parametrize("state", ["unindexed", "behind"])
 def test_remembering_does_not_wait(state: str, request: pytest.FixtureRequest, run: Run) -> None:
     """A new memory is written though neighbours cannot be looked for; one note says so."""

@@ -403,6 +403,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fcntl.flock", refused)
 
 
+@pytest.mark.promise("R61")
 @pytest.mark.parametrize("error", REFUSALS)
 def test_without_locks_only_one_holds_it(tmp_path: Path, error: str) -> None:
     """Six processes that count together on a file system without locks lose no count."""
@@ -415,6 +416,7 @@ def test_without_locks_only_one_holds_it(tmp_path: Path, error: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"count", "lock"}
 
 
+@pytest.mark.promise("R61")
 @pytest.mark.usefixtures("without_locks")
 def test_a_killed_holder_keeps_nobody_waiting(tmp_path: Path) -> None:
     """While its holder lives a lock is taken; killed, it is free for the next who asks."""
@@ -433,6 +435,7 @@ def test_a_killed_holder_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.held"))
 
 
+@pytest.mark.promise("R61")
 @pytest.mark.usefixtures("without_locks")
 @pytest.mark.parametrize("minutes", [1, 30])
 def test_a_holder_on_another_machine_has_ten_minutes(tmp_path: Path, minutes: int) -> None:
@@ -453,6 +456,7 @@ lock._BEAT = 0.05
 """Makes a process one of another machine, of which is heard often."""
 
 
+@pytest.mark.promise("R62")
 @pytest.mark.usefixtures("without_locks")
 def test_a_holder_on_another_machine_may_take_longer(tmp_path: Path) -> None:
     """As long as the holder lives it says so; killed, its lock is free after ten minutes."""

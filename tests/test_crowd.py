@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conftest import ROOT, SOAK, write
 from crowd_worker import contested
 from memvault import open_vault
@@ -141,6 +143,7 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
     return told
 
 
+@pytest.mark.promise("R30")
 def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
     """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
 

@@ -165,6 +165,7 @@ def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: No
     assert _deep(folder)["vectors"] == 150
 
 
+@pytest.mark.promise("S11")
 def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> None:
     """Where vault and index go away, the process ends and makes none of them again."""
     _filled(folder, 150)
@@ -384,6 +385,7 @@ def test_a_vault_that_is_half_done_uses_what_there_is(
             assert all(("deep" in entry["why"]) is deep for entry in found)
 
 
+@pytest.mark.promise("S11")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another user's vault wants made at once follows behind; one's own may want it."""

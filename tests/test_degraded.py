@@ -91,6 +91,7 @@ def _ends(results: dict[str, tuple[bool, dict[str, Any]]]) -> dict[str, str]:
     ],
     ids=["32 open files", "no locks", "no home", "no temporary folder", "C locale"],
 )
+@pytest.mark.promise("R57")
 def test_every_tool_works_with_less(
     root: Path,
     usual: dict[str, str],
@@ -107,6 +108,7 @@ def test_every_tool_works_with_less(
     assert not list(root.rglob("*.held"))
 
 
+@pytest.mark.promise("R58")
 def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
     """In a vault on a read-only disk what reads works, and what writes says that it cannot."""
     if not shutil.which("unshare") or os.geteuid():
@@ -128,6 +130,7 @@ def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
     assert sum(found["success"] for _, found in results.values()) >= 30
 
 
+@pytest.mark.promise("R58")
 @pytest.mark.parametrize("made", [True, False])
 def test_a_read_only_vault_gives_out_what_it_can(folder: Path, made: bool) -> None:
     """Without the right to write, a memory is loaded and an empty inbox is empty; events stay."""
@@ -170,6 +173,7 @@ def _read_only(root: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
+@pytest.mark.promise("R59")
 def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_path: Path) -> None:
     """Where the home folder cannot be written the index lies elsewhere, and recall answers."""
     weak = without_rights()
@@ -191,6 +195,7 @@ def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_pa
     assert titles(json.loads(done.stdout)) == ["A"]
 
 
+@pytest.mark.promise("R60")
 @pytest.mark.parametrize("form", ["--json", "--quiet"])
 def test_a_poor_locale_shows_what_is_not_ascii(folder: Path, form: str) -> None:
     """In a C locale titles, texts and errors come out in UTF-8, in every form."""
@@ -212,6 +217,7 @@ def test_a_poor_locale_shows_what_is_not_ascii(folder: Path, form: str) -> None:
 VARIANTS = st.text("aAéÉжӜ ", min_size=1, max_size=4).filter(str.strip)
 
 
+@pytest.mark.promise("R63")
 @settings(max_examples=examples(15))
 @given(st.lists(VARIANTS, min_size=2, max_size=4))
 def test_names_differ_on_any_file_system(
@@ -242,6 +248,7 @@ def _shifted(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> Iterator[None]:
         yield
 
 
+@pytest.mark.promise("R64")
 @pytest.mark.parametrize("back", [timedelta(seconds=1), timedelta(hours=3), timedelta(days=400)])
 def test_a_clock_that_is_set_back_mixes_nothing_up(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch, back: timedelta
@@ -272,6 +279,7 @@ def test_a_clock_that_is_set_back_mixes_nothing_up(
         assert titles(vault.call("memory_list")) == []
 
 
+@pytest.mark.promise("R64")
 def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +296,7 @@ def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
         assert vault.call("memory_undo")["success"]
 
 
+@pytest.mark.promise("R65")
 def test_a_file_saved_earlier_is_read_anew(vault: Vault, folder: Path) -> None:
     """A file of the same size whose time was set back is read anew, before the next answer."""
     for number, word in enumerate(["wombat", "wumbat", "wimbat"]):

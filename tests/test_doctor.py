@@ -27,6 +27,7 @@ from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, GONE, HEADER, MARKS, Fault, examined, files, named, told
 
 
+@pytest.mark.promise("R19")
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault: Fault) -> None:
     """A fault is told by its code and file; a fix ends it, and undo brings the exact bytes back."""
@@ -96,6 +97,7 @@ def test_long_circles_of_replacements_take_no_time(vault: Vault, folder: Path) -
     assert 1 <= len(found) <= 300
 
 
+@pytest.mark.promise("R23")
 def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path) -> None:
     """Two memories that are called Chapter and Chapter 2 are two, unless they say the same."""
     write(folder, "Chapter.md", "# One\n\nIt was night.\n")
@@ -107,6 +109,7 @@ def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path)
     assert told(examined(vault)) == {("sync-conflict", "Long 2.md")}
 
 
+@pytest.mark.promise("R23")
 @pytest.mark.parametrize("text", ["", "# \n", "- [ ] \n- [ ] \n", "---\ntags: []\n---\n"])
 @pytest.mark.parametrize("name", ["Untitled", "Todo"])
 def test_almost_empty_notes_are_no_copies(vault: Vault, folder: Path, name: str, text: str) -> None:
@@ -117,6 +120,7 @@ def test_almost_empty_notes_are_no_copies(vault: Vault, folder: Path, name: str,
     assert examined(vault)["findings"] == []
 
 
+@pytest.mark.promise("R22")
 def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Path) -> None:
     """Of memories that share an id the others get one made of their path, whoever fixes it."""
     text = "---\nid: bee\ncreated: 2026-01-0{}\n---\n\nThey sting.\n"
@@ -164,6 +168,7 @@ def test_many_broken_links_of_one_memory_are_counted(vault: Vault, folder: Path)
     assert any("25 more" in entry["message"] for entry in found)
 
 
+@pytest.mark.promise("S28")
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_private_files_in_git_are_found(vault: Vault, folder: Path, git: Git, version: str) -> None:
     """Whichever version its index has, also where the repository begins above the vault."""
@@ -243,6 +248,7 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
     assert not (deep / "former-0badcafe").exists()
 
 
+@pytest.mark.promise("R21")
 def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
     """A fix is for the bytes that were inspected; a file that was changed since stays."""
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
@@ -343,6 +349,7 @@ def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:
     assert files(folder) == before
 
 
+@pytest.mark.promise("R24")
 def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> None:
     """Neither a vault in use, nor the sample, nor a new one with its examples is complained of."""
     shutil.copytree(filled, tmp_path / "filled")
@@ -354,6 +361,7 @@ def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> N
             assert examined(vault)["findings"] == [], name
 
 
+@pytest.mark.promise("R20")
 def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
     """Without --fix no file of the vault is written, in .memvault neither."""
     root = tmp_path / "vault"
@@ -438,6 +446,7 @@ drawn_texts = st.one_of(
 )
 
 
+@pytest.mark.promise("R20")
 @given(st.dictionaries(names, drawn_texts, max_size=8))
 def test_whatever_a_vault_holds(
     tmp_path_factory: pytest.TempPathFactory, held: dict[str, bytes]
@@ -484,6 +493,7 @@ def test_marks_are_looked_for_in_any_text(text: str) -> None:
         assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
 
 
+@pytest.mark.promise("S57")
 @pytest.mark.parametrize("version", [2, 4])
 def test_a_crafted_index_of_git_costs_no_more_than_it_grows(version: int) -> None:
     """Four times the entries take about four times the work, however long their paths claim to be.
@@ -511,6 +521,7 @@ def _bytes_made(data: bytes) -> int:
     return made
 
 
+@pytest.mark.promise("R33")
 def test_what_is_changed_meanwhile_is_no_fault_of_the_index(vault: Vault, folder: Path) -> None:
     """While files are saved again and again the index is not taken for wrong, and not made anew."""
     saved = [write(folder, f"{number}.md", "0\n") for number in range(20)]

@@ -59,6 +59,7 @@ def listener() -> Iterator[Listener]:
     listening.close()
 
 
+@pytest.mark.promise("S18")
 def test_no_command_contacts_an_engine_without_a_grant(
     filled: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_no_command_contacts_an_engine_without_a_grant(
         assert listener.received == [], words
 
 
+@pytest.mark.promise("S18")
 def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
     folder: Path, tmp_path: Path, listener: Listener, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
     assert listener.received
 
 
+@pytest.mark.promise("S18")
 def test_an_engine_without_a_token_gets_none_later(
     folder: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ values = st.recursive(
 said = st.dictionaries(st.sampled_from([*Publication._fields, "more"]), values)
 
 
+@pytest.mark.promise("S19")
 @given(values | said)
 def test_a_card_is_read_whatever_it_says(told: object) -> None:
     """Its texts are texts, its numbers no less than 0, and it is kept as it was read."""
@@ -108,6 +109,7 @@ def test_a_card_is_read_whatever_it_says(told: object) -> None:
     assert Publication.from_json(json.loads(json.dumps(card.to_json()))) == card
 
 
+@pytest.mark.promise("S19")
 @given(said)
 def test_a_record_is_read_whatever_it_says(told: dict[str, object]) -> None:
     """What a manifest would not take is left out, and never an error."""

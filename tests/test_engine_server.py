@@ -147,6 +147,7 @@ def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
     session(Path("team"), talk, mode="legacy", message_handler=heard)
 
 
+@pytest.mark.promise("R47")
 def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None:
     """Where the engine is killed within a push and comes back, the same push sends all."""
     machine = Machine(tmp_path / "m", server.uri)
@@ -177,6 +178,7 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
     assert "db1" in succeeded(machine.run("recall", "disk")).out
 
 
+@pytest.mark.promise("R45")
 def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) -> None:
     """Where it answers the look and not the search, one sentence says so, or another answers."""
     alone = Machine(tmp_path / "alone", server.uri, "")
@@ -224,6 +226,7 @@ def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
     assert "garden" in succeeded(machine.run("recall", "green tea in the garden at four")).out
 
 
+@pytest.mark.promise("R46")
 def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:
     """Where one vault's engine goes within an answer, the other vaults answer all the same."""
     machine = Machine(tmp_path / "m", server.uri, "")

@@ -429,6 +429,7 @@ def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Ra
     assert len(list((folder / "procedure").glob("*.md"))) == len(names)
 
 
+@pytest.mark.promise("R32")
 def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
     """While another process holds their lock, what was changed is indexed, not afterwards."""
     with FileLock(private_folder(folder) / "procedures.lock"):

@@ -380,6 +380,7 @@ def _is_whole(vault: Vault, count: int) -> None:
     assert "warnings" not in near
 
 
+@pytest.mark.promise("R28")
 def test_an_index_replaced_meanwhile_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an index is taken away while it is read, the call reads the one in its place."""
     _filled(folder, 3)

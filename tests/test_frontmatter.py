@@ -458,12 +458,14 @@ def test_an_entry_in_conflict_keeps_its_key(vault: Vault, folder: Path) -> None:
     assert any("conflict" in note for note in found["warnings"])
 
 
+@pytest.mark.promise("R13")
 def test_taking_a_key_away_adds_no_header() -> None:
     """A file without front matter stays as it is where a key is taken away that it never had."""
     assert document.edit(b"text\n", {"status": None}, None) == b"text\n"
     assert document.edit(b"text\n", {"status": None, "a": 1}, None) == b"---\na: 1\n---\n\ntext\n"
 
 
+@pytest.mark.promise("R13")
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
 def test_a_text_of_brackets_reads_back(text: str) -> None:
     """A value that only looks deeply nested is a text, and does not break its header."""
@@ -475,6 +477,7 @@ def test_a_text_of_brackets_reads_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("start", "level"), [("x: ", '["]",'), ("x: ", "{']': "), ("x: ", "[ # ]\n "), ("", "- ")]
 )
+@pytest.mark.promise("R12")
 def test_no_depth_crashes_the_process(start: str, level: str) -> None:
     """A header nested without end is broken front matter, whatever hides its depth."""
     for levels in (200, 240_000 // len(level)):
@@ -482,6 +485,7 @@ def test_no_depth_crashes_the_process(start: str, level: str) -> None:
             parse_header(start + level * levels)
 
 
+@pytest.mark.promise("R13")
 @pytest.mark.parametrize("number", [float("inf"), float("-inf")])
 def test_a_number_without_end_reads_back_the_same_everywhere(number: float) -> None:
     """What JSON lets in as 1e400 is the same text in a new header and in one that is edited."""
@@ -499,6 +503,7 @@ def _nested(depth: int) -> object:
 @pytest.mark.parametrize(
     "value", [_nested(40), _nested(900), ["x"] * 5_001, "x" * 262_144, {"k" * 1_100: 1}]
 )
+@pytest.mark.promise("R13")
 def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
     """What is too much for a header is refused before a file is written that nobody can read."""
     with pytest.raises(Refused):
@@ -508,6 +513,7 @@ def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
             document.edit(file, {"a": value}, None)
 
 
+@pytest.mark.promise("R13")
 def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
     """A text that fits, but not once it is spelled out, is refused and not cut off."""
     with pytest.raises(Refused):
@@ -516,6 +522,7 @@ def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
         patch_header("b: 1\n", {"a": "\x07" * 100_000})
 
 
+@pytest.mark.promise("R13")
 @pytest.mark.parametrize("rest", ["", "# why\n", "z: 1\n", "\n# why\n\nz: 1\n"])
 def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None:
     """Setting a mapping whose last value is not written keeps the lines that follow it."""
@@ -525,6 +532,7 @@ def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None
     assert document.Document.parse(fresh.encode()).header == {**parse_header(rest), "facts": "none"}
 
 
+@pytest.mark.promise("R13")
 def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
     """Of two values under one key the last counts, also where an entry of it is set."""
     file = b"---\nfacts: [b]\nfacts:\n  x: 1\n---\n"
@@ -532,6 +540,7 @@ def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
     assert document.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
 
 
+@pytest.mark.promise("R13")
 @pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
 def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
     """An edit finds its place behind a mark of byte order, and keeps the mark and other lines."""
@@ -543,6 +552,7 @@ def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
         document.edit(tagged, {"b": None}, None)
 
 
+@pytest.mark.promise("R13")
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
     """Where one byte told that a file is not UTF-8, taking it away may not change the rest."""
     file = b"---\na: \xff\n---\n" + "Grüße".encode() + b"\n"
@@ -552,6 +562,7 @@ def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
     assert document.edit(b"---\na: \xff\n---\nplain\n", {"a": None}, None) == b"---\n---\nplain\n"
 
 
+@pytest.mark.promise("R13")
 @pytest.mark.parametrize("half", ["a\ud800", "\udcff"])
 def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
     """What no file can hold is a question mark, in a new header and in one that is edited."""
@@ -563,6 +574,7 @@ def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
 @pytest.mark.parametrize(
     "given", [{"x" * 9_000: 1}, {"name": "a", "parameters": [{"name": "p", "type": "y" * 9_000}]}]
 )
+@pytest.mark.promise("R17")
 def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
     """A key or a choice of any length is named by its beginning."""
     with pytest.raises(UsageError) as failed:
@@ -573,6 +585,7 @@ def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("languages", "text"), [(("italian", "english"), "All's well that ends well")]
 )
+@pytest.mark.promise("R14")
 def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> None:
     """A query in English finds its own words in a vault that also has Italian or French."""
     words, _ = query_analyser(languages).query(text)
@@ -581,6 +594,7 @@ def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> N
         assert all(any(stem in stems for stem in word) for word in words)
 
 
+@pytest.mark.promise("R16")
 def test_days_are_named_by_words_of_the_question() -> None:
     """A date is read from words that stand together, not across one that was no date."""
     text = "march 2003-94 2020"
@@ -588,6 +602,7 @@ def test_days_are_named_by_words_of_the_question() -> None:
     assert found is None or found.words in text
 
 
+@pytest.mark.promise("R15")
 def test_a_search_past_a_day_that_was_left_out_ends() -> None:
     """Looking back past the day that Apia left out comes to an end instead of hanging."""
     apia, after = ZoneInfo("Pacific/Apia"), datetime(2011, 12, 30, 9, tzinfo=UTC)
@@ -597,6 +612,7 @@ def test_a_search_past_a_day_that_was_left_out_ends() -> None:
     assert found > after
 
 
+@pytest.mark.promise("R15")
 def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
     """Where clocks go forward by half an hour, the last run of that night is known."""
     lord_howe, line = ZoneInfo("Australia/Lord_Howe"), "59 */5 31 OCT SUN"
@@ -606,6 +622,7 @@ def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
     assert latest(line, run + timedelta(minutes=1), lord_howe) == run
 
 
+@pytest.mark.promise("R18")
 def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
     """A header is read without a mark that git writes, so a line beside one is never set."""
     with pytest.raises(Refused):

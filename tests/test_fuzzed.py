@@ -49,6 +49,8 @@ def _is_spelt(text: str) -> bool:
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
 
 
+@pytest.mark.promise("R12", "R13", "R14", "R15", "R16", "R17", "R18")
+@pytest.mark.promise("R75", "R76", "R77", "R78", "R79")
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_fuzzed_holds_for_new_inputs(name: str) -> None:
     """Whatever the bytes, each reader keeps its promises and fails only as it says."""
@@ -127,6 +129,7 @@ def _known() -> set[str]:
     return set(_TRIED.read_text("utf-8").split())
 
 
+@pytest.mark.promise("S52")
 def test_a_pattern_comes_to_its_end_soon() -> None:
     """Whatever a text repeats, each pattern is done with 60,000 characters of it in seconds.
 

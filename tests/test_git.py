@@ -81,6 +81,7 @@ def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault) -> None:
         assert third.call("git_status")["driver"]
 
 
+@pytest.mark.promise("R44")
 def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
     """What a person staged, or left unstaged, is not in the commit of a call, and stays so."""
     for name in ("mine", "staged", "both"):
@@ -100,6 +101,7 @@ def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
     assert "memvault <memvault@localhost>" in git(repository, "log", "-1", "--format=%an <%ae>")
 
 
+@pytest.mark.promise("R44")
 def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
     """With git.autocommit the log tells which tool of which agent did what, and reads make none."""
     with open_vault(repository, agent="bob") as vault:
@@ -145,6 +147,7 @@ def test_a_call_that_writes_many_files_is_one_commit(repository: Path) -> None:
     assert len(git(repository, "log", "--format=%s").splitlines()) == 2
 
 
+@pytest.mark.promise("S21")
 def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
     """Settings that came with a vault make no commit before its user set git up there."""
     git(folder, "init", "--quiet")

@@ -115,6 +115,7 @@ def pulled(folder: Path, ran: Path) -> None:
 KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
 
 
+@pytest.mark.promise("S21")
 @pytest.mark.parametrize("kind", KINDS)
 def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, kind: str) -> None:
     """Neither a person's status nor a client's runs a filter, monitor or transport of .git."""
@@ -131,6 +132,7 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
     assert not ran.exists()
 
 
+@pytest.mark.promise("S28")
 def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vault: Vault) -> None:
     """Doctor runs no hook, filter or monitor, and a client's sync is refused before any."""
     evil = program(ran, begun / "evil.sh")
@@ -149,6 +151,7 @@ def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vau
     assert not ran.exists()
 
 
+@pytest.mark.promise("S21", "S28")
 @pytest.mark.parametrize("asks", [True, False], ids=["hostile", "harmless"])
 def test_no_command_runs_git_before_somebody_allowed_it(
     folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
@@ -177,6 +180,7 @@ def test_no_command_runs_git_before_somebody_allowed_it(
     assert log.exists()
 
 
+@pytest.mark.promise("S56")
 def test_a_pipe_in_git_keeps_nobody_waiting(begun: Path, run: Run) -> None:
     """Pipes in the places of git's files are named, before git is allowed there and after."""
     head = begun / ".git/HEAD"
@@ -200,6 +204,7 @@ def test_a_pipe_in_git_keeps_nobody_waiting(begun: Path, run: Run) -> None:
     succeeded(run("git", "status"))
 
 
+@pytest.mark.promise("S56")
 def test_a_git_that_waits_is_ended_with_a_hint(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +219,7 @@ def test_a_git_that_waits_is_ended_with_a_hint(
     assert "pipe" in failed["hint"]
 
 
+@pytest.mark.promise("S27")
 def test_settings_lead_git_nowhere_else(folder: Path, vault: Vault, tmp_path: Path) -> None:
     """After git is allowed, a worktree that its settings name elsewhere is not looked at."""
     assert vault.call("git_init")["success"]
@@ -227,6 +233,7 @@ def test_settings_lead_git_nowhere_else(folder: Path, vault: Vault, tmp_path: Pa
     assert found["changed"] == 3, found  # memvault.toml, .gitignore, .gitattributes
 
 
+@pytest.mark.promise("S27")
 def test_what_git_lacks_is_fetched_by_no_program(folder: Path, ran: Path, vault: Vault) -> None:
     """After git is allowed, an object that is missing is an error and starts no connection."""
     lazy(folder, ran)
@@ -235,6 +242,7 @@ def test_what_git_lacks_is_fetched_by_no_program(folder: Path, ran: Path, vault:
     assert not ran.exists()
 
 
+@pytest.mark.promise("S27")
 def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault) -> None:
     """A repository that lies in the vault's own, as a submodule does, has no say in what runs."""
     assert vault.call("git_init")["success"]
@@ -264,6 +272,7 @@ def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault)
         ("core.sshcommand", "core.sshCommand ./evil.sh", {}),
     ],
 )
+@pytest.mark.promise("S22")
 def test_another_repository_in_its_place_is_not_allowed(
     folder: Path, ran: Path, vault: Vault, named: str, setting: str, files: dict[str, str]
 ) -> None:
@@ -301,6 +310,7 @@ def test_another_repository_in_its_place_is_not_allowed(
 @pytest.mark.parametrize(
     "file", [".git/hooks/pre-commit", ".git/info/attributes", "inner/pre-commit", "more.txt"]
 )
+@pytest.mark.promise("S22")
 def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: str) -> None:
     """A hook, or a file that the settings name, that changes afterwards is asked about again."""
     write(begun, file, "#!/bin/sh\n").chmod(0o755)
@@ -336,6 +346,7 @@ def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: 
         '[remote "origin"]\n\turl = C:x\n',
     ],
 )
+@pytest.mark.promise("S26", "S33")
 def test_no_spelling_hides_a_setting(begun: Path, ran: Path, vault: Vault, text: str) -> None:
     """However a setting that may run something is spelled, git is not run before it was shown."""
     evil = program(ran, begun / "evil.sh")
@@ -344,6 +355,7 @@ def test_no_spelling_hides_a_setting(begun: Path, ran: Path, vault: Vault, text:
     assert not ran.exists()
 
 
+@pytest.mark.promise("S26")
 def test_what_is_harmless_is_not_asked_about(begun: Path, vault: Vault, run: Run) -> None:
     """A clone as git makes it, a remote over the network and one's own name need no word."""
     for url in ("https://example.org/a.git", "git@example.org:me/notes.git", "ssh://me@h/x"):
@@ -358,6 +370,7 @@ def test_what_is_harmless_is_not_asked_about(begun: Path, vault: Vault, run: Run
     assert "remote.origin.url" in vault.call("git_sync")["error"]["message"]
 
 
+@pytest.mark.promise("S22")
 def test_a_terminal_is_asked(begun: Path, ran: Path) -> None:
     """At a terminal, what git would run is shown and asked about, and no leaves all as it was."""
     program(ran, begun / ".git/hooks/pre-commit")
@@ -434,6 +447,7 @@ def repository_as_remote(folder: Path, ran: Path, name: str = "origin") -> None:
         '[remote "Origin"]\n\turl = https://example.org/x\n[branch "main"]\n\tremote = origin\n',
     ],
 )
+@pytest.mark.promise("S24")
 def test_a_remote_without_address_is_asked(begun: Path, ran: Path, vault: Vault, text: str) -> None:
     """A remote whose name git would take for a begun is named and asked about first."""
     repository_as_remote(begun, ran)
@@ -444,6 +458,7 @@ def test_a_remote_without_address_is_asked(begun: Path, ran: Path, vault: Vault,
     assert not ran.exists()
 
 
+@pytest.mark.promise("S24")
 def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vault: Vault) -> None:
     """An address in a file that is included on a condition does not replace the question."""
     write(begun, ".git/more", '[remote "origin"]\n\turl = https://example.org/x\n')
@@ -452,6 +467,7 @@ def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vaul
     assert "remote.origin.url = origin" in vault.call("git_init")["runs"]
 
 
+@pytest.mark.promise("S24")
 @pytest.mark.parametrize("name", ["origin", "a origin", "a\u2028remote.origin"])
 def test_sync_uses_no_remote_without_url(begun: Path, ran: Path, vault: Vault, name: str) -> None:
     """Sync pushes to a remote that has an address alone, also once all was allowed."""
@@ -464,6 +480,7 @@ def test_sync_uses_no_remote_without_url(begun: Path, ran: Path, vault: Vault, n
     assert not ran.exists()
 
 
+@pytest.mark.promise("S26")
 @pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85"])
 @pytest.mark.parametrize("setting", ["hooksPath", "path"])
 def test_a_blank_that_git_keeps_hides_no_file(
@@ -509,6 +526,7 @@ def test_a_blank_that_git_keeps_hides_no_file(
         ("core.askPass", "named #1"),
     ],
 )
+@pytest.mark.promise("S22")
 def test_a_setting_covers_its_file(begun: Path, vault: Vault, setting: str, value: str) -> None:
     """However a setting quotes a file of the vault, its change is asked about."""
     names = ("a clean.sh", "named #1")
@@ -521,6 +539,7 @@ def test_a_setting_covers_its_file(begun: Path, vault: Vault, setting: str, valu
     assert name in vault.call("git_status")["warnings"][0]
 
 
+@pytest.mark.promise("S25")
 def test_an_include_through_a_link_is_followed(begun: Path, ran: Path, vault: Vault) -> None:
     """A file that is included through a link includes others from the begun of the link."""
     program(ran, begun / "hooks/pre-commit")
@@ -535,6 +554,7 @@ def test_an_include_through_a_link_is_followed(begun: Path, ran: Path, vault: Va
     assert "hooks/pre-commit" in runs
 
 
+@pytest.mark.promise("S25")
 @pytest.mark.parametrize("include", ["include.path", "includeIf.gitdir:**.path"])
 def test_files_of_commands_count(begun: Path, ran: Path, vault: Vault, include: str) -> None:
     """A file that a command names before the settings include it is read as settings too."""
@@ -556,6 +576,7 @@ def test_files_of_commands_count(begun: Path, ran: Path, vault: Vault, include: 
         '[includeIf "gitdir:\\*\\*"]\n\tpath = inc\n',
     ],
 )
+@pytest.mark.promise("S25")
 def test_an_include_of_no_plain_form_is_refused(begun: Path, vault: Vault, text: str) -> None:
     """A file that is included by a line that cannot be read as git reads it is not overlooked."""
     write(begun, ".git/inc", "[core]\n\thooksPath = hooks\n")
@@ -565,6 +586,7 @@ def test_an_include_of_no_plain_form_is_refused(begun: Path, vault: Vault, text:
     assert failed["message"].startswith("config cannot be read"), failed
 
 
+@pytest.mark.promise("S25")
 def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     """Files that include themselves under ever other names are read once each."""
     (begun / ".git/a").mkdir()
@@ -578,6 +600,7 @@ def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     "what",
     ["hook", "new hook", "linked hook", "smudge", "new smudge", "folder of a smudge", "include"],
 )
+@pytest.mark.promise("S23")
 def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: str) -> None:
     """A pushed file in the place of one that git was allowed to run is refused, and not run."""
     for one, two in cloned(tmp_path):
@@ -629,6 +652,7 @@ def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: st
         two.sync()
 
 
+@pytest.mark.promise("S33")
 def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
     """What .git holds as the ref of a sync that was killed is no option to git."""
     git(begun, "remote", "add", "origin", "../shared.git")
@@ -638,6 +662,7 @@ def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Pa
     assert not file.exists()
 
 
+@pytest.mark.promise("S23")
 def test_a_ref_of_a_sync_changes_no_hook(begun: Path, ran: Path, vault: Vault) -> None:
     """What .git holds as the ref of a killed sync brings back no other hook than was allowed."""
     program(ran, begun / "hooks/pre-commit")

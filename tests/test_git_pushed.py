@@ -77,6 +77,7 @@ def pushed(clone: Clone, entries: list[tuple[str, str, str]]) -> None:
         ("no\u200dtes", "notes"),
     ],
 )
+@pytest.mark.promise("S32")
 def test_no_push_writes_outside_of_a_clone(
     both: tuple[Clone, ...], tmp_path: Path, link: str, folder: str
 ) -> None:
@@ -97,6 +98,7 @@ def test_no_push_writes_outside_of_a_clone(
     [".memvault", ".MEMVAULT", ".memvault ", ".memvault.", ".mem\u200cvault", "MEMVAU~1",
      ".memvault::$INDEX_ALLOCATION", ".GIT ", "git~1", ".g\u200cit"],
 )  # fmt: skip
+@pytest.mark.promise("S34")
 def test_nobody_pushes_into_a_private_folder(both: tuple[Clone, ...], name: str) -> None:
     """What is of one machine is changed by no remote, however its folder is spelled."""
     one, two = both
@@ -111,6 +113,7 @@ def test_nobody_pushes_into_a_private_folder(both: tuple[Clone, ...], name: str)
     assert sorted(path.name for path in (two.root / ".memvault").iterdir()) == before
 
 
+@pytest.mark.promise("S34")
 def test_a_private_file_that_others_stop_sharing_stays_here(both: tuple[Clone, ...]) -> None:
     """Where .memvault was committed by mistake, taking it out of git deletes nothing anywhere."""
     one, two = both
@@ -128,6 +131,7 @@ def test_a_private_file_that_others_stop_sharing_stays_here(both: tuple[Clone, .
     assert kept.read_text() == "{}\n"
 
 
+@pytest.mark.promise("S32")
 def test_no_push_writes_through_a_local_link(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """A folder that others push under the name of a link of one's own does not lead through it."""
     one, two = both
@@ -141,6 +145,7 @@ def test_no_push_writes_through_a_local_link(both: tuple[Clone, ...], tmp_path: 
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.promise("S32")
 def test_a_ref_of_a_sync_deletes_nothing_private(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """Taking back a sync deletes no file behind a link or of one machine, whatever its commit."""
     one, two = both
@@ -201,6 +206,7 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
         yield one, two
 
 
+@pytest.mark.promise("R35")
 def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path) -> None:
     """Killed in front of a file that it changes or a run of git, a sync is gone on from.
 
@@ -226,6 +232,7 @@ def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path
     assert STRIDE > 1 or kinds.keys() >= {"git", "open", "os.link", "os.rename", "os.remove"}
 
 
+@pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["context/wombats.md", "note.md", "pic.bin", "x.txt"])
 def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], name: str) -> None:
     """Where git dies while it replaces files, the next sync begins anew, with edits made since."""
@@ -249,6 +256,7 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
     assert (one.root / "memo.txt").read_text() == "Meanwhile.\n\n2\n\n4\n"
 
 
+@pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["big.md", "big.txt"])
 def test_a_full_disk_in_a_sync_loses_nothing(both: tuple[Clone, ...], name: str) -> None:
     """A memory that does not fit stays whole, and half of another file is shared with nobody."""

@@ -121,6 +121,7 @@ def test_marks_that_are_pushed_are_told(clones: tuple[Clone, ...]) -> None:
     assert "warnings" not in one.sync()
 
 
+@pytest.mark.promise("R44")
 def test_a_refused_commit_leaves_what_was_staged(clones: tuple[Clone, ...]) -> None:
     """Where a hook refuses the commit of a sync, it is quoted, and staged is what was before."""
     one, _ = clones
@@ -254,6 +255,7 @@ def test_a_pull_by_hand_merges_headers(drivers: tuple[Clone, ...]) -> None:
     assert not has_conflict_markers(text)
 
 
+@pytest.mark.promise("R42")
 @pytest.mark.parametrize("how", ["--rebase", "--no-rebase"])
 def test_a_conflict_by_hand_never_stands_in_a_header(drivers: tuple[Clone, ...], how: str) -> None:
     """Where git pull stops, the memory is still itself and its header is merged."""
@@ -280,6 +282,7 @@ def test_a_conflict_by_hand_never_stands_in_a_header(drivers: tuple[Clone, ...],
     assert "under way" in failed["message"]
 
 
+@pytest.mark.promise("S29")
 def test_a_module_in_the_vault_is_not_the_driver(drivers: tuple[Clone, ...]) -> None:
     """Nothing in a vault stands for a part of memvault when git merges."""
     one, two = drivers

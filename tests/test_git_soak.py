@@ -275,6 +275,7 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
     yield from cloned(tmp_path)
 
 
+@pytest.mark.promise("R34")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_clones_end_equal_and_nothing_is_lost(clones: tuple[Clone, ...], seed: int) -> None:
     """After random writes and syncs both clones have the same files, without a conflict in any.

@@ -69,6 +69,7 @@ def test_what_one_remembers_the_other_has_after_a_sync(clones: tuple[Clone, ...]
     assert "memvault" in one.git("log", "-1", "--format=%an <%ae> %s")
 
 
+@pytest.mark.promise("R37")
 def test_both_compound_one_memory(both: tuple[Clone, ...]) -> None:
     """Two clones that add to one memory have both additions, and the later time of change."""
     one, two = both
@@ -80,6 +81,7 @@ def test_both_compound_one_memory(both: tuple[Clone, ...]) -> None:
     assert "# or done" in text
 
 
+@pytest.mark.promise("R37")
 def test_an_edit_here_and_additions_on_both_sides_make_one_text(both: tuple[Clone, ...]) -> None:
     """What one changed above and both added below is all in one file."""
     one, two = both
@@ -107,6 +109,7 @@ def test_an_edit_of_the_end_is_no_addition(both: tuple[Clone, ...]) -> None:
     assert "Since June." in files["note-2.md"]
 
 
+@pytest.mark.promise("R37")
 def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
     """Keys of both sides stay, lists are sets, counts add up, and the later change counts."""
     one, two = both
@@ -130,6 +133,7 @@ def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
     assert "status: late" in two.git("log", "--format=%B")
 
 
+@pytest.mark.promise("R41")
 def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> None:
     """The value that another one won over can be found in git, if it was the only change."""
     one, two = both
@@ -160,6 +164,7 @@ def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -
     assert "[masked: GitHub token]" in two.git("log", "-1", "--format=%B")
 
 
+@pytest.mark.promise("R38")
 def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) -> None:
     """Both versions stay as memories that name each other until one is forgotten; doctor tells."""
     one, two = both
@@ -244,6 +249,7 @@ def test_a_name_of_any_kind_travels(clones: tuple[Clone, ...]) -> None:
     assert {files[name] for name in names} == {"1.\n\nTwo.\n\n3.\n"}
 
 
+@pytest.mark.promise("R38")
 def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> None:
     """Clones that remember under one title have two memories with that title and their own ids."""
     one, two = clones
@@ -272,6 +278,7 @@ def test_renames_of_a_sync_are_told(clones: tuple[Clone, ...]) -> None:
     assert "renamed" not in two.sync()
 
 
+@pytest.mark.promise("R39")
 @pytest.mark.parametrize("forgets", [0, 1])
 def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], forgets: int) -> None:
     """A memory that is changed while another clone forgets it is still there."""
@@ -298,6 +305,7 @@ def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) 
     assert (two.root / "proj_2/one.md").is_file()
 
 
+@pytest.mark.promise("R39")
 @pytest.mark.parametrize("moves", [0, 1])
 def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], moves: int) -> None:
     """One clone changes a memory's type, the other its text: one file has both."""
@@ -327,6 +335,7 @@ def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], f
     assert texts["fact/database.md"] == moved
 
 
+@pytest.mark.promise("R39")
 def test_memories_that_change_places_keep_their_changes(both: tuple[Clone, ...]) -> None:
     """Moves along a chain of paths, and a swap, take along what the others changed."""
     one, two = both
@@ -384,6 +393,7 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
     assert one.call("vault_doctor")["findings"] == []
 
 
+@pytest.mark.promise("R40")
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
 def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, name: str) -> None:
@@ -429,6 +439,7 @@ def test_a_folder_that_is_replaced_by_a_link_is_synced(clones: tuple[Clone, ...]
         assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
 
 
+@pytest.mark.promise("R40")
 def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...]) -> None:
     """A folder with files that git does not know gives way to no file, and says so."""
     one, two = both
@@ -466,6 +477,7 @@ def test_vaults_without_a_common_past_join(clones: tuple[Clone, ...], tmp_path: 
     assert "# mine" in files["memvault_2.toml"]
 
 
+@pytest.mark.promise("R42")
 def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
     """Local commits with a merge among them are not put in a row, and nothing of them is lost."""
     one, two = both
@@ -486,6 +498,7 @@ def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
     assert {"side.md", "main.md", "context/first.md"} <= settle(one, two).keys()
 
 
+@pytest.mark.promise("R43")
 def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """Where somebody else pushed between pull and push, sync pulls once more."""
     one, two = both
@@ -504,6 +517,7 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
     assert {"context/first.md", "context/second.md"} <= files.keys()
 
 
+@pytest.mark.promise("R43")
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
 def test_a_file_saved_meanwhile_is_kept(both: tuple[Clone, ...], tmp_path: Path, name: str) -> None:
     """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
@@ -548,6 +562,7 @@ def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clo
     assert not one.call("vault_doctor", only=["id-shared"])["findings"]
 
 
+@pytest.mark.promise("R36")
 def test_what_a_sync_replaces_is_kept_as_a_revision(both: tuple[Clone, ...]) -> None:
     """The text that a sync replaces, or deletes with others, can be shown as it was."""
     one, two = both

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import json
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, child, refused, succeeded, titles, without_rights, write
+from conftest import Run, child, refused, succeeded, titles, without_rights, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.__main__ import main
@@ -40,6 +39,7 @@ def _tree(root: Path) -> dict[str, bytes | str]:
     return found
 
 
+@pytest.mark.promise("S30")
 def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) -> None:
     """Links to files and folders outside, in circles or to nothing change nothing out there."""
     outside = folder.parent / "outside"
@@ -134,6 +134,7 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
         (f"agents/main/inbox/{_TAKING}.md", "mine.md"),
     ],
 )
+@pytest.mark.promise("S30")
 def test_links_in_place_of_own_files_lead_nowhere(
     vault: Vault, folder: Path, name: str, target: str
 ) -> None:
@@ -418,12 +419,14 @@ def _sparse(path: Path, size: int) -> None:
         file.truncate(size)
 
 
+@pytest.mark.promise("S50")
 def test_settings_have_a_largest_size(folder: Path, run: Run) -> None:
     """A memvault.toml that is larger than a megabyte is named, not read."""
     _sparse(folder / "memvault.toml", 20 << 30)
     assert "larger than 1 MB" in refused(run("list"), 3)
 
 
+@pytest.mark.promise("S50")
 def test_a_huge_file_is_a_problem_of_its_own(folder: Path, run: Run) -> None:
     """A sparse file of 20 GB among the memories hides none of them, and status names it."""
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -475,6 +478,7 @@ _STATES = (
     ],
     ids=range(9),
 )
+@pytest.mark.promise("S59")
 def test_no_state_of_a_vault_breaks_a_tool(folder: Path, vault: Vault, data: bytes) -> None:
     """Files of the program's own in a stranger's vault may hold anything, and be of any size."""
     write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nzebra\n")
@@ -507,51 +511,7 @@ def test_no_state_of_a_vault_breaks_a_tool(folder: Path, vault: Vault, data: byt
     assert vault.call("context")["success"]
 
 
-_WRITERS = {
-    "files/atomic.py": "the one way to write",
-    "files/lock.py": "a lock's file, never through a link",
-    "index/folder.py": "the same",
-    "index/local/vectors.py": "rows in the index's own folder",
-    "cli/shutdown.py": "the empty device",
-    "server/audit.py": "the file that --audit names",
-    "mcp/stdio.py": "the empty device",
-}
-"""Modules that may open a file for writing, and what for."""
-
-
-def _writes(tree: ast.AST) -> list[int]:
-    """Return the lines on which a file may be opened for writing, or made."""
-    lines = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        texts = [
-            entry.value
-            for entry in (*node.args, *(word.value for word in node.keywords))
-            if isinstance(entry, ast.Constant) and isinstance(entry.value, str)
-        ]
-        base = getattr(getattr(node.func, "value", None), "id", "")
-        mode = name in ("open", "fdopen") and any(set(text) & set("wax+") for text in texts[-1:])
-        if name in ("write_text", "write_bytes", "touch", "mkstemp", "mkdtemp") or (
-            mode or (base == "os" and name == "open")
-        ):
-            lines.append(node.lineno)
-    return lines
-
-
-def test_there_is_one_way_to_write() -> None:
-    """No other module opens files for writing, or makes temporary ones with a name to guess."""
-    found = {
-        path.relative_to(ROOT / "src" / "memvault").as_posix()
-        for path in (ROOT / "src" / "memvault").rglob("*.py")
-        if _writes(ast.parse(path.read_text("utf-8")))
-    }
-    only_read = {"files/plain_files.py", "plugins/trust.py", "files/walk.py"}
-    assert found <= _WRITERS.keys() | only_read, found
-    assert "files/atomic.py" in found
-
-
+@pytest.mark.promise("S35")
 def test_a_link_with_a_temporary_name_is_kept(folder: Path, run: Run, tmp_path: Path) -> None:
     """No write of the program goes through a name that somebody can know beforehand."""
     mine = write(tmp_path, "mine.txt", "mine")
@@ -576,6 +536,7 @@ def test_a_link_with_a_temporary_name_is_kept(folder: Path, run: Run, tmp_path: 
     ],
     ids=["key", "table", "inline", "ignore", "number"],
 )
+@pytest.mark.promise("S48")
 def test_no_settings_stall(folder: Path, run: Run, before: str, part: str, behind: str) -> None:
     """Settings of a megabyte that would take minutes to read are refused at once."""
     codes = []
@@ -610,6 +571,7 @@ def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[st
     return told
 
 
+@pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
 def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
     """Each list has a largest size, which its schema names, and so has what is no content."""
@@ -630,6 +592,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
                 tool.bind({**given, parameter.key: "x" * (MOST_CHARACTERS + 1)})
 
 
+@pytest.mark.promise("S44")
 def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -> None:
     """Ten times the unknown tags cost no more reads of settings, and only the first are told."""
     write(folder, "a.md", "---\ntags: [tea]\n---\n\nGreen tea.\n")
@@ -654,6 +617,7 @@ def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run)
     assert reads[0] == reads[1] > 0
 
 
+@pytest.mark.promise("S44")
 def test_the_first_warnings_are_told_and_the_rest_counted(folder: Path, run: Run) -> None:
     """However many files are broken, an answer has twenty warnings and the number of the rest."""
     for number in range(500):
@@ -667,6 +631,7 @@ def test_the_first_warnings_are_told_and_the_rest_counted(folder: Path, run: Run
     assert inner["warnings"][20:] == told["warnings"][20:]
 
 
+@pytest.mark.promise("S44")
 def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -> None:
     """Whatever else is wrong in a vault, a secret that a call wrote is warned of."""
     secret = f"ghp_{'a1B2c3D4e5' * 4}"[:40]
@@ -678,6 +643,7 @@ def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -
     assert len(told["warnings"]) <= 21
 
 
+@pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
 def test_what_no_tool_takes_is_told_in_short(folder: Path, tool: str) -> None:
     """An unknown name, key or nested value of megabytes is not told again whole."""

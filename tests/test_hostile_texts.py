@@ -47,6 +47,7 @@ def fresh(tmp_path: Path) -> Fresh:
     return made
 
 
+@pytest.mark.promise("S51")
 @pytest.mark.parametrize("marks", ["<<<<<<< a\n", "<<<<<<< a\n=======\n"])
 def test_a_file_of_conflict_marks_does_not_stop_the_context(fresh: Fresh, marks: str) -> None:
     """An entry full of the beginnings of conflicts is read as soon as any other of its size."""
@@ -77,6 +78,7 @@ def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
     ]
 
 
+@pytest.mark.promise("S51")
 @pytest.mark.parametrize("text", [" ", "< ", "<"])
 def test_no_message_stops_who_reads_it(fresh: Fresh, text: str) -> None:
     """A talk of 100,000 brackets and blanks costs the other agent's context no time."""
@@ -116,6 +118,7 @@ _SENTENCES = {
 }
 
 
+@pytest.mark.promise("S51")
 @pytest.mark.parametrize("name", _SENTENCES)
 def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
     """Episodes of many sentences that are hard to compare take time that grows with them."""
@@ -133,6 +136,7 @@ def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
     check_growth(work, 20 * _FULL)
 
 
+@pytest.mark.promise("S51")
 @pytest.mark.parametrize("mark", ['"', "“", "„", "«", '"a" ', "from between ", "in may ", "字"])
 def test_no_query_stalls(fresh: Fresh, mark: str) -> None:
     """A question of 100,000 quotes, days or words is answered like any other."""
@@ -164,6 +168,7 @@ _BODIES = {
 }
 
 
+@pytest.mark.promise("S51")
 @pytest.mark.parametrize("name", _BODIES)
 def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
     """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
@@ -243,6 +248,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
     return _cost(tmp_path_factory.mktemp("plain"), "# A\n\n")
 
 
+@pytest.mark.promise("S53")
 @pytest.mark.parametrize("name", _REPEATED)
 def test_the_head_of_a_text_is_not_multiplied(folder: Path, plain: Cost, name: str) -> None:
     """A title, headings or tags of 100 KB above a long text take little more than none would."""
@@ -362,6 +368,7 @@ _AS_MEANT = {
 }
 
 
+@pytest.mark.promise("S54")
 @pytest.mark.parametrize(("written", "read"), [*_AS_WRITTEN.items(), *_AS_MEANT.items()])
 def test_a_tag_makes_nothing_but_plain_values(written: str, read: object) -> None:
     """A scalar with a tag is the text that was written, a list or a mapping with one is plain."""
@@ -427,6 +434,7 @@ def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
     ]
 
 
+@pytest.mark.promise("S54")
 def test_no_header_costs_more_than_its_own_file(folder: Path, tmp_path: Path) -> None:
     """Whatever headers a vault holds, each text is found, as soon as if they were plain texts."""
     plain = [f"---\nx: 2\n---\n{'so a word. ' * (len(text) // 44)}" for text in HEADERS.values()]
@@ -445,6 +453,7 @@ def test_no_header_costs_more_than_its_own_file(folder: Path, tmp_path: Path) ->
     assert not list(folder.rglob("pwned"))
 
 
+@pytest.mark.promise("S54")
 def test_a_header_that_no_index_can_keep_is_a_problem_of_its_file() -> None:
     """What JSON or UTF-8 cannot spell is named, and is no reason to call the index damaged."""
     state = FileState("notes/a.md", 1, 0, 0, 0)

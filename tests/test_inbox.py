@@ -296,6 +296,7 @@ def agents(vault: Vault) -> None:
         assert vault.call("talk_agent", agent=name, message="Hello")["success"]
 
 
+@pytest.mark.promise("S64")
 def test_a_service_is_told_as_one(run: Run, folder: Path) -> None:
     """In the context, the inbox and a wait a service's event stands under its kind and name."""
     for _ in range(3):
@@ -312,6 +313,7 @@ def test_a_service_is_told_as_one(run: Run, folder: Path) -> None:
     "name",
     ["user", "USER", " User ", "agent", "main", "primary", "bob", "BOB", "bob/night", "Zoe\u0308"],
 )
+@pytest.mark.promise("S64")
 @pytest.mark.usefixtures("agents")
 def test_no_service_takes_anybodys_name(run: Run, name: str) -> None:
     """The names of the user and of agents are refused for a service, to push and to wait for."""
@@ -332,6 +334,7 @@ def test_no_service_takes_anybodys_name(run: Run, name: str) -> None:
         ("x.md", "---\ntype: hook\nname: main\nfrom: user\n---\n"),
     ],
 )
+@pytest.mark.promise("S64")
 @pytest.mark.usefixtures("agents")
 def test_a_file_with_a_name_is_nameless(run: Run, folder: Path, file: str, header: str) -> None:
     """A file in an inbox that would pass for somebody is delivered as unnamed, and named."""

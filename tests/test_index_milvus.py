@@ -49,6 +49,7 @@ class TestMilvusIndex(IndexContract):
         finally:
             index.close()
 
+    @pytest.mark.promise("R48")
     @pytest.mark.parametrize("lost", ["delete passages", "put words", "put memories"])
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
@@ -120,6 +121,7 @@ def test_scores_are_those_of_the_local_engine(sent: Path, run: Run) -> None:
         assert one["strength"] == other["strength"]
 
 
+@pytest.mark.promise("S17")
 def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None:
     """An engine that a vault's settings name gets nothing before somebody here says so."""
     file = tmp_path / "engine.db"
@@ -142,6 +144,7 @@ def test_what_changes_is_found_at_once_and_told(sent: Path, run: Run) -> None:
     assert (told["documents"], told["rows"]["words"], told["problem"]) == (2, 2, "")
 
 
+@pytest.mark.promise("R45")
 def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run: Run) -> None:
     """A memory is written, recall says why it cannot answer, all is sent at the next contact."""
     moved(sent, "http://127.0.0.1:1")
@@ -162,6 +165,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     assert succeeded(run("index", "status", "--json")).json["documents"] == 3
 
 
+@pytest.mark.promise("R51")
 def test_one_machine_sends_a_vault(
     sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
     assert succeeded(run("index", "status", "--json", cwd=moved)).json["problem"] == ""
 
 
+@pytest.mark.promise("R49")
 def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
     """Whoever takes a vault over sends all of it: the other has deleted what was there."""
     copied = sent.with_name("copied")
@@ -204,6 +209,7 @@ def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
         assert succeeded(run("index", "status", "--json", cwd=folder)).json["problem"] == ""
 
 
+@pytest.mark.promise("R48")
 @pytest.mark.parametrize("kind", ["words", "passages", "memories"])
 def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> None:
     """Whichever rows are gone, status says so, and after a push they are there."""
@@ -262,6 +268,7 @@ def test_doctor_looks_at_the_files_while_the_engine_is_away(sent: Path, run: Run
     assert "this machine's own index answered" in ran.err
 
 
+@pytest.mark.promise("S19")
 def test_a_password_is_no_part_of_an_address(folder: Path, run: Run) -> None:
     """It would stand in every message, so it is refused where it is written."""
     write(folder, "memvault.toml", SETTINGS.format("http://root:Milvus@127.0.0.1:1"))

@@ -69,6 +69,7 @@ def _note(index: Path, *files: Path) -> None:
             database.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", row)
 
 
+@pytest.mark.promise("S1")
 def test_an_index_in_a_vault_is_never_read(filled: Path, run: Run) -> None:
     """A cloned vault with a prepared index runs nothing."""
     marker = filled.parent / "ran"
@@ -79,6 +80,7 @@ def test_an_index_in_a_vault_is_never_read(filled: Path, run: Run) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.promise("S5")
 def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
     """Even where someone wrote into the index's own folder, a pickle calls nothing there."""
     marker = filled.parent / "ran"
@@ -93,6 +95,7 @@ def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
     st.sampled_from([".toc", ".seg"]),
     st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=30),
 )
+@pytest.mark.promise("S49")
 @settings(max_examples=examples(40))
 def test_bytes_that_no_one_wrote_are_healed(
     filled: Path, suffix: str, changes: list[tuple[float, int]]
@@ -115,6 +118,7 @@ def test_bytes_that_no_one_wrote_are_healed(
         assert vault.call("memory_recall", query="bilby", type="keyword")["success"]
 
 
+@pytest.mark.promise("S5")
 def test_no_part_of_whoosh_reads_plain_pickles(filled: Path, tmp_path: Path) -> None:
     """Once an index is open, each way in which Whoosh reads a pickle refuses foreign classes."""
     with open_vault(filled) as vault:
@@ -135,11 +139,13 @@ def test_no_part_of_whoosh_reads_plain_pickles(filled: Path, tmp_path: Path) -> 
     assert ("posix", "system") not in whoosh_schema.ALLOWED
 
 
+@pytest.mark.promise("S36")
 def test_recall_leaves_nothing_in_the_vault(filled: Path) -> None:
     """What is derived lies outside of the vault, so that no cloud folder carries it about."""
     assert sorted(path.name for path in filled.iterdir()) == ["a.md", "b.md", "memvault.toml"]
 
 
+@pytest.mark.promise("S2")
 def test_the_folder_is_the_users_alone(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +230,7 @@ exec "$0" "$@"
 """
 
 
+@pytest.mark.promise("S3")
 @pytest.mark.parametrize("kind", ["link", "open", "file", "another's"])
 def test_a_folder_that_is_not_ones_own_is_not_used(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -256,6 +263,7 @@ def test_a_folder_that_is_not_ones_own_is_not_used(
     assert list(aim.iterdir()) == []
 
 
+@pytest.mark.promise("S4")
 def test_no_vault_brings_an_index_along(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

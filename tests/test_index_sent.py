@@ -56,6 +56,7 @@ class TestSentIndex(IndexContract):
         with self.opened(notes) as index, pytest.raises(Refused):
             index.at(self.seen(index), clock.now())
 
+    @pytest.mark.promise("S19")
     def test_a_text_is_never_another_memorys(self, notes: Path) -> None:
         """Also after its owner has made all anew, each name shows its own text."""
         with self.opened(notes) as index:

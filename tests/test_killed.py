@@ -258,6 +258,7 @@ def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, s
     ]
 
 
+@pytest.mark.promise("R25")
 def test_the_points_are_all_there(session: Session, clean: dict[str, Clean]) -> None:
     """Each tool that writes a file meets faults, and of each kind there are as many as ever."""
     points = _points(session, clean)
@@ -278,6 +279,7 @@ REMEMBERED = [
 """What storing a fact changes, in order."""
 
 
+@pytest.mark.promise("R26")
 def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]) -> None:
     """In each call one change of each kind meets a fault: nothing is half, or lost."""
     chosen: dict[tuple[str, str], list[int]] = {}
@@ -296,6 +298,7 @@ def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]
     assert {fault for _, fault in done} == set(FAULTS)
 
 
+@pytest.mark.promise("R26")
 @pytest.mark.skipif(not SOAK, reason="make soak tries every point")
 def test_a_fault_at_every_point(session: Session, clean: dict[str, Clean]) -> None:
     """Every fault at every change of every call, the index's too, for as long as there is time."""
@@ -400,6 +403,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 NOTES = 40 if SOAK else 16
 
 
+@pytest.mark.promise("R28")
 @pytest.mark.parametrize("indexed", [False, True], ids=["never indexed", "indexed"])
 def test_a_killed_indexer_leaves_a_right_answer(
     folder: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch

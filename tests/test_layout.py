@@ -327,6 +327,7 @@ MORE = (
         ".memvault/trash/20260101T000000.000Z-aaaaaaaaaa",
     ],
 )
+@pytest.mark.promise("S55")
 def test_folders_nested_without_end_stop_no_command(folder: Path, run: Run, place: str) -> None:
     """3,000 folders in each other, anywhere in a vault, end no command with a bug."""
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -350,6 +351,7 @@ def test_folders_nested_without_end_stop_no_command(folder: Path, run: Run, plac
     assert not (folder / place).exists()
 
 
+@pytest.mark.promise("S55")
 @pytest.mark.skipif(os.rename not in os.supports_dir_fd, reason="shutil does it there")
 def test_deleting_a_folder_follows_no_link(tmp_path: Path) -> None:
     """What a link leads to outlives the folder that the link is in, and the link itself."""

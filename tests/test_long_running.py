@@ -74,6 +74,7 @@ def soak(folder: Path, held: Held, ask: Asks) -> None:
     assert held.memory() < memory + 24_000, (memory, held.memory())
 
 
+@pytest.mark.promise("R66")
 def test_recalls_over_stdio_keep_nothing_open(folder: Path) -> None:
     """Any number of recalls and writes over stdio leaves files, threads and memory level."""
     with Raw(folder, LIMITED) as server:

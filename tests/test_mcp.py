@@ -50,6 +50,7 @@ def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mo
     session(root, talk, "--programs", mode=mode, fresh=mode == "auto")
 
 
+@pytest.mark.promise("S16")
 def test_a_client_may_not_choose_what_runs(folder: Path, tmp_path: Path) -> None:
     """Models run only where the server was started to let a client name them, folders never."""
 
@@ -120,6 +121,7 @@ async def test_bad_arguments_are_a_tools_failure_with_a_hint(client: Client, fol
     assert raised.value.data == {"hint": "did you mean memory_recall?"}
 
 
+@pytest.mark.promise("S67")
 @in_session()
 async def test_a_client_is_told_what_is_data(client: Client, folder: Path) -> None:
     """What the server says of itself tells a model that what was recorded is no instruction."""

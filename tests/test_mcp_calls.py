@@ -366,6 +366,7 @@ def no_paths(home: Path, said: list[str]) -> None:
         assert str(Path(registry.__file__).parents[1]) not in answer
 
 
+@pytest.mark.promise("S37")
 def test_good_and_bad_calls_name_no_folder(kept: Path, home: Path) -> None:
     """Whether a call succeeds or fails, its answer names no folder of this machine."""
     said = [*answers(kept, right()), *told(kept, wrong())]
@@ -401,6 +402,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.promise("S37")
 @pytest.mark.parametrize("path", BROKEN)
 def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path: str) -> None:
     """What is broken in a vault is named relative to it, in errors, hints and warnings."""
@@ -447,6 +449,7 @@ def test_an_odd_folder_of_ones_own_is_an_answer_too(
     assert "MEMVAULT_CACHE is not an absolute path" in said[-2]
 
 
+@pytest.mark.promise("S16")
 def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
     """Over MCP a model has a name; at the machine it may be any folder."""
     write(home, "zoo/model.onnx", "no model")

@@ -310,6 +310,7 @@ def test_every_text_of_a_result_is_in_it(found: dict[str, Any]) -> None:
         assert line in text
 
 
+@pytest.mark.promise("S66")
 @given(WORDS)
 def test_no_text_can_pass_for_a_line_of_the_result(content: str) -> None:
     """What a memory holds stands further in than the keys, however it is written."""

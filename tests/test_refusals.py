@@ -107,6 +107,7 @@ def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str
 @pytest.mark.parametrize(
     ("code", "tool", "given", "said"), CALLS, ids=lambda value: str(value)[:40]
 )
+@pytest.mark.promise("R9")
 def test_a_wrong_call_is_refused(
     here: Vault, code: str, tool: str, given: dict[str, Any], said: str
 ) -> None:

@@ -43,6 +43,7 @@ def team(tmp_path: Path, run: Run) -> Path:
     return folder
 
 
+@pytest.mark.promise("R54")
 def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
     """Sixty calls that one token makes at once are answered, whatever the limit at once is."""
     given = token(run, "ann", "team")
@@ -52,6 +53,7 @@ def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
     assert all(answer.json["result"]["structuredContent"]["count"] == 1 for answer in answers)
 
 
+@pytest.mark.promise("R54")
 def test_what_the_queue_does_not_take_is_told_when_to_try_again(team: Path, run: Run) -> None:
     """Of calls beyond the limit and the queue each gets 429 with Retry-After; others are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team")
@@ -83,6 +85,7 @@ def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> Non
         opened.close()
 
 
+@pytest.mark.promise("R54")
 def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> None:
     """A call whose turn does not come in time gets 429 with Retry-After."""
     ann = token(run, "ann", "team", "write")
@@ -95,6 +98,7 @@ def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> N
         until(lambda: server.call(ann, "memory_list").status == 200)
 
 
+@pytest.mark.promise("R55")
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
 def test_calls_of_clients_that_left_are_dropped(team: Path, run: Run) -> None:
     """After forty clients left, what had not begun never does, and no thread is left behind."""

@@ -132,6 +132,7 @@ def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> l
     return found
 
 
+@pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
 def test_what_is_hidden_changes_nothing(
     sides: list[Side], scope: Scope, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
@@ -150,6 +151,7 @@ def test_what_is_hidden_changes_nothing(
                 assert not any(own.canary in text for own in sides), text
 
 
+@pytest.mark.promise("S40")
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None:
     """A tool that needs more than the caller's scope is not listed, and refused in every way."""
@@ -168,6 +170,7 @@ def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None
     call.workspace.close()
 
 
+@pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
 def test_resources_and_completion_hide_it_too(
     sides: list[Side], scope: Scope, monkeypatch: pytest.MonkeyPatch
@@ -202,6 +205,7 @@ def test_resources_and_completion_hide_it_too(
     assert not any(own.canary in str(found) for own in sides)
 
 
+@pytest.mark.promise("S41")
 def test_a_reader_changes_no_file(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     """No tool that a reader may call changes a file of the vault."""
     own = sides[0]

@@ -52,6 +52,7 @@ def refusing(root: Path) -> None:
         settings.write(REFUSE)
 
 
+@pytest.mark.promise("S68")
 def test_a_secret_is_written_with_a_warning(
     vault: Vault, folder: Path, subtests: pytest.Subtests
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
     assert tail not in done["memId"]
 
 
+@pytest.mark.promise("S68")
 def test_only_what_is_new_is_warned_of(vault: Vault) -> None:
     """A change beside a secret that stood there before says nothing of it; a second one counts."""
     (first, said), (_, other) = made("GitHub token"), made("Stripe key")
@@ -116,6 +118,7 @@ def test_a_vault_may_not_look_for_secrets(vault: Vault, folder: Path) -> None:
     assert "warnings" not in remember(vault, made("AWS key")[1])
 
 
+@pytest.mark.promise("S70")
 def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path) -> None:
     """A finding names the kind and line of each, and no secret; what is said to be fine is not."""
     (token, said), (_, other) = made("GitHub token"), made("Stripe key")
@@ -154,6 +157,7 @@ def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
     assert not (folder / "fact").exists()
 
 
+@pytest.mark.promise("S70")
 def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: Path) -> None:
     """It says which argument it is, and the line of a longer one; never a line of no file."""
     refusing(folder)
@@ -191,6 +195,7 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
 
 
+@pytest.mark.promise("S69")
 def test_of_several_texts_none_is_written_where_one_is_refused(vault: Vault, folder: Path) -> None:
     """A call that sets several values, goals or plans is refused as a whole."""
     refusing(folder)
@@ -229,6 +234,7 @@ def holding(root: Path, secret: str) -> list[str]:
     return [str(path.relative_to(root)) for path in every if secret.encode() in path.read_bytes()]
 
 
+@pytest.mark.promise("S69")
 def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -320,6 +326,7 @@ def _looked(form: SecretPattern, text: str) -> float:
     return seconds(lambda: deque(pattern(form).finditer(text), maxlen=0))
 
 
+@pytest.mark.promise("S77")
 @given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))
 def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> None:
     """Wherever secrets stand, masking takes each out, and masking again changes nothing."""
@@ -333,6 +340,7 @@ def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> No
     assert find_secrets(hidden) == []
 
 
+@pytest.mark.promise("S77")
 @given(PROSE)
 def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     """What holds no secret comes back character for character."""
@@ -350,6 +358,7 @@ def test_a_part_of_a_text_tells_no_part_of_its_secrets(kind: str, start: int, le
         assert value[at : at + 8] not in part
 
 
+@pytest.mark.promise("S79")
 def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
     """Hashes, ids, etags and placeholders raise no alarm."""
     digest = hashlib.sha256(b"x").hexdigest()
@@ -371,6 +380,7 @@ def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
         assert find_secrets(text) == [], text
 
 
+@pytest.mark.promise("S79")
 def test_the_projects_own_texts_raise_no_alarm() -> None:
     """Documents, samples and judged data, about 10,000 texts of which none holds a secret."""
     files = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
@@ -451,6 +461,7 @@ def test_dashes_before_a_web_token_do_not_stall() -> None:
     assert any(masking(50_000) < 8 * max(masking(12_500), 0.02) for _ in range(3))
 
 
+@pytest.mark.promise("S78")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_secret_behind_a_mark_at_a_lines_beginning_is_found(kind: str) -> None:
     """A diff or a list that was pasted hides no secret behind its mark."""
@@ -507,6 +518,7 @@ def test_who_does_not_ask_does_not_wait(folder: Path, run: Run) -> None:
     assert "curl" not in succeeded(run("remember", "Login", LOGIN, "--type", "fact")).err
 
 
+@pytest.mark.promise("S71")
 def test_a_vault_that_asks_changes_no_other_of_its_process(asking: Path, tmp_path: Path) -> None:
     """Of two vaults that are open at once, each finds and masks what its own settings say."""
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")

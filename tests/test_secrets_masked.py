@@ -25,6 +25,7 @@ def deploy(root: Path, said: str, header: str = "") -> None:
     write(root, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}\n")
 
 
+@pytest.mark.promise("S72")
 def test_the_context_tells_no_secret(vault: Vault, folder: Path, subtests: pytest.Subtests) -> None:
     """Memories, values, goals and messages come with the kind in the place of the secret."""
     for kind in MADE:
@@ -87,6 +88,7 @@ def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
     return found
 
 
+@pytest.mark.promise("S73")
 def test_no_answer_over_mcp_tells_a_secret(
     vault: Vault, folder: Path, subtests: pytest.Subtests
 ) -> None:
@@ -106,6 +108,7 @@ def pieces(value: str, told: str) -> list[str]:
     return [piece for piece in found if piece in told and "--" not in piece]
 
 
+@pytest.mark.promise("S73")
 @pytest.mark.parametrize("kind", ["private key", "GitHub token"])
 def test_no_answer_of_another_vault_tells_a_secret(
     vault: Vault, folder: Path, tmp_path: Path, run: Run, kind: str
@@ -135,6 +138,7 @@ def test_a_memory_that_allows_its_secrets_is_told_over_mcp(vault: Vault, folder:
     assert sum(value in one for one in told) >= 4
 
 
+@pytest.mark.promise("S73")
 def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
     """A memory is read with masks, unless it allows its secrets."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
@@ -152,6 +156,7 @@ def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
         call.workspace.close()
 
 
+@pytest.mark.promise("S75")
 def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: Path) -> None:
     """A file's name and a memId come masked; by the other one the memory is shown."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
@@ -180,6 +185,7 @@ def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: 
     assert other not in told
 
 
+@pytest.mark.promise("S73")
 def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
     """What a client asked for is not told again where it holds a secret."""
     value, said = made("GitHub token")
@@ -188,6 +194,7 @@ def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
     assert value not in json.dumps(found)
 
 
+@pytest.mark.promise("S76")
 def test_the_log_tells_no_secret(vault: Vault, folder: Path) -> None:
     """Neither an agent's log nor the journal of changes holds one."""
     value, said = made("GitHub token")
@@ -222,6 +229,7 @@ REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
 """How a secret may stand in a text of which a diff shows lines."""
 
 
+@pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
     """A secret that was removed, added or cut by the diff is masked in it and in its revision."""
@@ -257,6 +265,7 @@ READS = [tool for tool in all_tools() if tool.name not in ("git_sync", "model_us
 """What may tell a client anything of the vault; those left out need the network."""
 
 
+@pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", ["GitHub token", "JSON web token", "password in a URL"])
 def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, kind: str) -> None:
     """A secret in memories, titles, messages, goals and episodes is told by no tool, even cut."""
@@ -298,6 +307,7 @@ def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, k
             assert pieces(value, json.dumps(told)) == [], (tool.name, arguments)
 
 
+@pytest.mark.promise("S74")
 def test_a_clones_address_tells_no_password(folder: Path) -> None:
     """What git tells of a remote, or of a sync that fails, has a mask over its password."""
     value, _ = made("password in a URL")
@@ -308,6 +318,7 @@ def test_a_clones_address_tells_no_password(folder: Path) -> None:
         assert pieces(value, json.dumps(over_mcp(folder, tool, {}))) == [], tool
 
 
+@pytest.mark.promise("S58")
 def test_a_header_makes_masks_read_a_memory_once(folder: Path) -> None:
     """However often a header names another memory, an answer over MCP reads that one once."""
     write(folder, "big.md", "# Big\n\n" + "lorem ipsum\n" * 1_000)

@@ -150,6 +150,7 @@ def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there:
         assert re.sub(r',?\s+"asOf": "[^"]+"', "", theirs) == own, words
 
 
+@pytest.mark.promise("R51")
 def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there: There) -> None:
     """A new, a changed and a deleted memory are so here once they were sent, and no sooner."""
     succeeded(run("compound", "Green tea", "Oolong", "--mode", "replace"))
@@ -168,6 +169,7 @@ def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there
     assert "Oolong" in succeeded(there("--vault", team, "recall", "oolong")).out
 
 
+@pytest.mark.promise("R51")
 def test_what_went_is_gone_here_whatever_is_told_of_it(
     team: str, folder: Path, engine: Path, run: Run, there: There
 ) -> None:
@@ -251,6 +253,7 @@ def test_no_tool_that_writes_takes_such_a_vault() -> None:
     assert all(tool.read_only for tool in registry.all_tools() if tool.works_without_files)
 
 
+@pytest.mark.promise("S20")
 def test_writing_is_refused_with_who_holds_the_vault(
     team: str, engine: Path, run: Run, there: There
 ) -> None:
@@ -301,6 +304,7 @@ def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: The
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
 
 
+@pytest.mark.promise("R46")
 def test_a_vault_that_the_engine_lost_costs_a_note(
     team: str, engine: Path, run: Run, tmp_path: Path, there: There
 ) -> None:
@@ -324,6 +328,7 @@ def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, th
     assert "another version of memvault" in refused(there("--vault", team, "recall", "tea"), 1)
 
 
+@pytest.mark.promise("S20")
 def test_no_foreign_vault_asks_an_engine(folder: Path, engine: Path, there: There) -> None:
     """Settings that come with a folder are no permission: its engine is not asked for its texts."""
     text = (folder / "memvault.toml").read_text("utf-8")
@@ -368,6 +373,7 @@ def test_it_needs_a_place_for_what_it_follows(
     assert "works without it" not in sentence
 
 
+@pytest.mark.promise("R47")
 def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: There) -> None:
     """Killed wherever it was, the next push completes it, here and for who follows the vault."""
     file = tmp_path / "engine.db"

@@ -59,6 +59,7 @@ def test_a_team_recalls_and_writes(places: dict[str, Path], run: Run, mode: str)
     assert (code, "Traceback" in said) == (0, False), said
 
 
+@pytest.mark.promise("S41")
 def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> None:
     """With a token to read, nothing in the vault changes, and no tool that writes is offered."""
     write(
@@ -85,6 +86,7 @@ def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> Non
     assert contents(places["team"]) == before
 
 
+@pytest.mark.promise("S38")
 def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
     """Without a good token nothing is answered; one that is removed is no good from then on."""
     given = token(run, "ann", "team")
@@ -108,6 +110,7 @@ def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
     assert str(places["team"]) not in said
 
 
+@pytest.mark.promise("S43")
 def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None:
     """A page of another site, or a name that is not the server's, gets nothing."""
     given = token(run, "ann", "team")
@@ -121,6 +124,7 @@ def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None
         assert server.send(given, HELLO_REQUEST, Host="memory.example.org").status == 200
 
 
+@pytest.mark.promise("S45")
 def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
     """A body that is too large, or too many requests, are refused and harm nobody else."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
@@ -134,6 +138,7 @@ def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
         assert server.send(ben, HELLO_REQUEST).status == 200
 
 
+@pytest.mark.promise("S45")
 def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
     """A connection is closed that is silent, or never comes to the end of a request's head."""
     with (
@@ -146,6 +151,7 @@ def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
         assert (silent.recv(1), slow.recv(1)) == (b"", b"")
 
 
+@pytest.mark.promise("S47")
 def test_the_audit_names_who_asked(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
     """Each request is a line with who, vault, tool, outcome and time, and nothing of contents."""
     given = token(run, "ann", "team", "read", "--as", "builder")
@@ -214,6 +220,7 @@ def test_what_cannot_be_served_is_said(places: dict[str, Path], run: Run) -> Non
         assert said in refused(run(*words), code), words
 
 
+@pytest.mark.promise("S47")
 def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
     """A token is told when it is made and kept as a hash alone; a second of its name is refused."""
     given = token(run, "ann", "team", "write", "--days", "30")
@@ -264,6 +271,7 @@ def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run
         until(lambda: not held())  # which it does beside the answer
 
 
+@pytest.mark.promise("S46")
 @pytest.mark.parametrize("how", ["no folder", "in a vault"])
 def test_nobody_comes_in_while_tokens_cannot_be_read(
     places: dict[str, Path], run: Run, tmp_path: Path, how: str
@@ -288,6 +296,7 @@ def test_nobody_comes_in_while_tokens_cannot_be_read(
     assert (code, said.count("note: "), "Traceback" in said) == (0, 1, False), said
 
 
+@pytest.mark.promise("S46")
 def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
     """Any number of requests without a token are a line or two of the audit, with their number."""
     file = tmp_path / "audit.jsonl"

@@ -74,6 +74,7 @@ def test_two_agents_talk(team: Path, run: Run) -> None:
         asyncio.run(both())
 
 
+@pytest.mark.promise("R53")
 def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
     """An event that comes once its client has gone is kept for the next."""
     ann = token(run, "ann", "team", "write")
@@ -86,6 +87,7 @@ def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
         assert "keep me" in json.dumps(held)
 
 
+@pytest.mark.promise("R53")
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there: bool) -> None:
     """It is the client's once the answer went out whole, and not where the client left before."""
@@ -118,6 +120,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
         assert len(vault.call("list_inbox")["events"]) == (0 if is_there else 1)
 
 
+@pytest.mark.promise("R52")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:
     """Asked to end, the server answers what it was asked; who waits is told at once."""
@@ -161,6 +164,7 @@ def is_closing(server: Served) -> bool:
         return True
 
 
+@pytest.mark.promise("R52")
 def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
     """A call that waits for another process keeps the server no longer than a moment."""
     ann = token(run, "ann", "team")
@@ -184,6 +188,7 @@ def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
         assert b"cut off" in server.process.stderr.read()
 
 
+@pytest.mark.promise("R56")
 def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
     """Of two requests of one session and id the second is refused, and the first is answered."""
     ann = token(run, "ann", "team", "write")
@@ -246,6 +251,7 @@ def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
         asyncio.run(both())
 
 
+@pytest.mark.promise("S42")
 def test_a_session_is_of_one_token(team: Path, run: Run) -> None:
     """What one token began, another cannot go on with, even if it knows its name."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")

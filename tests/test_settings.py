@@ -68,6 +68,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.promise("S17")
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=lambda text: text[:40])
 def test_a_senseless_setting_is_refused(folder: Path, run: Run, text: str, said: str) -> None:
     """A value of the wrong kind or size is one sentence that names it, with exit code 3."""
@@ -145,6 +146,7 @@ def test_an_unknown_setting_is_only_told(folder: Path, run: Run) -> None:
         assert [line for line in ran.json["warnings"] if f"unknown setting '{name}'" in line]
 
 
+@pytest.mark.promise("S48")
 def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
     """Of thousands of unknown settings the first few are named, and how many more there are."""
     write(folder, "memvault.toml", "".join(f"a{number} = 1\n" for number in range(3_000)))

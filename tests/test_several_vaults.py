@@ -141,6 +141,7 @@ def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Pat
     assert any("home was not asked" in note for note in result["warnings"])
 
 
+@pytest.mark.promise("R50")
 @pytest.mark.parametrize("page", [0, 1, 2, 5])
 @pytest.mark.parametrize("moment", ["", "2999-01-01"])
 def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: str) -> None:
@@ -157,6 +158,7 @@ def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: s
             assert called(vault, "memory_recall", **asked)["memories"] == before
 
 
+@pytest.mark.promise("R50")
 def test_an_index_that_is_replaced_meanwhile_costs_nothing(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +381,7 @@ def foreign(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.promise("S13")
 def test_another_users_vault_is_used_only_when_it_is_named(
     foreign: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +398,7 @@ def test_another_users_vault_is_used_only_when_it_is_named(
     assert run("list", cwd=foreign / "deep").code == 0
 
 
+@pytest.mark.promise("S13")
 def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: Path) -> None:
     """What vaults trust adds to the user's own settings counts until vaults untrust takes it."""
     settings = write(tmp_path, "config/memvault/settings.toml", "# mine\n[vaults]\ntrusted = []\n")
@@ -419,6 +423,7 @@ def test_a_callers_vault_is_roots_own_too(foreign: Path, run: Run) -> None:
         del os.environ["SUDO_UID"]
 
 
+@pytest.mark.promise("S31")
 def test_settings_are_not_read_through_a_link(folder: Path, run: Run, tmp_path: Path) -> None:
     """A memvault.toml that is a link says so, and shows nothing of what it leads to."""
     secret = write(tmp_path, "secret.toml", "key = 'periwinkle'\n")
@@ -450,6 +455,7 @@ def test_broken_settings_of_ones_own_are_named(
     assert str(settings) in sentence
 
 
+@pytest.mark.promise("S15")
 def test_settings_that_others_may_have_written_do_not_count(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,6 +526,7 @@ def test_trusted_vaults_have_whole_paths(
     assert "absolute paths" in refused(run("list", cwd=foreign), 2)
 
 
+@pytest.mark.promise("S14")
 @pytest.mark.parametrize("place", ["", "deep"])
 def test_own_settings_trust_no_other_users_folder(foreign: Path, run: Run, place: str) -> None:
     """One's own memvault.toml in another user's folder does not make the vault one's own."""
@@ -530,6 +537,7 @@ def test_own_settings_trust_no_other_users_folder(foreign: Path, run: Run, place
     assert run("list", cwd=foreign / place).code == 0
 
 
+@pytest.mark.promise("S14")
 def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path: Path) -> None:
     """In a sticky folder that everybody writes to, and below it, no vault is used unasked."""
     (inner := folder / "deep").mkdir()
@@ -545,6 +553,7 @@ def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path
     assert run("list", cwd=own).code == 0
 
 
+@pytest.mark.promise("S14")
 def test_what_another_user_put_into_tmp_is_not_ones_own(foreign: Path, run: Run) -> None:
     """A vault that somebody else made in a sticky folder is refused to whoever works below it."""
     foreign.chmod(0o1777)

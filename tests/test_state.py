@@ -372,6 +372,7 @@ SECTIONS = st.lists(
 )
 
 
+@pytest.mark.promise("S63")
 @given(SECTIONS, st.integers(-1, 400))
 def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], budget: int) -> None:
     """The block is never above its budget, and no text can end it or stand outside a data line."""
@@ -509,6 +510,7 @@ def test_without_anything_to_say_the_block_is_empty(vault: Vault) -> None:
     assert vault.call("context")["context"] == ""
 
 
+@pytest.mark.promise("S63")
 @pytest.mark.parametrize("budget", [0, 1, 40, 60, 90, 2_000])
 def test_a_hostile_memory_stays_inside_its_lines(folder: Path, run: Run, budget: int) -> None:
     """On the command line too, a memory cannot close the fence, whatever the budget."""

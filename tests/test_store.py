@@ -446,6 +446,7 @@ def _killed(folder: Path) -> Path:
     return left
 
 
+@pytest.mark.promise("R29")
 def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
     """Who writes into a folder sweeps it now and then; nothing of a living process goes."""
     old, fresh = _aged(_killed(folder)), _killed(folder)
@@ -467,6 +468,7 @@ def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
     assert not own.exists(), "its process has ended"
 
 
+@pytest.mark.promise("R29")
 def test_status_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None:
     """Both look for left files wherever memvault writes, and leave what is git's or a person's."""
     vault.call("memory_remember", title="T", content="c", memoryType="fact")

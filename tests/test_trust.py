@@ -50,6 +50,7 @@ def trusted(run: Run, folder: Path) -> bool:
     return done.code == 0
 
 
+@pytest.mark.promise("S6")
 def test_a_cloned_vault_runs_nothing(hostile: Path, run: Run, tmp_path: Path) -> None:
     """Whatever is done in a vault that was cloned, its tools do not run."""
     clone = tmp_path / "clone"
@@ -88,6 +89,7 @@ def test_a_cloned_vault_runs_nothing(hostile: Path, run: Run, tmp_path: Path) ->
     assert "memvault tools trust evil" in run("evil", cwd=clone).err
 
 
+@pytest.mark.promise("S6")
 def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
     """A tool's changed text or changed script needs trust again; the old bytes do not."""
     assert not trusted(run, hostile)
@@ -384,6 +386,7 @@ READ = [
 ]
 
 
+@pytest.mark.promise("S7")
 @pytest.mark.parametrize(("command", "path"), READ)
 def test_trust_covers_what_a_program_reads(folder: Path, run: Run, command: str, path: str) -> None:
     """Where a command runs such a program, what it reads there is covered, and the rest named."""
@@ -395,6 +398,7 @@ def test_trust_covers_what_a_program_reads(folder: Path, run: Run, command: str,
     assert f"{path.partition('/')[0]}/" not in shown["notCovered"]
 
 
+@pytest.mark.promise("S7")
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
     """A tool that runs make is not trusted any more once the Makefile is another."""
@@ -487,6 +491,7 @@ LOADING = [
 ]
 
 
+@pytest.mark.promise("S12")
 @pytest.mark.parametrize(("command", "name"), LOADING)
 def test_a_program_that_loads_is_named(folder: Path, run: Run, command: str, name: str) -> None:
     """Whoever gives trust reads which interpreter loads files that trust does not cover."""
@@ -500,6 +505,7 @@ def test_a_program_that_loads_is_named(folder: Path, run: Run, command: str, nam
 @pytest.mark.parametrize(
     "place", ["tools/lib", "tools/a/b/lib", "tools/lib.md", "tools/a.txt", "package/lib"]
 )
+@pytest.mark.promise("S12")
 def test_a_link_below_tools_is_refused(folder: Path, run: Run, place: str) -> None:
     """A linked file or folder, at any depth, is refused as trust is given and as a tool runs."""
     write(folder, "shared/x.sh", "touch ran.txt\n")

@@ -47,6 +47,7 @@ def changes(vault: Vault) -> list[dict[str, Any]]:
     return list(found["changes"])
 
 
+@pytest.mark.promise("R1")
 def test_every_writing_tool_is_in_the_log_and_can_be_undone(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -85,6 +86,7 @@ def _can_be_undone(tool: Tool, root: Path) -> None:
         assert files(root) == after
 
 
+@pytest.mark.promise("R1")
 def test_what_consolidation_wrote_is_taken_back_whole(vault: Vault, folder: Path) -> None:
     """All facts, procedures and archivings of one consolidation go back with one undo."""
     put_all(folder, WEEK)
@@ -110,6 +112,7 @@ def test_the_last_change_is_undone_and_again_the_one_before(vault: Vault, folder
     assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
+@pytest.mark.promise("R3")
 def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
     """Where an editor has saved a file since, undo changes nothing and says what to type."""
     made = remember(vault, title="A", content="One.")
@@ -166,6 +169,7 @@ def test_a_clock_that_was_ahead_deletes_no_history(vault: Vault, folder: Path) -
     assert len(vault.call("memory_show", memId="A")["revisions"]) == 1
 
 
+@pytest.mark.promise("R3")
 def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path) -> None:
     """Several files of one call go back together; one that was edited keeps all as they are."""
     for name in ("A", "B"):
@@ -181,6 +185,7 @@ def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path
     assert {"fact/a.md", "fact/b.md"} <= files(folder).keys()
 
 
+@pytest.mark.promise("R5")
 def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
     """Without an id only the caller's own last change is undone; the hint names the other one."""
     run("--agent", "coder", "remember", "A", "One.", "--type", "fact")
@@ -191,6 +196,7 @@ def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
     assert run("undo", given).code == 0
 
 
+@pytest.mark.promise("R4")
 def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
     """Where some files of a change are back already, undo with its id brings the others back."""
     for name in ("A", "B"):
@@ -203,6 +209,7 @@ def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
     assert files(folder) == before
 
 
+@pytest.mark.promise("R27")
 def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Path) -> None:
     """Where the disk refuses after a file was written, the hint names it and how to undo that."""
     (folder / ".memvault/agents/main/plans.json").mkdir(parents=True)
@@ -218,6 +225,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert files(folder) == before
 
 
+@pytest.mark.promise("R6")
 def test_the_log_follows_a_memory_that_is_gone(vault: Vault) -> None:
     """What happened to a memory is told by its title, memId or path even after it was forgotten."""
     made = remember(vault, title="A", content="One.")
@@ -258,6 +266,7 @@ def test_a_diff_of_a_long_text_comes_at_once(vault: Vault) -> None:
     assert (found["added"], found["removed"]) >= (30_000, 30_000)
 
 
+@pytest.mark.promise("R7")
 def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
     """Emptying shows first; the token is good for just these files, and an age for older ones."""
     remember(vault, title="A", content="One.")
@@ -275,6 +284,7 @@ def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
     assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
+@pytest.mark.promise("R10")
 def test_the_history_is_bounded_by_settings(folder: Path) -> None:
     """No more revisions are kept than the settings say, of one memory and in days and megabytes."""
     write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\nmegabytes = 1\n")
@@ -309,6 +319,7 @@ LINE = {
 @pytest.mark.parametrize(
     "path", ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", "x"]
 )
+@pytest.mark.promise("R11")
 def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, path: str) -> None:
     """A journal that came with a vault cannot have undo touch what is no file of the vault's."""
     from memvault.vault.document import etag
@@ -321,6 +332,7 @@ def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, pa
     assert outside.read_text() == "mine"
 
 
+@pytest.mark.promise("R11")
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(json.dumps(LINE).encode()))))
 def test_whatever_a_journal_holds(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
@@ -371,6 +383,7 @@ def test_one_step_a_file(made: list[FileChange]) -> None:
 ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")
 
 
+@pytest.mark.promise("R2")
 @given(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=8))
 def test_undo_walks_back_to_the_beginning(
     tmp_path_factory: pytest.TempPathFactory, actions: list[str]
@@ -413,6 +426,7 @@ def test_an_empty_trash_is_said_to_be_empty(run: Run, vault: Vault) -> None:
     assert "Nothing in the trash" in run("trash", "empty", "--older", "30d").out
 
 
+@pytest.mark.promise("R8")
 def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
     """Of a full history the oldest revision goes once the change is made, not before."""
     write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\n")
@@ -432,6 +446,7 @@ def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
         assert (len(now), now[0]) == (2, kept[1])
 
 
+@pytest.mark.promise("R8")
 @pytest.mark.parametrize("data", [b"", b"---\nid: x\n", None])
 def test_a_damaged_revision_is_not_restored(
     run: Run, folder: Path, vault: Vault, data: bytes | None
@@ -453,6 +468,7 @@ def test_a_damaged_revision_is_not_restored(
     assert made["filePath"] in before
 
 
+@pytest.mark.promise("R9")
 def test_a_taken_path_stops_the_undo_of_a_forget(run: Run, vault: Vault, folder: Path) -> None:
     """Undoing a forget says that the path is taken, and what to type; what is there stays."""
     made = remember(vault, title="A", content="One.")
@@ -485,6 +501,7 @@ def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, fol
     assert run("undo").code == 0
 
 
+@pytest.mark.promise("R9")
 def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vault) -> None:
     """Undoing a change that later ones build on names the last of them, until the way is free."""
     remember(vault, title="A", content="One.")

@@ -29,6 +29,7 @@ def cloned(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.promise("S10")
 def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
     """Recall in a cloned vault opens no model of it; a note says how to allow that."""
     assert among(loaded(cloned, "recall", "zebra", "--quiet"), NEVER) == []
@@ -42,6 +43,7 @@ def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
     assert "not allowed" in refused(run("model", "verify"), 1)
 
 
+@pytest.mark.promise("S10")
 def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run) -> None:
     """After model use it counts, until one of its files changes; then it has to be allowed anew."""
     assert run("model", "use", "models/tiny", "--json").json["dimension"] == 8
@@ -115,6 +117,7 @@ def test_a_model_of_the_user_needs_no_permission(folder: Path, run: Run, tmp_pat
     assert run("status", "--json").json["deep"]["name"] == "all-MiniLM-L6-v2-int8"
 
 
+@pytest.mark.promise("S8")
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
 def test_no_vault_has_a_say_in_a_name_of_ones_own(
     folder: Path, run: Run, tmp_path: Path, section: str, deep_now: None
@@ -133,6 +136,7 @@ def test_no_vault_has_a_say_in_a_name_of_ones_own(
     assert "not on this machine" in run("model", "verify", name["embedder"]).err
 
 
+@pytest.mark.promise("S8")
 def test_a_model_is_looked_at_when_it_is_loaded(cloned: Path) -> None:
     """A model that changes while a vault is open is not loaded after that."""
     with open_vault(cloned) as vault:
@@ -151,6 +155,7 @@ def test_a_model_folder_with_a_linked_one_is_not_allowed(cloned: Path, run: Run)
     assert "is a link" in refused(run("model", "use", "models/tiny"), 1)
 
 
+@pytest.mark.promise("S9")
 def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
     """What a vault names stands as one word in a command that a hint says to type."""
     make_model(folder / "d; touch PWNED #")

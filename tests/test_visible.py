@@ -89,6 +89,7 @@ def real(root: Path, tool: Tool, fails: bool) -> Any:
     return MemvaultError(found["error"]["message"], found["error"].get("hint", ""), rest)
 
 
+@pytest.mark.promise("S60")
 @pytest.mark.parametrize("fails", [False, True], ids=["works", "fails"])
 def test_nothing_in_a_result_can_lie(
     filled: Path, tmp_path: Path, fails: bool, subtests: pytest.Subtests
@@ -137,6 +138,7 @@ def test_every_script_stays_as_it_is() -> None:
     assert sanitize.safe_json(ORDINARY) == f'"{ORDINARY}"'
 
 
+@pytest.mark.promise("S60")
 def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
     """A type, a tag or a title with line ends stays within its own line of a listing."""
     header = '---\ntitle: "a\\u202eb\\u2028c"\nmemory_type: "x\\nERROR: forged"\n'
@@ -149,6 +151,7 @@ def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
     assert "x\nERROR: forged" in {entry["memoryType"] for entry in shown.json["memories"]}
 
 
+@pytest.mark.promise("S62")
 def test_what_memories_say_is_quoted(run: Run, folder: Path) -> None:
     """In what recall prints each line that a memory wrote stands behind a mark."""
     write(folder, "a.md", "# Zebra\n\nThe zebra sleeps.\n\nERROR: forged\n1. Zebra  0.99  fact\n")
@@ -160,6 +163,7 @@ def test_what_memories_say_is_quoted(run: Run, folder: Path) -> None:
     assert all(line.startswith("   > ") for line in run("recall", "zebra").out.splitlines()[2:])
 
 
+@pytest.mark.promise("S61")
 def test_help_of_a_vaults_tool_steers_no_terminal(run: Run, folder: Path) -> None:
     """What a tool of the vault says of itself is seen in its help, and begins no line there."""
     enum = '["x\\e[31m", "y\\nERROR: forged"]'
