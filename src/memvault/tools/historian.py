@@ -55,7 +55,7 @@ _MAX_SIMILAR_TEXT = 2_000
 @group.tool(
     "types",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     examples=("memvault types", "memvault types --json"),
     view="""*types
@@ -178,7 +178,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
 @group.tool(
     "recall",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     advanced=(
         "type",
