@@ -19,6 +19,7 @@ from conftest import Run, child, refused, succeeded, titles, without_rights, wri
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.__main__ import main
+from memvault.arguments.binding import MOST_BYTES
 from memvault.arguments.parameters import MOST_CHARACTERS, MOST_ENTRIES, input_schema
 from memvault.call import Call, Caller
 from memvault.errors import UsageError
@@ -445,7 +446,7 @@ def test_a_huge_file_is_a_problem_of_its_own(folder: Path, run: Run) -> None:
 
 def test_a_memory_may_be_as_large_as_the_limit(folder: Path) -> None:
     """The limit is a limit of memories, not of what is reasonable: just below it all is found."""
-    assert MEMORY == 64 << 20
+    assert MEMORY == MOST_BYTES == 64 << 20
     assert SETTING == 1 << 20
     write(folder, "a.md", "# A\n\nzebra\n" + "lorem ipsum\n" * 100_000)
     with open_vault(folder) as vault:

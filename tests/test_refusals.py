@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,10 @@ import yaml
 
 from conftest import ROOT, Run, child, contents, refused, succeeded, titles, without_rights, write
 from memvault import Vault, open_vault
+from memvault.errors import Refused
+from memvault.files.plain_files import MEMORY
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 from tool_calls import typed
 
 TABLE = yaml.safe_load((ROOT / "tests" / "refusals.yaml").read_text("utf-8"))
@@ -365,3 +371,41 @@ def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
     assert not file.exists()
     succeeded(run("restore", "Coffee"))
     assert file.exists()
+
+
+@pytest.mark.promise("S80")
+def test_nothing_is_written_that_could_not_be_read(folder: Path, vault: Vault) -> None:
+    """A text that would make a file larger than the limit is refused, and no file has changed."""
+    (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MEMORY // 12 - 1))
+    before = {path: path.stat().st_size for path in folder.rglob("*.md")}
+    calls: dict[str, Any] = {
+        "memory_compound": {"query": "a.md", "modifications": "zebra " * 10},
+        "memory_remember": {"title": "B", "content": "x" * MEMORY, "memoryType": "fact"},
+        "set_memories": {"memories": [{"key": "b", "value": "x" * MEMORY}]},
+    }
+    for tool, arguments in calls.items():
+        failed = vault.call(tool, **arguments)
+        assert "larger than 64 MB" in failed["error"]["message"], failed
+        assert failed["error"]["hint"]
+    store = MemoryStore(folder, Settings())
+    with pytest.raises(Refused, match="larger than 64 MB"):
+        store.rename(store.read("a.md"), "b.md", {"topic": "zebra" * 10})
+    assert {path: path.stat().st_size for path in folder.rglob("*.md")} == before
+
+
+@pytest.mark.promise("S80")
+@pytest.mark.parametrize("endless", ["@/dev/zero", "-", None])
+def test_a_text_without_end_is_not_read_to_its_end(folder: Path, endless: str | None) -> None:
+    """A device or a pipe that never ends is refused in one sentence, before memory runs out."""
+    words = [sys.executable, "-m", "memvault", "remember", "T", *([endless] if endless else [])]
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as source:
+        ran = subprocess.run(
+            words, cwd=folder, stdin=source.stdout, capture_output=True, text=True, check=False
+        )
+        source.kill()
+    first, *rest = ran.stderr.splitlines()
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "larger than 64 MB" in first
+    assert rest
+    assert all(line.startswith("hint: ") for line in rest)
+    assert list(folder.rglob("*.md")) == []

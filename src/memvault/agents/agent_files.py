@@ -142,8 +142,8 @@ class AgentFileStore:
 
         Raises:
             StorageError: a file cannot be written; those before it are.
-            Refused: the folder is not inside the vault, or an entry has a secret; nothing is
-                written.
+            Refused: the folder is not inside the vault, or an entry is too large or has a secret;
+                nothing is written.
         """
         paths: list[str] = []
         entries = list(wanted)
@@ -152,7 +152,7 @@ class AgentFileStore:
             if entry.old is not None:
                 name, _, old, text, *_ = entry.old
                 before, header = self._encode(name, old, text), {**old, **header}
-            self._store.changes.check_secrets(before, self._encode(entry.name, header, entry.text))
+            self._store.changes.check(before, self._encode(entry.name, header, entry.text))
         for entry in entries:
             rewritten = entry.old is not None and self._rewrite(entry.old, entry)
             paths.append(entry.old.path if entry.old and rewritten else self._create(entry))

@@ -7,8 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from memvault.arguments.parameters import (
     JSON_NAMES,
@@ -26,6 +25,8 @@ _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
+MOST_BYTES = 64 * 1024 * 1024
+"""Maximum size in bytes of a file or an input that is read for an argument: that of a memory."""
 NO_MATCH = object()
 """The result of a leniency that does not apply to a value."""
 
@@ -312,13 +313,28 @@ def read_input(name: str, hint: str) -> bytes:
     """Read the file of a name, or standard input for ``-``.
 
     Raises:
-        UsageError: If it cannot be read.
+        UsageError: If it cannot be read, or is larger than a memory may be.
     """
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            return read_stream(sys.stdin.buffer, "Standard input")
+        with open(name, "rb") as file:
+            return read_stream(file, name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{name} cannot be read: {reason}", hint) from error
+
+
+def read_stream(stream: BinaryIO, name: str) -> bytes:
+    """Read a stream, which may be endless, to its end.
+
+    Raises:
+        UsageError: If it is larger than a memory may be.
+    """
+    data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{name} is larger than {MOST_BYTES >> 20} MB", "give a shorter text")
+    return data
 
 
 def read_json(text: str, what: str, hint: str) -> Any:

@@ -8,6 +8,7 @@ import select
 import stat
 import sys
 
+from memvault.arguments.binding import read_stream
 from memvault.errors import UsageError
 from memvault.vault import document
 
@@ -26,7 +27,7 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
     process, is given up after ``_PATIENCE`` seconds.
 
     Raises:
-        UsageError: If the input is empty, or nothing arrives in time.
+        UsageError: If the input is empty or too large, or nothing arrives in time.
     """
     try:
         mode = os.fstat(0).st_mode
@@ -41,7 +42,7 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
             sys.stderr.write(f"note: waiting for {name} on standard input\n")
         if not _is_ready(_PATIENCE - _SILENCE):
             raise UsageError(f"Nothing came on standard input for {_PATIENCE:g} seconds", hint)
-    text = document.decode(sys.stdin.buffer.read()).text
+    text = document.decode(read_stream(sys.stdin.buffer, "Standard input")).text
     if not text.strip():
         raise UsageError(f"Standard input is empty, and there is no {name}", hint)
     return text

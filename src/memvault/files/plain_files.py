@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from memvault.errors import Refused
+
 MEMORY = 64 * 1024 * 1024
 """Maximum size in bytes of a memory, a message or an entry."""
 SETTING = 1024 * 1024
@@ -37,6 +39,19 @@ def read(path: Path, most: int = MEMORY) -> bytes:
     if status.st_size > most or len(data) > most:
         raise OSError(errno.EFBIG, f"The file is larger than {most >> 20} MB", str(path))
     return data
+
+
+def check_size(data: bytes) -> None:
+    """Check that ``read`` will return these bytes once they are written.
+
+    Raises:
+        Refused: there are too many.
+    """
+    if len(data) > MEMORY:
+        raise Refused(
+            f"The file would be larger than {MEMORY >> 20} MB and could not be read again",
+            "divide the text among several memories",
+        )
 
 
 def read_json(path: Path, most: int = STATE) -> dict[str, Any]:

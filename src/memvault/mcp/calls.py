@@ -201,8 +201,9 @@ class ReplyTracker:
     def __init__(self) -> None:
         self._calls: dict[types.RequestId, PendingCall] = {}
 
-    def __bool__(self) -> bool:
-        """Return whether an answer is still to be sent."""
+    @property
+    def has_pending(self) -> bool:
+        """Whether an answer is still to be sent."""
         return bool(self._calls)
 
     def register(self, request_id: types.RequestId, call: PendingCall) -> None:

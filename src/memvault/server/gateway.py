@@ -352,7 +352,7 @@ class HttpExchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer; before the last one, check that the client is connected."""
         is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_last and self._replies:
+        if is_last and self._replies.has_pending:
             with anyio.move_on_after(0):
                 await self.receive()
         await self._send(message)

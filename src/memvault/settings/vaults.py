@@ -67,16 +67,13 @@ def remove_vault(name: str) -> str:
         NotFound: no vault has the name.
     """
     _require("name", name, "remove NAME")
-    removed = []
 
     def unnamed(vaults: VaultLists) -> VaultLists:
         _check_known([name], vaults.names)
-        names = dict(vaults.names)
-        removed.append(names.pop(name))
+        names = {key: root for key, root in vaults.names.items() if key != name}
         return vaults.replace(names=names, default=_without(vaults.default, name))
 
-    _update(unnamed)
-    return removed[0]
+    return _update(unnamed)[0].names[name]
 
 
 def set_default(names: Sequence[str]) -> None:
@@ -102,11 +99,11 @@ def trust(folder: str) -> list[str]:
     """
     _require("folder", folder, "trust DIR")
     root = str(find_vault(folder))
-    return list(
-        _update(
-            lambda vaults: vaults.replace(trusted=tuple(dict.fromkeys((*vaults.trusted, root))))
-        ).trusted
-    )
+
+    def with_root(vaults: VaultLists) -> VaultLists:
+        return vaults.replace(trusted=tuple(dict.fromkeys((*vaults.trusted, root))))
+
+    return list(_update(with_root)[1].trusted)
 
 
 def distrust(folder: str) -> list[str]:
@@ -124,7 +121,7 @@ def distrust(folder: str) -> list[str]:
             raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
         return vaults.replace(trusted=_without(vaults.trusted, root))
 
-    return list(_update(without_root).trusted)
+    return list(_update(without_root)[1].trusted)
 
 
 def vault_table() -> list[dict[str, Any]]:
@@ -152,8 +149,10 @@ def _describe(root: Path) -> dict[str, Any]:
     return {"sentBy": engine.sent, "uri": engine.uri} if engine.sent else {}
 
 
-def _update(change: Callable[[VaultLists], VaultLists]) -> VaultLists:
-    """Change the lists of vaults in the user's settings under their lock, and return them.
+def _update(change: Callable[[VaultLists], VaultLists]) -> tuple[VaultLists, VaultLists]:
+    """Change the lists of vaults in the user's settings under their lock.
+
+    Returns the lists before and after.
 
     Raises:
         TimedOut: another process holds the lock for too long.
@@ -178,7 +177,7 @@ def _update(change: Callable[[VaultLists], VaultLists]) -> VaultLists:
             except StorageError as error:
                 hint = "MEMVAULT_CONFIG names another folder for your settings"
                 raise StorageError(error.message, hint) from error
-    return after
+    return before, after
 
 
 def _without(entries: Sequence[str], removed: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
+from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic, plain_files
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.vault.document import etag
@@ -165,7 +165,7 @@ class Revisions:
                 if later:
                     earlier = revisions[: -len(later)]
                     since = clock.iso(_trusted_stamp(earlier[-1])) if earlier else ""
-                    with contextlib.suppress(NotFound, Refused, StorageError):
+                    with contextlib.suppress(NotFound, StorageError):
                         yield mem_id, self.read(mem_id, later[0]), since
 
     def discard(self, root: Path, path: str) -> TrashedFile:

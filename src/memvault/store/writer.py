@@ -184,13 +184,14 @@ class VaultWriter:
         """The journal, limited to the changes that the call may see."""
         return Journal(self.root, self._change_set.can_see)
 
-    def check_secrets(self, before: bytes, after: bytes) -> list[Secret]:
+    def check(self, before: bytes, after: bytes) -> list[Secret]:
         """Return the secrets that a file is about to get, for ``warn_secrets`` after the write.
 
         Raises:
-            Refused: the bytes add secrets and the settings refuse them, or a mask would replace a
-                secret.
+            Refused: the file would be too large to be read, the bytes add secrets and the settings
+                refuse them, or a mask would replace a secret.
         """
+        plain_files.check_size(after)
         if self._change_set.reverts:  # what undo restores was in the file before
             return []
         lost = check_masks(before, after, self.detector)
@@ -211,9 +212,9 @@ class VaultWriter:
     def create(self, paths: Iterable[str], data: bytes, subject: FileRef) -> str:
         """Write a new file under the first free name, and return its path.
 
-        Raises as ``atomic.create_one_of`` and ``check_secrets`` do.
+        Raises as ``atomic.create_one_of`` and ``check`` do.
         """
-        secrets = self.check_secrets(b"", data)
+        secrets = self.check(b"", data)
         created = atomic.create_one_of((self.root / path for path in paths), data)
         path = created.relative_to(self.root).as_posix()
         named = subject if subject.mem_id else subject._replace(mem_id=derived_id(path))
@@ -230,11 +231,11 @@ class VaultWriter:
         Raises:
             Conflict: the file's bytes differ from ``before``.
             NotFound: the file is missing.
-            Refused: the new bytes hold secrets, as for ``check_secrets``.
+            Refused: the new bytes are too many or hold secrets, as for ``check``.
             StorageError: the file cannot be written; the old file is unchanged.
         """
         file = self.root / path
-        secrets = self.check_secrets(before, after)
+        secrets = self.check(before, after)
         saved: list[str] = []
 
         def save_and_check() -> None:
@@ -299,10 +300,10 @@ class VaultWriter:
         Raises:
             Conflict: no path is free, or the old file has changed.
             NotFound: the old file is missing.
-            Refused: the new bytes hold secrets, as for ``check_secrets``.
+            Refused: the new bytes are too many or hold secrets, as for ``check``.
             StorageError: a file cannot be written; the old file is unchanged.
         """
-        secrets = self.check_secrets(before, after)
+        secrets = self.check(before, after)
         revision = self._history.save(subject.mem_id, before)
         try:
             target = self._move(source, targets, before, after)

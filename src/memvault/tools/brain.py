@@ -344,7 +344,7 @@ def memory_mutate(
 @group.tool(
     "search",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
     view="""{best:weak=Nothing fits well; these come nearest}
         *results
@@ -470,7 +470,7 @@ _DEFAULT_BUDGET = 2_000
 
 @group.tool(
     "context",
-    scope="read",
+    own_scope="read",
     core=True,
     examples=(
         'memvault context "I am about to change the database"',

@@ -25,7 +25,7 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 @group.tool(
     "tools list",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     examples=("memvault tools list", "memvault tools list --json"),
     view="""*tools
         {name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
@@ -69,7 +69,7 @@ def get_available_tools(
 @group.tool(
     "tools register",
     destructive=True,
-    scope="all",
+    own_scope="all",
     examples=(
         "memvault tools register word_count.json",
         "memvault tools register - < word_count.json",
@@ -120,7 +120,7 @@ def _register_file(
 @group.tool(
     "call",
     destructive=True,
-    scope="read",
+    own_scope="read",
     examples=(
         """memvault call memory_recall '{"query": "database"}'""",
         "echo '{}' | memvault call memory_list -",

@@ -28,7 +28,7 @@ def _with_summary(found: Result) -> Result:
 @group.tool(
     "doctor",
     destructive=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
     fails_if="errors",
     view=Template(

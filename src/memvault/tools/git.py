@@ -19,7 +19,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
 @group.tool(
     "git init",
     idempotent=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault git init", "memvault git init --json"),
     view="""
         Set up in git  branch {branch}  {made:a new repository|}
@@ -43,7 +43,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     "git sync",
     destructive=True,
     open_world=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault git sync", "memvault git sync --json"),
     view="""{committed:file|files} committed  {pulled:commit|commits} pulled  \
         {pushed:commit|commits} pushed
@@ -73,7 +73,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 @group.tool(
     "git status",
     read_only=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault git status", "memvault git status --json"),
     view="""{branch}  {remote}  {url}
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \

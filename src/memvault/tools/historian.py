@@ -55,7 +55,7 @@ _MAX_SIMILAR_TEXT = 2_000
 @group.tool(
     "recall",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     advanced=(
         "type",
@@ -531,7 +531,7 @@ def memory_forget(
 @group.tool(
     "types",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     examples=("memvault types", "memvault types --json"),
     view="""*types

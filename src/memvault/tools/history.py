@@ -207,7 +207,7 @@ def _as_preview(found: Result) -> Result:
 @group.tool(
     "trash empty",
     destructive=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault trash empty", "memvault trash empty --older 30d"),
     view=Template(
         """Deleted for good: {deletedFiles:file|files}

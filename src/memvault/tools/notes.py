@@ -226,7 +226,7 @@ def _as_tree(found: Result) -> Result:
 @group.tool(
     "tags",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     examples=("memvault tags", "memvault tags network", "memvault tags --json"),
     view=Template(
         """*tags

@@ -55,7 +55,7 @@ def _with_part_ends(found: Result) -> Result:
 @group.tool(
     "show",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     advanced=("revision",),
     examples=(
@@ -148,7 +148,7 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
 @group.tool(
     "list",
     read_only=True,
-    sent=True,
+    works_without_files=True,
     core=True,
     advanced=("filter", "since", "until"),
     examples=(
@@ -241,7 +241,7 @@ def memory_restore(
 @group.tool(
     "status",
     read_only=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault status", "memvault status --json"),
     view="""
         vault: {vault}
@@ -271,7 +271,7 @@ def vault_status(call: Call) -> dict[str, Any]:
 @group.tool(
     "reindex",
     idempotent=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault reindex", "memvault reindex --quiet"),
 )
 def vault_reindex(call: Call) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 @group.tool(
     "model list",
     read_only=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault model list", "memvault model list --json"),
     view="""*models
         {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
@@ -337,7 +337,7 @@ def model_list(call: Call) -> dict[str, Any]:
     "model use",
     open_world=True,
     idempotent=True,
-    scope="all",
+    own_scope="all",
     examples=(
         "memvault model use BAAI/bge-small-en-v1.5",
         "memvault model use Xenova/ms-marco-MiniLM-L-6-v2 --for rerank",
@@ -375,7 +375,7 @@ def model_use(
 @group.tool(
     "model verify",
     read_only=True,
-    scope="all",
+    own_scope="all",
     examples=("memvault model verify", "memvault model verify --json"),
 )
 def model_verify(

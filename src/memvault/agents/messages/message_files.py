@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.files import atomic
+from memvault.files import atomic, plain_files
 from memvault.store.change_set import FileRef
 from memvault.vault import document, paths
 from memvault.vault.reader import read_header_file
@@ -69,12 +69,13 @@ def original(name: str) -> str:
 def write(
     folder: Path, name: str, header: Mapping[str, Any], text: str, changes: VaultWriter | None
 ) -> None:
-    """Create a message file; raises as ``atomic.create`` does.
+    """Create a message file; raises as ``atomic.create`` and ``plain_files.check_size`` do.
 
     Without ``changes`` it has no sender, is not recorded in the journal, and cannot be undone.
     """
     file, data = folder / f"{name}.md", document.encode_new(header, text)
     if changes is None:
+        plain_files.check_size(data)
         atomic.create(file, data)
     else:
         title = (text.strip() or name).splitlines()[0]

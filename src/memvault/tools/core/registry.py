@@ -36,7 +36,7 @@ class Tool(NamedTuple):
         open_world: Whether it may reach beyond the vault: the network, or a program of
             someone else.
         idempotent: Whether a second call with the same arguments changes nothing more.
-        own_scope: The minimum scope of a caller, if other than read or write.
+        own_scope: The minimum scope of a caller, if it does not follow from ``read_only``.
         works_without_files: Whether it also works on a vault that another machine sent
             to an engine, whose files are not on this machine.
         core: Whether it is one of the tools that MCP clients are offered by default.
@@ -137,8 +137,8 @@ class ToolGroup(NamedTuple):
         destructive: bool = False,
         open_world: bool = False,
         idempotent: bool = False,
-        scope: Scope | None = None,
-        sent: bool = False,
+        own_scope: Scope | None = None,
+        works_without_files: bool = False,
         core: bool = False,
         advanced: tuple[str, ...] = (),
         examples: tuple[str, ...] = (),
@@ -147,8 +147,7 @@ class ToolGroup(NamedTuple):
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
-        Its other arguments are those of ``Tool``; ``scope`` is its ``own_scope``, and ``sent`` is
-        ``works_without_files``.
+        Its arguments are those of ``Tool``.
         """
 
         def enter(function: Function) -> Function:
@@ -161,8 +160,8 @@ class ToolGroup(NamedTuple):
                 destructive,
                 open_world=open_world,
                 idempotent=idempotent or read_only,
-                own_scope=scope,
-                works_without_files=sent,
+                own_scope=own_scope,
+                works_without_files=works_without_files,
                 core=core,
                 advanced=advanced,
                 examples=examples,
