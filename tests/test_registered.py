@@ -315,7 +315,7 @@ def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
     ran = run("tools", "list")
     for name in ("a", "b", "c", "d", "f"):
         assert f"tools/{name}.md is not a tool" in ran.err
-    assert "tools/echo.md is passed over: tools/e.md has the same name" in ran.err
+    assert "tools/echo.md is skipped: tools/e.md has the same name" in ran.err
     assert "README" not in ran.err
     assert run("call", "recall", '{"query": "x"}').code == 0
     assert "tools/a.md is not a tool" in run("call", "a").json["error"]["message"]

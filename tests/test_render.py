@@ -50,6 +50,14 @@ def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
     }
 
 
+def test_a_count_has_its_noun() -> None:
+    """One is one of something, and every other number several."""
+    view = Template("{n:token|tokens}")
+    assert [plain(view, {"n": n}) for n in (0, 1, 2, 1.0, 0.5)] == [
+        *("0 tokens", "1 token", "2 tokens", "1 token", "0.5 tokens")
+    ]
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_keeps_its_indentation(name: str) -> None:
     """Only the source's indentation is taken from a view that does not begin with a newline."""

@@ -163,9 +163,9 @@ def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None
         is_within = ORDER.index(tool.scope) <= ORDER.index(scope)
         assert (tool.name in listed) is is_within
         if not is_within:
-            with pytest.raises(Refused, match="needs a caller"):
+            with pytest.raises(Refused, match="needs scope"):
                 available.find_tool(call.workspace, call.caller, tool.name)
-            with pytest.raises(Refused, match="needs a caller"):
+            with pytest.raises(Refused, match="needs scope"):
                 invoke.call_nested(call, "call_tool", {"toolName": tool.name, "parameters": {}})
     call.workspace.close()
 

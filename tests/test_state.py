@@ -155,7 +155,7 @@ def test_copies_of_a_file_are_named_and_go_with_it(vault: Vault, folder: Path) -
     shutil.copy(folder / KEYS / "plan.md", folder / KEYS / "plan2.md")
     found = vault.call("get_memories")
     assert len(found["memories"]) == 1
-    assert "plan2.md is passed over" in found["warnings"][0]
+    assert "plan2.md is skipped" in found["warnings"][0]
     assert vault.call("delete_memories", keys=["plan"])["deleted"] == 1
     assert values(vault) == {}
 
@@ -216,7 +216,9 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "read once" in refused(run("memories", "set", "a=-", "b=-"), 2)
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
     assert "needs ID" in refused(run("goals", "set"), 2)
-    assert "no description" in refused(run("goals", "set", "g"), 2)
+    ran = run("goals", "set", "Learn Go")
+    assert "no description" in refused(ran, 2)
+    assert "hint: memvault goals set 'Learn Go' DESCRIPTION" in ran.err
     assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
 

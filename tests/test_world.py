@@ -91,7 +91,7 @@ def test_a_look_names_places_resources_and_agents(world: Path) -> None:
         {"name": "water", "place": "spring"},
     ]
     assert seen["nearbyAgents"] == [{"name": "bob", "type": "guide", "distance": 5.0}]
-    assert "agents/eve.md is passed over" in seen["warnings"][0]
+    assert "agents/eve.md is skipped" in seen["warnings"][0]
     wide = call(world, "alice", "observe_location", radius=10)["nearbyAgents"]
     assert [entry["name"] for entry in wide] == ["bob", "zoe"]
     assert call(world, "alice", "observe_location", radius=4.9)["nearbyAgents"] == []

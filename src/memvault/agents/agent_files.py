@@ -21,7 +21,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.sanitize import replace_surrogates, shorten
+from memvault.sanitize import quote_argument, replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
@@ -121,7 +121,7 @@ class AgentFileStore:
         copies: list[AgentFile] = []
 
         def skip(path: str, reason: str) -> None:
-            notes.append(f"{path} is passed over: {reason}")
+            notes.append(f"{path} is skipped: {reason}")
 
         for file in read_header_files(self._store.root, self._folder, skip, ours=True):
             entry = self._entry(file)
@@ -340,7 +340,10 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
             before = puts.get(name) or current.entries.get(name)
             text = goal.description.strip() or (before.text if before else "")
             if not (before or text):
-                hint = "; ".join(current.notes) or "say what is to be reached"
+                hint = (
+                    "; ".join(current.notes)
+                    or f"memvault goals set {quote_argument(name)} DESCRIPTION"
+                )
                 raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
             old_status = before.header.get("status") if before else None
             status = old_status or ACTIVE if goal.status is None else status_word(goal.status)

@@ -201,9 +201,9 @@ def gather(
         box = inbox()
         return box.peek(), box.warnings
 
-    events = read("the inbox was not looked at", peek)
-    values = read("the memories were not looked at", lambda: agent_files.all_values(store, address))
-    goals = read("the goals were not looked at", lambda: agent_files.all_goals(store, address))
+    events = read("the inbox could not be read", peek)
+    values = read("the memories could not be read", lambda: agent_files.all_values(store, address))
+    goals = read("the goals could not be read", lambda: agent_files.all_goals(store, address))
     found: list[RecallResult] = []
     if task.strip():
         from memvault.recall.answer import RecallRequest
@@ -213,7 +213,7 @@ def gather(
     recalled = [entry for entry in found if entry.strength != "weak"]
     if len(found) > len(recalled):
         omitted = len(found) - len(recalled)
-        notes.append(f"left out, as they hardly fit: {omitted}; memvault recall shows them")
+        notes.append(f"weak matches left out: {omitted}; memvault recall shows them")
     return PromptContext(
         [
             PromptSection(

@@ -124,7 +124,7 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     "vaults list",
     ("memvault vaults list", "memvault vaults list --json"),
     view="""*vaults
-        {name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}""",
+        {name:<12}  {folder}  {default:searched by default|}  sent by {sentBy}  {problem}""",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""

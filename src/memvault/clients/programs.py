@@ -387,7 +387,7 @@ _ROWS = (
             "pre-compact": HookEvent("PreCompact", _text),
             "stop": HookEvent("Stop", _BLOCK),
         },
-        "start claude anew; of a project's server it asks once whether you trust it",
+        "restart Claude Code; of a project's server it asks once whether you trust it",
         server_root=".",
         hook_root="$CLAUDE_PROJECT_DIR",
         summary_reads_output=True,
@@ -405,7 +405,7 @@ _ROWS = (
             "pre-compact": HookEvent("PreCompact", _MESSAGE),
             "stop": HookEvent("Stop", _BLOCK),
         },
-        "start codex anew; /hooks there lets the hooks run, and a project has to be trusted",
+        "restart Codex; /hooks there lets the hooks run, and a project has to be trusted",
     ),
     AgentProgram(
         "opencode",
@@ -415,7 +415,7 @@ _ROWS = (
         _opencode_folder,
         "mcp",
         dict.fromkeys(get_args(Event), HookEvent("", _text)),  # its plugin passes the text on
-        "start opencode anew",
+        "restart opencode",
         summary_reads_output=True,
     ),
     AgentProgram(
@@ -432,7 +432,7 @@ _ROWS = (
             "pre-compact": HookEvent("PreCompress", _MESSAGE, matcher="manual"),
             "session-end": HookEvent("SessionEnd", _MESSAGE),
         },
-        "start gemini anew; a project's servers, hooks and agents work in a trusted folder only",
+        "restart Gemini CLI; a project's servers, hooks and agents work in a trusted folder only",
         server_root=".",
         hook_root="$GEMINI_PROJECT_DIR",
         hook=_nested_hook_in_milliseconds,

@@ -397,7 +397,8 @@ def _vectors_waiting(vault: VaultInspection) -> int | None:
 @check("vectors-missing", "note", "Memories that wait for the deep embedder")
 def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
-        message = f"{waiting} memories have no deep vectors yet"
+        counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
+        message = f"{counted} no deep vectors yet"
         yield Finding("", f"{message}; the next recall begins to make them, or memvault reindex")
 
 

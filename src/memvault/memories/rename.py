@@ -107,7 +107,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     is_file = place.lower().endswith(".md") and not place.endswith("/")
     new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
     if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
-        raise Refused("A path is told to everybody, and this one holds a secret", "leave it out")
+        raise Refused("Paths are not masked, and this one holds a secret", "leave it out")
     broken = sorted(_NOT_IN_LINKS.intersection(place))
     if broken:
         raise UsageError(

@@ -63,9 +63,9 @@ def read_all(root: Path) -> ToolFiles:
             tool = ToolFile(file.path, file.data, header, file.document.text, definition)
             first = found.tools.setdefault(normal_name(definition.name), tool)
             if first is not tool:
-                found.broken[shown] = f"{shown} is passed over: {first.path} has the same name"
+                found.broken[shown] = f"{shown} is skipped: {first.path} has the same name"
     except MemvaultError as error:
-        found.broken[""] = f"the tools of the vault were not looked at: {error}"
+        found.broken[""] = f"the tools of the vault could not be read: {error}"
     return found
 
 

@@ -127,7 +127,8 @@ class RecallEngine:
     def notes(self) -> list[str]:
         """Return what the last refresh left out of the view, and whether validity is unknown."""
         missing = self._view.missing if self._view is not None else 0
-        note = f"{missing} memories are not indexed yet; another process is indexing them"
+        counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
+        note = f"{counted} not indexed yet; another process is indexing them"
         return [note] * bool(missing) + [self._validity_note] * bool(self._validity_note)
 
     def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:

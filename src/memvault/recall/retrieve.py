@@ -222,7 +222,8 @@ def _by_vector(
         required = also.union(islice(non_examples, _MIN_RESULTS))
         hits = [hit for hit in hits if hit.key in required or hit.similarity >= min_similarity]
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
-    note = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
+    counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
+    note = f"{counted} for vectors; memvault reindex makes them"
     return CandidateSet(
         vector={hit.key: hit for hit in hits},
         order=sorted(order, key=lambda entry: -entry.score) if also is None else (),

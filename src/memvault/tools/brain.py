@@ -85,7 +85,7 @@ def _with_limit(found: Result) -> Result:
         return {**found, "memories": entries}
     limit = {
         "maximum": "the most that one load takes",
-        "budget": f"the budget, {found.get('budget')} tokens",
+        "budget": f"the budget, {found.get('budget')} token{'s' * (found.get('budget') != 1)}",
     }
     return {
         **found,
@@ -107,7 +107,7 @@ def _about(metadata: Result) -> Result:
         'memvault load --query "which database" --limit 3',
     ),
     view=Template(
-        """{memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
+        """{memId}  {offset} to {end} of {totalLength} characters, {tokens:token|tokens}
            evicted: {evicted:each}
            cut at {limit}; --offset {end} loads on
            > {content:each}
@@ -407,7 +407,7 @@ def _with_part_ends(found: Result) -> Result:
         {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
            > {content:each}
 
-        {tokens} of {budget} tokens, {left} left""",
+        {tokens} of {budget:token|tokens}, {left} left""",
         _with_part_ends,
     ),
 )
@@ -509,7 +509,7 @@ def context(
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
-        call.notes.append(f"not even the first entry fits into {budget} tokens")
+        call.notes.append(f"not even the first entry fits into {budget} token{'s' * (budget != 1)}")
     return {
         "context": block.text,
         "tokens": block.tokens,

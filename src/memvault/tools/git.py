@@ -108,7 +108,8 @@ def _require_confirmation(
 
     items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
     if token := token_to_confirm(confirm, items, "what git would run here now"):
-        message = f"Git would run this here, or be led by it: {asked.summary}"
+        risk = "This repository's settings can make git run programs or contact other machines"
+        message = f"{risk}: {asked.summary}"
         raise Refused(
             asked.message if asked.was_allowed else message,
             f"look at it, then memvault {command} --confirm {token}",

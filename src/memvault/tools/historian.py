@@ -507,7 +507,7 @@ def memory_forget(
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
-    nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
+    nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])

@@ -70,7 +70,7 @@ def _with_heads(found: Result) -> Result:
 _EVENTS = Template(
     """*events
     {head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp}
-    {seconds:g} seconds have passed
+    {seconds:second has|seconds have} passed
        > {text:each}
 
     {remaining} left in the inbox""",

@@ -325,7 +325,7 @@ class World:
                 yield figure(name, parsed.header or {})
 
     def _skip(self, path: str, reason: str) -> None:
-        self._warn(f"{path} is passed over: {reason}")
+        self._warn(f"{path} is skipped: {reason}")
 
 
 def _header_of(path: str, data: bytes) -> dict[str, Any]:

@@ -240,8 +240,9 @@ def wait(
                 return WaitResult(soonest, popped, passed)
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
+                waited = f"{deadline:g} second{'s' * (deadline != 1)}"
                 raise TimedOut(
-                    f"Timed out after {deadline:g} seconds of waiting for {names}",
+                    f"Timed out after {waited} of waiting for {names}",
                     "wait again, or longer",
                 )
             if sleeper is None:

@@ -332,7 +332,7 @@ class AgentPlans:
             try:
                 plans.append(read(entry))
             except UsageError as error:
-                notes.append(f"{replace_surrogates(entry.path)} is passed over: {error.message}")
+                notes.append(f"{replace_surrogates(entry.path)} is skipped: {error.message}")
         return plans, notes
 
     def statuses(self) -> tuple[list[PlanStatus], list[str]]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WORLD = "world"
 """The group of tools that must be enabled in ``memvault.toml``."""
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
-_PERMISSIONS = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
 def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
@@ -71,8 +70,8 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     if builtin is not None:
         if not _is_within(builtin, caller):
             raise Refused(
-                f"{builtin.name} needs a caller that is allowed {_PERMISSIONS[builtin.scope]}",
-                "whoever made your token may give you another",
+                f"{builtin.name} needs scope {builtin.scope}",
+                "ask the administrator for a token with that scope",
             )
         if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(

@@ -338,4 +338,5 @@ def _chosen(value: Any, spec: str) -> str:
         return text if value == wanted else ""
     if isinstance(value, bool):
         return first if value else second
-    return f"{_words(value)} {first if value == 1 else second}"
+    number = f"{value:g}" if isinstance(value, float) else _words(value)
+    return f"{number} {first if value == 1 else second}"
