@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Integers, Matrix, normalize
@@ -23,6 +23,9 @@ from memvault.index.embedding.embedder import (
     read_card,
 )
 from memvault.index.embedding.tokenizer import DATA, open_tokenizer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _BATCH = 64
 _MIN_CACHED_BATCH = 16

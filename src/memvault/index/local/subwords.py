@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from memvault.errors import MemvaultError
 from memvault.index.embedding.arrays import Integers, Matrix
@@ -20,6 +19,9 @@ from memvault.index.protocol import IndexCorrupted
 from memvault.index.sentence_features import SoftMatch
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory, tokens_of
 from memvault.store.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _MAX_SUBWORDS = 64
 """The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
