@@ -41,7 +41,7 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = PlannedInbox(self.store, MAIN, zone, lambda: self.now)
+        self.inbox = PlannedInbox(self.plans())
         self.handed: list[tuple[str, str]] = []
 
     def plans(self) -> AgentPlans:
@@ -415,7 +415,7 @@ def work(root, rounds=1000):
     store = MemoryStore(root, Settings())
     start = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC)
     inbox = plans.PlannedInbox(
-        store, Address("main"), UTC, lambda: start + timedelta(minutes=done)
+        plans.AgentPlans(store, Address("main"), UTC, lambda: start + timedelta(minutes=done))
     )
     while done < rounds:
         done = counter.stat().st_size + 1

@@ -223,7 +223,7 @@ class Call:
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)
-        return PlannedInbox(self.store, self.address, clock.zone(self.settings.plans.timezone))
+        return PlannedInbox(self.plans)
 
     def sleep(self, seconds: float) -> None:
         """Wait for at most the given seconds; other threads can use the vault meanwhile.

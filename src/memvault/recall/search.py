@@ -173,11 +173,12 @@ class Search:
 
     def _compare(self, keys: Iterable[int]) -> None:
         """Compute the rows of memories that have none yet; note the missing ones."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        compared = self._rows.keys() | self._missing
+        new = [key for key in dict.fromkeys(keys) if key not in compared]
         if new:
             rows = features.compute(self._view, self._query, self._candidates, new)
             self._rows |= {row.key: row for row in rows}
-            self._missing.update(set(new) - self._rows.keys())
+            self._missing |= set(new) - self._rows.keys()
             self.is_stale |= bool(self._missing)
 
     def _check_validity(self) -> None:

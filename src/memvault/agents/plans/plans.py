@@ -483,15 +483,9 @@ class AgentPlans:
 class PlannedInbox(Inbox):
     """An agent's inbox to which its due plans are delivered before each read, under one lock."""
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        address: Address,
-        zone: tzinfo,
-        now: Callable[[], datetime] = clock.now,
-    ) -> None:
-        super().__init__(store.root, address)
-        self._plans = AgentPlans(store, address, zone, now)
+    def __init__(self, plans: AgentPlans) -> None:
+        super().__init__(plans.store.root, plans.address)
+        self._plans = plans
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -150,7 +150,11 @@ class Snapshot(NamedTuple):
         return iter(found)
 
     @stale_if_corrupted
-    def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:  # noqa: ARG002
+    def find_by_name(
+        self,
+        name: str,
+        vault: str = "",  # noqa: ARG002  # there is only one
+    ) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its prefix, title or alias matches a name."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
@@ -158,7 +162,11 @@ class Snapshot(NamedTuple):
         return found
 
     @stale_if_corrupted
-    def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:  # noqa: ARG002
+    def superseding(
+        self,
+        names: Sequence[str] | None,
+        vault: str = "",  # noqa: ARG002  # there is only one
+    ) -> list[MemoryRecord]:
         """Return the memories whose header supersedes one of the given names, or, for None, any."""
         found = []
         for record in self.overlay.records.values():

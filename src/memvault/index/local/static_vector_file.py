@@ -86,9 +86,9 @@ class LocalVectorStore(NamedTuple):
     def search(
         self,
         query: Matrix,
-        limit: int,  # noqa: ARG002
-        also: Set[int],  # noqa: ARG002
-        among: Set[int] | None,  # noqa: ARG002
+        limit: int,  # noqa: ARG002  # all rows are scored
+        also: Set[int],  # noqa: ARG002  # all rows are scored
+        among: Set[int] | None,  # noqa: ARG002  # all rows are scored
     ) -> ScoredPassages:
         """Return all passages with their cosines to a query, which is fast enough."""
         rows, (uids, hashes) = self.file.load()
