@@ -156,6 +156,35 @@ def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
     assert (folder / "a.md").read_text("utf-8") == text.replace("#Sql", "Sql")
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tags:\n  - \n", "tags:\n  - \n  - x\n"),
+        ("tags:\n- a\n-\n# mine\n-   'b' # why\n", "tags:\n- a\n-\n# mine\n-   'b' # why\n- x\n"),
+        ("tags: [~, {a: 1}, 2024, 'b']\n", "tags: [~, {a: 1}, 2024, 'b', x]\n"),
+        ("tags:\n  - k: 1\n    l: [2]\n", "tags:\n  - k: 1\n    l: [2]\n  - x\n"),
+        ("tags: {a: 1}\n", "tags: [{a: 1}, x]\n"),
+        ("tags: []\n", "tags: [x]\n"),
+    ],
+)
+def test_an_item_of_the_tags_that_is_no_tag_stays_in_the_file(
+    folder: Path, vault: Vault, before: str, after: str, newline: str
+) -> None:
+    """An empty item is no tag, and adding and removing a tag leaves the other items as written."""
+    header = f"---\n{before}---\n\nText.\n".replace("\n", newline).encode()
+    (folder / "a.md").write_bytes(header)
+    tags = called(vault, "memory_show", memId="a.md")["tags"]
+    assert not {"None", ""} & set(tags)
+    called(vault, "tag_add", memId="a.md", tags=["x"])
+    assert (folder / "a.md").read_bytes() == header.replace(
+        before.replace("\n", newline).encode(), after.replace("\n", newline).encode()
+    )
+    assert called(vault, "tag_remove", memId="a.md", tags=["x"])["tags"] == tags
+    if before.startswith("tags:\n"):
+        assert (folder / "a.md").read_bytes() == header
+
+
 def test_a_tag_is_renamed_everywhere(folder: Path, vault: Vault) -> None:
     """Headers and texts, nested ones along; shown first, one undo takes all back."""
     write(

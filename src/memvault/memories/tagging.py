@@ -11,7 +11,7 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore, WriteResult
-from memvault.vault.document import header_tags
+from memvault.vault.document import tag_items, tag_of_item
 from memvault.vault.markdown import tags as tags_in
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
@@ -103,8 +103,7 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
         new = [tag for tag in tags if tag.casefold() not in known]
-        existing = header_tags(now.metadata)
-        return _write_tags(store, now, [*existing, *new], now.body)
+        return _write_tags(store, now, [*tag_items(now.metadata), *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
 
@@ -114,7 +113,11 @@ def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     removed_tags = {tag.casefold() for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
-        remaining = [tag for tag in header_tags(now.metadata) if tag.casefold() not in removed_tags]
+        remaining = [
+            item
+            for item in tag_items(now.metadata)
+            if tag_of_item(item).casefold() not in removed_tags
+        ]
         body = _rename_in_text(
             now.body, lambda tag: tag if tag.casefold() in removed_tags else None, ""
         )
@@ -155,17 +158,26 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
         return "/".join([new, *nested]) if is_under(tag, old) else None
 
     def change(now: Memory) -> WriteResult:
-        tags = [renamed(tag) or tag for tag in header_tags(now.metadata)]
-        return _write_tags(store, now, tags, _rename_in_text(now.body, renamed, "#"))
+        items = [renamed(tag_of_item(item)) or item for item in tag_items(now.metadata)]
+        return _write_tags(store, now, items, _rename_in_text(now.body, renamed, "#"))
 
     return retry_on_conflict(store, memory, change).memory
 
 
-def _write_tags(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
-    """Write a memory with new tags, under the header key that it already uses, and a new text."""
-    unique = list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
+def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: str) -> WriteResult:
+    """Write a memory with new tags, under the header key that it already uses, and a new text.
+
+    Items that are no tags are kept; of a tag that is there twice, the first.
+    """
+    seen: set[str] = set()
+    unique = []
+    for item in items:
+        tag = tag_of_item(item).casefold()
+        if not tag or tag not in seen:
+            unique.append(item)
+            seen.add(tag)
     changes: Mapping[str, Any] = {}
-    if unique != list(header_tags(memory.metadata)):
+    if unique != tag_items(memory.metadata):
         key = "tag" if "tag" in memory.metadata and "tags" not in memory.metadata else "tags"
         changes = {key: unique or None}
     text = body if body != memory.body else None
