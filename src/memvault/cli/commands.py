@@ -149,16 +149,24 @@ def run_tool(
 
     results.check(options)
     workspace = options.workspace()
+    query = str(arguments.get("query") or arguments.get("around") or "")
+    view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
         try:
             outcome = invoke.call(workspace, name, arguments, options.caller())
         except Refused as error:
-            outcome = invoke.call(
-                workspace, name, {**arguments, **_confirm(error)}, options.caller()
-            )
+            confirmed = {**arguments, **_confirm(error)}
+            outcome = invoke.call(workspace, name, confirmed, options.caller())
+        token = outcome.result.get("confirmToken")
+        if tool and token and "message" not in outcome.result and options.may_ask:
+            preview = {**outcome.result, "confirmToken": None}
+            results.print_result(options, preview, view, query)
+            output.flush()
+            if not output.agrees((), "Go ahead?"):
+                raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
+            confirmed = {**arguments, "confirm": token}
+            outcome = invoke.call(workspace, name, confirmed, options.caller())
         with outcome:
-            query = str(arguments.get("query") or arguments.get("around") or "")
-            view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
             results.print_result(options, outcome.result, view, query, writes)
             output.flush()
             notes = outcome.settle()

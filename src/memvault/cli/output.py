@@ -170,9 +170,14 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def is_shown() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def agrees(lines: Iterable[str], question: str) -> bool:
     """Print lines and a yes/no question to standard error; return whether the answer is yes."""
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{sanitize.escape_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

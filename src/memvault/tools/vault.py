@@ -96,7 +96,7 @@ def memory_show(
     """
     if section is not None and around is not None:
         raise UsageError("section and around cannot be combined", "leave out one of them")
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     history = call.store.history
     if revision:
         from memvault.history import log
@@ -232,7 +232,7 @@ def memory_restore(
         return {"trash": [trashed(entry) for entry in entries], **paging}
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = delete.restore_revision(call.store, call.engine.resolve(name), earlier)
+        restored = delete.restore_revision(call.store, call.resolve(name), earlier)
     else:
         restored = delete.restore(call.store, call.engine, name)
     return {**memory_reference(restored), "etag": restored.etag}
