@@ -21,7 +21,7 @@ from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
-_SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 """Single-letter forms of options, in every command that has the option."""
 
 
@@ -262,7 +262,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
         kind = (int if int in parameter.types else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (flag, arg.alias, _SHORT_FLAGS.get(flag))),
+        *filter(None, (flag, arg.alias, SHORT_FLAGS.get(flag))),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,

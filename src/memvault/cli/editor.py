@@ -111,7 +111,9 @@ def open_memory(
 def new(
     options: GlobalOptions,
     title: Annotated[str, Arg("The memory's title", positional=True)],
-    template: Annotated[str, Arg("A file in the templates folder", metavar="NAME")] = "",
+    template: Annotated[
+        str, Arg("A file in the templates folder", metavar="NAME", names="template")
+    ] = "",
     memory_type: Annotated[
         str, Arg("The memory's type", flag="--type", names="type", metavar="TYPE")
     ] = "",

@@ -75,10 +75,11 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
-    """Return the counts of all tags of the records, in the order of a tree.
+def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
+    """Return the counts of all tags of the records, each followed by those nested in it.
 
-    The parents of nested tags are included. Tags of examples are not counted.
+    Those of one level are ordered by their counts, the highest first, or by name. The parents of
+    nested tags are included. Tags of examples are not counted.
     """
     with_nested: dict[str, set[int]] = defaultdict(set)
     exact: dict[str, set[int]] = defaultdict(set)
@@ -91,9 +92,16 @@ def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
                 spelled.setdefault(parent.casefold(), parent)
                 with_nested[parent.casefold()].add(record.key)
             exact[tag.casefold()].add(record.key)
+
+    def position(key: str) -> list[tuple[int, str]]:
+        """Return a sort key: the count and the name of each level of a tag."""
+        parts = key.split("/")
+        levels = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        return [(0 if by_name else -len(with_nested[level]), level) for level in levels]
+
     return [
         TagCount(spelled[key], len(with_nested[key]), len(exact[key]))
-        for key in sorted(with_nested, key=lambda key: key.split("/"))
+        for key in sorted(with_nested, key=position)
     ]
 
 

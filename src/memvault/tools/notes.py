@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -227,7 +227,7 @@ def _as_tree(found: Result) -> Result:
     "tags",
     read_only=True,
     works_without_files=True,
-    examples=("memvault tags", "memvault tags network", "memvault tags --json"),
+    examples=("memvault tags", "memvault tags network", "memvault tags --sort name"),
     view=Template(
         """*tags
         {name:<32}{count:>6}""",
@@ -239,6 +239,9 @@ def tag_list(
     under: Annotated[
         str | None, Arg("Only this tag and those nested in it", positional=True, names="tag")
     ] = None,
+    sort: Annotated[
+        Literal["count", "name"], Arg("Order of the tags of one level: most used first, or by name")
+    ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -249,7 +252,7 @@ def tag_list(
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
 
-    found = tagging.counted(call.engine.list_records(Filters()))
+    found = tagging.counted(call.engine.list_records(Filters()), sort == "name")
     if under:
         parent = tagging.named(under)
         found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
