@@ -67,6 +67,8 @@ def test_a_tool_answers_alike_however_it_is_called(
             for form in forms:
                 copy.put_back()
                 found.append(_same(copy.root, typed(*vault, *form)))
+            if tool.name == "call_tool":  # the command of that name prints what the tool returns
+                found[2] = json.dumps(json.loads(found[2])["result"], sort_keys=True)
             assert found[0] == found[1] == found[2]
 
 
