@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mypy import api
 
 import memvault
 from conftest import ROOT, write
@@ -152,6 +151,22 @@ def test_a_cancelled_wait_ends_and_loses_no_event(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == ["green"]
 
 
+def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
+    """A program that leaves the block while a task waits does not hang at its end."""
+
+    async def talk() -> str:
+        async with AsyncVault(folder) as vault:
+            wait = asyncio.create_task(vault.wait_for(HOOK))
+            await asyncio.sleep(0.1)
+        with pytest.raises(errors.TimedOut) as ended:
+            await wait
+        with pytest.raises(RuntimeError):
+            await vault.recall("zebra")
+        return ended.value.code
+
+    assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
+
+
 def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> None:
     """An async method raises what its twin raises, and ``call`` returns the failed result."""
 
@@ -200,6 +215,7 @@ with memvault.open_vault() as vault:
     vault.recall("x", mode="fuzzy")  # arg-type
     vault.goals_get("active")  # call-arg
     vault.recal("x")  # attr-defined
+    memvault.open_valt()  # attr-defined
     vault.remember("only a title")  # call-arg
     vault.goals_set([{"id": 1}])  # typeddict-item
 try:
@@ -219,6 +235,7 @@ def test_types_reach_the_programs_of_users(tmp_path: Path) -> None:
     """A type checker accepts the right uses of arguments and results, and reports the wrong."""
     program = write(tmp_path, "program.py", PROGRAM)
     config, cache = str(ROOT / "pyproject.toml"), str(ROOT / ".mypy_cache")
+    api = pytest.importorskip("mypy.api", reason="mypy is not installed")
     out, err, _ = api.run(["--config-file", config, "--cache-dir", cache, str(program)])
     reported = {
         int(line.split(":")[1]): line.rpartition("[")[2].rstrip("]")

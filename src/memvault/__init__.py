@@ -39,15 +39,17 @@ _HOMES = {
 """The modules of public names, which are imported when one is first used."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name."""
-    from importlib import import_module
+if not TYPE_CHECKING:  # for type checkers, other names do not exist
 
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if not _HOMES[name]:
-        return import_module(f"{__name__}.{name}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        """Import a public name."""
+        from importlib import import_module
+
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if not _HOMES[name]:
+            return import_module(f"{__name__}.{name}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -26,12 +26,13 @@ class AsyncOpenVault:
     """A vault that is open in this process, whose tools run in threads.
 
     Cancelling a call ends a tool that waits, and puts back the events that it would have returned;
-    any other tool runs to its end.
+    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``.
     """
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         self._vault = OpenVault(path, agent)
         self._threads = ThreadPoolExecutor(_MAX_THREADS, "memvault")
+        self._closed = threading.Event()
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
@@ -50,7 +51,11 @@ class AsyncOpenVault:
 
     async def _result(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         cancelled = threading.Event()
-        future = self._threads.submit(self._vault._outcome, tool, arguments, cancelled.is_set)
+
+        def ends() -> bool:
+            return cancelled.is_set() or self._closed.is_set()
+
+        future = self._threads.submit(self._vault._outcome, tool, arguments, ends)
         try:
             outcome = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -69,13 +74,14 @@ class AsyncOpenVault:
                 outcome.delivery.requeue()
 
     async def aclose(self) -> None:
-        """Close the vault's open files, after the calls that are not waiting."""
-        await asyncio.wrap_future(self._threads.submit(self._close))
-        self._threads.shutdown(wait=False)
+        """Close the vault's open files, after the calls that are under way."""
+        self._closed.set()
+        await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        with self._vault._workspace.lock:
-            self._vault.close()
+        self._vault._workspace.notify_waiters()
+        self._threads.shutdown()
+        self._vault.close()
 
     async def __aenter__(self) -> Self:
         return self
