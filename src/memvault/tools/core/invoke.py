@@ -271,6 +271,10 @@ def call_result(
             outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
             return to_memvault_error(error).result()
-        notes = outcome.settle()
-        result = outcome.result
-        return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result
+        return settled_result(outcome)
+
+
+def settled_result(outcome: ToolOutcome) -> dict[str, Any]:
+    """Acknowledge the events of a result as delivered; return it, with warnings about failures."""
+    notes, result = outcome.settle(), outcome.result
+    return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result
