@@ -80,8 +80,8 @@ def memory_log(
     """Show what was changed, when, and by which tool and agent, newest first.
 
     A revision is the file as it was before that change; diff compares it and
-    restore puts it back. Edits by hand are not listed; edited says whether there
-    was one since the last change listed.
+    restore puts it back. Edits in programs other than memvault edit are not listed;
+    edited says whether there was one since the last change listed.
     """
     from memvault.history import log
 
