@@ -84,7 +84,7 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
-    now = datetime.now().astimezone()
+    now = clock.now().astimezone()
 
     def fill(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), text)

@@ -77,7 +77,7 @@ _MAX_SIMILAR_TEXT = 2_000
     view="""{best:weak=Nothing fits well; these come nearest}
         *memories
         {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
-           {vault}  {memId}  {filePath}  {modified:.10}
+           {vault}  {memId}  {filePath}  {modified:day}
            {marks}
            > {content|snippet:each}
            why: {why}
@@ -88,7 +88,7 @@ _MAX_SIMILAR_TEXT = 2_000
         {more:memory|memories} more; --offset {next} goes on
         *others Of your own:
         {number}. {name}  {score:.2f}  {kind}
-           {filePath}  {modified:.10}
+           {filePath}  {modified:day}
            > {content:each}
            > {snippet:each}""",
 )

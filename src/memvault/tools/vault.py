@@ -65,7 +65,7 @@ def _with_part_ends(found: Result) -> Result:
     ),
     view=Template(
         """{title}  {memoryType}  {tags}  {example:example|}
-           {memId}  {filePath}  {modified:.10}
+           {memId}  {filePath}  {modified:day}
            {marks}
            etag {etag}  revisions kept: {revisions:#}
            problem: {problem}
@@ -158,7 +158,7 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     ),
     view="""*memories
         {title}  {memoryType}  {tags}  {example:example|}
-           {memId}  {filePath}  {modified:.10}
+           {memId}  {filePath}  {modified:day}
            {marks}
            problem: {problem}
 
@@ -200,7 +200,7 @@ def memory_list(
     ),
     view="""Restored {memId}  {filePath}
         *trash | The trash is empty
-           {title}  {memId}  {filePath}  {discarded:.19}""",
+           {title}  {memId}  {filePath}  {discarded:second}""",
 )
 def memory_restore(
     call: Call,
