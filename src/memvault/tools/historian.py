@@ -427,7 +427,8 @@ def memory_compound(
         Arg("Add to the end, replace the content, or replace one section"),
     ] = "append",
     section: Annotated[
-        str | None, Arg("Heading whose text is replaced; added at the end if missing")
+        str | None,
+        Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by memvault show")

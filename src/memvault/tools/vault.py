@@ -123,11 +123,14 @@ def memory_show(
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
     """Return a part of a memory's content, and its position."""
+    from memvault.model import Passage
     from memvault.recall import excerpts
+    from memvault.vault.sections import find_section
 
     body = memory.body
     if section is not None:
-        parts = [excerpts.section(body, section)]
+        found = find_section(body, section)
+        parts = [Passage(found.start, found.end, found.path)]
     else:
         parts = excerpts.passages_with(body, around, call.engine.languages())
     return {
