@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+import time
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import explained, parts, titles, write
+from conftest import child, explained, parts, succeeded, titles, write
 from memvault import Vault, clock
 from memvault.errors import UsageError
 from memvault.recall.dates import find_date, parse_moment, span_proximity
@@ -593,3 +595,94 @@ def test_a_filter_means_the_same_in_python(text: str, a: int, b: int, t: list[st
     """Where all values are there, an expression is true exactly where Python says so."""
     names: dict[str, Any] = {"a": a, "b": b, "t": t, "s": s}
     assert compile_expression(text)(names) == bool(eval(text, {"__builtins__": {}}, names))
+
+
+@pytest.fixture(params=["America/Los_Angeles", "Asia/Tokyo", "UTC"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A user's time zone, west and east of UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield str(request.param)
+    time.tzset()
+
+
+EARLY, LATE = "2026-03-04T01:30:00.500Z", "2026-03-04T22:30:00.500Z"
+LOCAL_DAYS = {
+    "America/Los_Angeles": ("2026-03-03", "2026-03-04"),
+    "Asia/Tokyo": ("2026-03-04", "2026-03-05"),
+    "UTC": ("2026-03-04", "2026-03-04"),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
+def test_a_day_is_a_day_where_the_user_is(zone: str, folder: Path) -> None:
+    """Listings, since, until, filters and questions mean the user's day; JSON is in UTC."""
+    for name, at in (("early", EARLY), ("late", LATE)):
+        write(folder, f"notes/{name}.md", f"---\ncreated: {at}\nmodified: {at}\n---\nA walk.\n")
+    write(folder, "notes/day.md", "---\ncreated: 2026-03-01\nmodified: 2026-03-01\n---\nA day.\n")
+    vault = Vault(folder)
+    for name, at, day in zip(("early", "late"), (EARLY, LATE), LOCAL_DAYS[zone], strict=True):
+        same = {
+            title
+            for title, other in zip(("early", "late"), LOCAL_DAYS[zone], strict=True)
+            if other == day
+        }
+        found = vault.call("memory_list", since=day, until=day)
+        assert {entry["title"] for entry in found["memories"]} == same
+        assert {entry["modified"] for entry in found["memories"]} >= {at}
+        by_filter = vault.call("memory_list", filter=f"modified == '{day}'")
+        assert {entry["title"] for entry in by_filter["memories"]} == same
+        printed = succeeded(child(folder, "list", "--since", day, "--until", day)).out
+        assert f"{day}" in printed
+        assert name in printed
+        best = explained(vault, f"a walk on {day}")
+        assert {entry["title"] for entry in best if parts(entry).get("date")} >= {name}
+    for words in ("2026-03-01", "on 1 March 2026"):
+        found = vault.call("memory_list", since=words, until=words)
+        assert [entry["title"] for entry in found["memories"]] == ["day"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
+def test_a_memory_is_valid_to_the_end_of_the_users_day(zone: str, folder: Path) -> None:
+    """A day in valid_to ends at the user's midnight; the log and the trash show the user's days."""
+    today = clock.today()
+    write(folder, "notes/now.md", f"---\nvalid_to: {today}\n---\nThe gate code.\n")
+    write(folder, "notes/old.md", f"---\nvalid_to: {today - timedelta(days=1)}\n---\nThe gate.\n")
+    found = {entry["title"]: entry for entry in Vault(folder).call("memory_list")["memories"]}
+    assert "expired" not in found["now"]
+    assert "expired" in found["old"]
+    succeeded(child(folder, "remember", "A bridge over the river", "--title", "bridge"))
+    succeeded(child(folder, "delete", "bridge"))
+    for command in (("log",), ("trash", "list")):
+        found = succeeded(child(folder, *command, "--json")).json
+        first = (found.get("changes") or found["trash"])[0]
+        at = first.get("when") or first["discarded"]
+        assert at.endswith("Z")
+        assert clock.local(at, 19) in succeeded(child(folder, *command)).out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
+@pytest.mark.parametrize(
+    ("place", "day", "hours"),
+    [
+        ("Europe/Berlin", "2026-03-29", 23),
+        ("Europe/Berlin", "2026-10-25", 25),
+        ("America/Sao_Paulo", "2018-11-04", 23),  # has no midnight
+        ("America/Sao_Paulo", "2018-02-17", 25),  # ends twice
+        ("Pacific/Kiritimati", "2026-03-01", 24),
+    ],
+)
+def test_a_day_has_23_or_25_hours_when_clocks_change(place: str, day: str, hours: int) -> None:
+    """A day begins and ends with the clock on the wall, also when that is put forward or back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", place)
+        time.tzset()
+        first, last = parse_moment(day, False), parse_moment(day, True)
+        before = parse_moment(str(date.fromisoformat(day) - timedelta(days=1)), True)
+    time.tzset()
+    assert first is not None
+    assert last is not None
+    assert before is not None
+    assert last - first == timedelta(hours=hours) - timedelta(microseconds=1)
+    assert first - before == timedelta(microseconds=1)

@@ -18,6 +18,7 @@ from memvault.index.text.indexed_text import (
     number_of,
     split_memory,
 )
+from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.model import Memory
 
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "
@@ -204,3 +205,43 @@ def test_a_long_paragraph_is_cut_at_the_end_of_a_sentence() -> None:
     assert not any(
         english[: part.end].endswith("left!") for part in passages.split_passages(english)
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It began. | Then it ended!",
+        "We use a cache, e.g. Redis, i.e. memory. | Not a disk.",
+        "Das gilt z. B. für Hunde, d. h. Tiere. | Katzen nicht.",
+        "Ask Dr. Ahn or Prof. Li vs. Mr. Park. | They know.",
+        "See No. 5 and pp. 3 to 7 of vol. 12. | No. | Nothing else.",
+        "Edge 30 s, calls 4 s. | Plots C and D. | The rest.",
+        "J. R. R. Tolkien wrote it. | I did not, nor did I. | You did.",
+        "The limit is 3.5 MB in v2.1.0. | Version 2. | It was 42. | Then 43.",
+        "Open https://example.com/a.b?c=1!x and README.md. | Then stop.",
+        "Am 3. Mai 2026 und am 24. 12. 2026. | Danach nie.",
+        "The 5. of them left at 5 p.m. yesterday, etc. and so on. | At 5 p.m. | We left.",
+        '1. Buy milk. | He said "Stop!" and left. | "Why?" | (I know.) | **Done.** | So?',
+        "Wait... what? | yes. | and so on… maybe… | Perhaps.",
+        "Run `git add. Then commit` and read [[Dr. Who? No. Yes]]. | End.",
+        "今天很好。|明天呢？」|后天！？|见 https://example.com/a。|好",
+        "यह एक है। | दूसरा।",
+        "Dogs Inc. owns it. | Cats Inc. | Nobody does.",
+    ],
+)
+def test_a_sentence_ends_where_a_reader_ends_it(text: str) -> None:
+    """Abbreviations, initials, numbers, dates, URLs, file names, code and links end no sentence."""
+    parts = [part.strip() for part in text.split("|")]
+    plain = text.replace(" | ", " ").replace("|", "")
+    assert split_sentences(plain) == parts
+    plain = plain.replace(" ", "  ")
+    assert split_sentences(plain) == [part.replace(" ", "  ") for part in parts]
+
+
+@given(st.text(alphabet=" \n.!?…。」\"')*`[]()<>aAI1一", max_size=80))
+def test_sentences_lose_nothing(text: str) -> None:
+    """The sentences of a text are the text, without the white space between them."""
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+    ends = list(sentence_ends(text))
+    assert ends == sorted(set(ends))
+    assert all(0 < end <= len(text) for end in ends)

@@ -285,8 +285,7 @@ def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> Non
 @pytest.mark.parametrize(
     ("asked", "heading", "said"),
     [
-        ("Linux", "Setup/Linux", "Install the driver"),
-        ("## linux", "Setup/Linux", "Install the driver"),
+        ("## setup / LINUX", "Setup/Linux", "Install the driver"),
         ("Faults/Linux", "Faults/Linux", "Restart udev"),
         ("Setup/Kernel modules", "Setup/Linux/Kernel modules", "snd_usb"),
     ],
@@ -294,10 +293,44 @@ def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> Non
 def test_a_path_tells_headings_of_one_name_apart(
     vault: Vault, manual: str, asked: str, heading: str, said: str
 ) -> None:
-    """A path of headings means the one below the others; a name alone the first that has it."""
+    """A path of headings means the one below the others, wherever a section is named."""
     found = part(vault, manual, section=asked)
     assert [entry["heading"] for entry in found["parts"]] == [heading]
     assert said in found["content"]
+    vault.call("memory_compound", query=manual, section=asked, modifications="Replaced.")
+    again = part(vault, manual, section=asked)
+    assert again["parts"][0]["heading"] == heading
+    assert "Replaced." in again["content"]
+    assert said not in vault.call("memory_show", memId=manual)["content"]
+
+
+def test_a_heading_of_several_sections_is_refused(vault: Vault, manual: str) -> None:
+    """A name that several sections have shows and replaces none; the error names their paths."""
+    before = vault.call("memory_show", memId=manual)["etag"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("memory_show", {"memId": manual}),
+        ("memory_compound", {"query": manual, "modifications": "Replaced."}),
+    ]
+    for tool, arguments in calls:
+        refused = vault.call(tool, section="linux", **arguments)
+        assert refused["error"]["code"] == "ambiguous"
+        assert refused["sections"] == ["Setup/Linux", "Faults/Linux"]
+        assert "Setup/Linux, Faults/Linux" in refused["error"]["hint"]
+    assert vault.call("memory_show", memId=manual)["etag"] == before
+
+
+def test_a_missing_section_is_added_below_the_heading_that_its_path_names(
+    vault: Vault, folder: Path
+) -> None:
+    """A new heading goes below the one that is there; a slash in a heading is part of it."""
+    write(folder, "net.md", "# Net\r\n\r\n## A/B\r\n\r\nold\r\n\r\n# End\r\n\r\nlast\r\n")
+    for section in ("Net/C", "B", "A/B", "Net/A/B"):
+        text = f"Of {section}."
+        vault.call("memory_compound", query="net.md", section=section, modifications=text)
+    assert (folder / "net.md").read_bytes().decode() == (
+        "# Net\r\n\r\n## A/B\r\n\r\nOf Net/A/B.\r\n\r\n## C\r\n\r\nOf Net/C.\r\n\r\n"
+        "# End\r\n\r\nlast\r\n\r\n## B\r\n\r\nOf B.\r\n"
+    )
 
 
 def test_around_words_is_the_passage_that_has_them(vault: Vault, manual: str) -> None:

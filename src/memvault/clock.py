@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """The characters of random ids: 32, without those that look alike."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
+_MIDNIGHT = "T00:00:00.000Z"
 _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
 
 
@@ -42,21 +43,63 @@ def iso_from_ns(nanoseconds: int) -> str:
         return "1970-01-01T00:00:00.000Z"
 
 
-def parse(text: str, zone: tzinfo = UTC) -> datetime | None:
-    """Parse an ISO 8601 date or time, which is in ``zone`` without an offset; None if neither."""
+def today(moment: datetime | None = None) -> date:
+    """Return the day of a time, by default the current one, in the user's time zone."""
+    return (moment or now()).astimezone().date()
+
+
+def local(text: str, length: int = len("2026-01-31")) -> str:
+    """Return the first characters of a stored time as ISO 8601 in the user's time zone.
+
+    Midnight in UTC is how a day without a time is stored, and remains that day. Other text is
+    returned unchanged, cut to ``length``.
+    """
+    moment = None if text.endswith(_MIDNIGHT) or "T" not in text else parse(text)
+    try:
+        return (moment.astimezone().isoformat() if moment else text)[:length]
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return text[:length]
+
+
+def day_start(day: date) -> datetime:
+    """Return when a day begins in the user's time zone, in UTC.
+
+    Raises:
+        OverflowError, OSError, ValueError: at the ends of the calendar.
+    """
+    midnight = datetime.combine(day, time.min)
+    moment = midnight.astimezone(UTC)
+    is_skipped = moment.astimezone().date() < day  # clocks are put forward at midnight
+    return midnight.replace(fold=1).astimezone(UTC) if is_skipped else moment
+
+
+def first_moment(text: str) -> str:
+    """Return a stored time; of a day without a time, the first moment in the user's time zone."""
+    moment = parse(text[:10], None) if text.endswith(_MIDNIGHT) else None
+    return iso(moment) if moment else text
+
+
+def parse(text: str, zone: tzinfo | None = UTC) -> datetime | None:
+    """Parse an ISO 8601 date or time; None if it is neither.
+
+    Without an offset it is in ``zone``, or in the user's time zone if that is None.
+    """
     try:
         moment = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
         moment = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
         return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return None
 
 
 def parse_age(text: str) -> datetime | None:
-    """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is invalid."""
+    """Parse a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is invalid.
+
+    A time without an offset is in the user's time zone.
+    """
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
-        return parse(text)
+        return parse(text, None)
     try:
         return now() - timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from memvault import clock
 from memvault.agents import agent_files
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import PLAN, Event, Inbox, sender_label
@@ -185,7 +186,7 @@ def gather(
     detector = store.settings.detector
 
     def dated_entry(modified: str, name: str, text: str) -> PromptEntry:
-        return PromptEntry(modified[:10], detector.masked(f"{name}: {text}"))
+        return PromptEntry(clock.local(modified), detector.masked(f"{name}: {text}"))
 
     def read(
         trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
@@ -247,7 +248,7 @@ def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
     where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
     text = data.get("message") or data.get("content") or data.get("instruction") or ""
     line = f"{where}{sender_label(event.kind, data)}: {text}"
-    return PromptEntry(event.timestamp[:16], detector.masked(line))
+    return PromptEntry(clock.local(event.timestamp, 16), detector.masked(line))
 
 
 def _memory_entry(found: RecallResult, detector: SecretDetector) -> PromptEntry:
@@ -262,4 +263,4 @@ def _memory_entry(found: RecallResult, detector: SecretDetector) -> PromptEntry:
     if not allows(memory.metadata):
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
     newer = f"; newer: {found.validity.newer}" if found.validity.newer else ""
-    return PromptEntry(memory.modified[:10], f"{text} ({memory.mem_id}{newer})")
+    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer})")

@@ -150,6 +150,7 @@ def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that match a prompt at least fairly, one per line, within the budget."""
+    from memvault import clock
     from memvault.agents import prompt
     from memvault.index.embedding import tokenizer
 
@@ -167,7 +168,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
         detector = workspace.settings.detector
         secrets = detector.values(f"{title}\n{memory['content']}")
         text = detector.masked_part(f"{title} ({memory['memId']}): {passage}", secrets)
-        entries.append(prompt.PromptEntry(str(memory.get("modified", ""))[:10], text))
+        entries.append(prompt.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
     return prompt.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 

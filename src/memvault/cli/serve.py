@@ -148,7 +148,7 @@ def _vaults(text: str) -> tuple[str, ...]:
     ),
     view="""{token}
 
-        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}""",
+        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
 )
 def add(
     _: GlobalOptions,
@@ -177,7 +177,7 @@ def add(
     "tokens list",
     ("memvault tokens list", "memvault tokens list --json"),
     view="""*tokens
-        {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}""",
+        {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:day}  {problem}""",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""

@@ -57,7 +57,7 @@ def init(
         "memvault vaults add team http://milvus:19530 --of notes",
     ),
     view="""{name} is {folder}
-        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}""",
+        {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:day}""",
 )
 def add(
     _: GlobalOptions,
@@ -185,7 +185,7 @@ def push(
     view="""
         {uri}  {collection}  vault {vault}
            {documents:document|documents}  {rows[passages]:passage|passages}
-           sent by {host}  {sent:.16}
+           sent by {host}  {sent:minute}
            {problem}""",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:

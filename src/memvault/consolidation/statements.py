@@ -17,6 +17,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from memvault.index.text.analysis import Analyser
+from memvault.index.text.sentences import split_sentences
 from memvault.memories.episodes import Episode
 
 Key = tuple[tuple[str, ...], tuple[str, ...]]
@@ -58,7 +59,6 @@ _SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-
 _MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _LABEL = re.compile(r"(?i)^(?:lessons?(?: learned)?|learned|learning|note|reminder)\s*:\s*")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
@@ -92,7 +92,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _split(paragraph: str) -> Iterator[str]:
-    for sentence in _SENTENCE_END.split(paragraph):
+    for sentence in split_sentences(paragraph):
         plain = unmarked(sentence)
         if plain and not plain.endswith(("?", "？", ":")):
             yield plain

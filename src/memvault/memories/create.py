@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.files import plain_files
+from memvault.index.text.sentences import sentence_ends
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
@@ -83,7 +84,7 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
-    now = datetime.now().astimezone()
+    now = clock.now().astimezone()
 
     def fill(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), text)
@@ -116,7 +117,6 @@ def _format_token(code: str, now: datetime) -> str:
 
 _MAX_TITLE = 60
 _LIST_MARKER = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _KEY = re.compile(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes".split()
@@ -173,8 +173,8 @@ def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector =
     lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         raise UsageError("The text is empty", "say what is to be kept, in words")
-    sentence = _SENTENCE.split(_LIST_MARKER.sub("", lines[0]).strip(), maxsplit=1)[0]
-    title = clean_title(sentence or lines[0])
+    first = _LIST_MARKER.sub("", lines[0]).strip()
+    title = clean_title(first[: next(sentence_ends(first), None)] or lines[0])
     if len(title) > max_length:
         short = title[: max_length + 1].rpartition(" ")[0]
         title = short if len(short) > max_length // 3 else title[:max_length]

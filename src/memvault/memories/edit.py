@@ -10,7 +10,7 @@ from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text
-from memvault.vault.markdown import headings
+from memvault.vault.sections import find_section, parent_section
 
 if TYPE_CHECKING:
     from memvault.recall.engine import RecallEngine
@@ -70,21 +70,27 @@ def replace_all(body: str, text: str, newline: str) -> str:
 def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     """Replace the text under a heading, up to the next heading of its level or above.
 
-    A missing heading is added at the end. Headings are compared ignoring case and ``#``; the first
-    match is used.
+    ``heading`` may be a path, as for ``find_section``. A missing heading is added at the end of the
+    section that the path names, else of the body.
+
+    Raises:
+        Ambiguous: several sections have the heading.
     """
-    title = heading.strip()
-    names = {title.casefold(), title.lstrip("#").strip().casefold()}
-    existing = list(headings(body))
-    for index, (_, end, level, name) in enumerate(existing):
-        if name.casefold() in names:
-            after = (start for start, _, other, _ in existing[index + 1 :] if other <= level)
-            stop = next(after, len(body))
-            line_end = "" if body[:end].endswith(_LINE_ENDINGS) else newline
-            rest = body[stop:]
-            content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""
-            return f"{body[:end]}{line_end}{content}{newline if rest else ''}{rest}"
-    return append(body, f"## {title.lstrip('#').strip()}\n\n{text}", newline)
+    try:
+        _, start, end, *_ = find_section(body, heading)
+    except Ambiguous:
+        raise
+    except NotFound:
+        above = parent_section(body, heading)
+        level, end = (min(above.level + 1, 6), above.end) if above else (2, len(body))
+        title = (heading.rpartition("/")[2] if above else heading).strip().lstrip("#").strip()
+        rest = body[end:]
+        added = append(body[:end], f"{'#' * level} {title}\n\n{text}", newline)
+        return f"{added}{newline if rest else ''}{rest}"
+    line_end = "" if body[:start].endswith(_LINE_ENDINGS) else newline
+    rest = body[end:]
+    content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""
+    return f"{body[:start]}{line_end}{content}{newline if rest else ''}{rest}"
 
 
 def _normalized(text: str, newline: str) -> str:

@@ -1,6 +1,6 @@
 """Parse dates in a question: "last week", "in May 2023", "on 7 July 2023" to a span of days.
 
-Reads English words, ISO dates and ISO weeks; days are in UTC, as the dates of memories are. Other
+Reads English words, ISO dates and ISO weeks; days are in the user's time zone. Other
 languages are left to ``foreign_dates``, which uses a library that takes long to load.
 """
 
@@ -158,7 +158,7 @@ def span_proximity(found: DateRange, other: DateRange) -> float:
 
 def _single_day(text: str) -> DateRange:
     try:
-        day = date.fromisoformat(text[:10])
+        day = date.fromisoformat(clock.local(text))
     except ValueError:
         day = date.min
     return DateRange.containing(day, "day")
@@ -413,7 +413,8 @@ def date_constraint(
     """
     if not ranking.date:
         return None
-    mention = find_date(text, now.date()) or _find_foreign(text, now.date())
+    today = clock.today(now)
+    mention = find_date(text, today) or _find_foreign(text, today)
     if mention is None:
         return None
     rest = text.replace(mention.words, " ")
@@ -437,7 +438,7 @@ def parse_moment(text: str, end: bool) -> datetime | None:
     For a day, a week or a longer span it is the first moment, or with ``end`` the last.
     """
     phrase = text.strip()
-    days = parse_period(phrase) or _parse_date_phrase(phrase, clock.now().date())
+    days = parse_period(phrase) or _parse_date_phrase(phrase, clock.today())
     return clock.parse_age(phrase) if days is None else days.edge(end)
 
 

@@ -1,9 +1,8 @@
-"""Excerpts of one memory: the section of a heading, or the passages around given words."""
+"""Excerpts of one memory: the passages around given words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from memvault.errors import NotFound, UsageError
 from memvault.index.text.analysis import query_analyser
@@ -16,33 +15,6 @@ _CONTEXT_LINES = 2
 """Lines shown on each side of a passage, unless they are long."""
 _LONG_LINE = 200
 _MAX_PASSAGES = 3
-_MAX_LISTED = 20
-
-
-def section(body: str, wanted: str) -> Passage:
-    """Return the first section whose heading matches, including its subsections.
-
-    A path such as ``Setup/Linux`` selects a heading below another one. Case and heading marks are
-    ignored.
-
-    Raises:
-        UsageError: no heading is given.
-        NotFound: no section has this heading.
-    """
-    names = [_normalize(name) for name in wanted.split("/")]
-    if not all(names):
-        raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
-    marks = list(headings(body))
-    above: list[tuple[int, str]] = []
-    paths = []
-    for place, (start, _, level, text) in enumerate(marks):
-        above = [*(entry for entry in above if entry[0] < level), (level, text)]
-        path = [_normalize(name) for _, name in above]
-        if _normalize(text) == _normalize(wanted) or _is_below(path, names):
-            after = (begin for begin, _, other, _ in marks[place + 1 :] if other <= level)
-            return Passage(start, next(after, len(body)), "/".join(name for _, name in above))
-        paths.append("/".join(name for _, name in above))
-    raise NotFound(f"There is no section {wanted.strip()!r}", _section_hint(wanted, paths))
 
 
 def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
@@ -74,25 +46,6 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
         passage for passage, matched in zip(passages, counts, strict=True) if matched == max_count
     ][:_MAX_PASSAGES]
     return _merge([_widen(body, passage) for passage in chosen])
-
-
-def _normalize(name: str) -> str:
-    return " ".join(name.strip().lstrip("#").split()).casefold()
-
-
-def _is_below(path: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether a path ends with the last name and contains the others before it, in order."""
-    ancestors = iter(path[:-1])
-    return path[-1] == names[-1] and all(name in ancestors for name in names[:-1])
-
-
-def _section_hint(requested: str, known: Sequence[str]) -> str:
-    if not known:
-        return "the memory has no headings; without section it is shown whole"
-    similar = get_close_matches(_normalize(requested), [_normalize(name) for name in known], n=1)
-    suggestion = next((name for name in known if similar and _normalize(name) == similar[0]), "")
-    listed = ", ".join(known[:_MAX_LISTED]) + " …" * (len(known) > _MAX_LISTED)
-    return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"
 
 
 def _widen(body: str, passage: Passage) -> Passage:

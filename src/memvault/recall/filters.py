@@ -170,7 +170,7 @@ class Filters(NamedTuple):
             return (
                 (not kind or kind == _kebab(record.memory_type))
                 and (not tags or tags <= tagged(record))
-                and since <= record.modified <= until
+                and since <= clock.first_moment(record.modified) <= until
                 and (matches is None or matches(values_of(record)))
                 and (self.passes is None or self.passes(record))
             )
@@ -316,7 +316,9 @@ def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
 def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
     expected, length = _moment(text)
     actual = _compile(name)
-    return lambda values: actual(values)[:length], lambda _: expected
+    if length is None:
+        return lambda values: clock.first_moment(actual(values)), lambda _: expected
+    return lambda values: clock.local(actual(values), length), lambda _: expected
 
 
 def _moment(text: str) -> tuple[str, int | None]:
@@ -327,7 +329,7 @@ def _moment(text: str) -> tuple[str, int | None]:
     """
     plain = text.strip()
     rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""
-    moment = clock.parse(plain + rest)
+    moment = clock.parse(plain + rest, None)
     if moment is None:
         shown = plain if len(plain) <= 40 else f"{plain[:40]}..."
         raise UsageError(

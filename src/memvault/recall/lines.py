@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from memvault.index.embedding import tokenizer
 from memvault.index.text.analysis import Analyser
+from memvault.index.text.sentences import sentence_ends
 from memvault.model import Memory
 from memvault.recall.query import Query
 from memvault.secrets.detector import SecretDetector, allows
@@ -20,13 +20,12 @@ hyphens, into more tokens than those of language models do."""
 _MAX_TITLE_TOKENS, _MIN_TEXT_TOKENS = 10, 4
 """The maximum number of tokens of a title, and the minimum of the text after it, if both are
 long."""
-_SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]")
 
 
 def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
     """Return a snippet from the sentence that contains most of the query's words to the end."""
     query_terms = frozenset(query.term_names()) | frozenset(query.wholes)
-    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    ends = [0, *sentence_ends(text), len(text)]
     best, max_count = 0, 0
     for start, end in pairwise(ends):
         terms = analyser.terms(text[start:end])

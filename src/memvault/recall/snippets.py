@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from memvault.index.text.analysis import Analyser, fold
 from memvault.index.text.passages import split_passages
+from memvault.index.text.sentences import split_sentences
 from memvault.model import Passage
 from memvault.recall.query import Query
 from memvault.vault.markdown import mask_comments
@@ -20,10 +21,7 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
 _QUOTE = re.compile(r"\A(?:[ \t]*+>)++[ \t]?")
 _CELLS = re.compile(r"(?<!\\)\|")
-_SENTENCE = re.compile(
-    r"(?<=[.!?…])[\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])(?=\S)"  # "e.g. this" continues
-    r"|\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)"  # a speaker's name
-)
+_BEFORE_SPEAKER = re.compile(r"\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)")
 _SPACE = re.compile(r"\s+")
 
 
@@ -76,7 +74,8 @@ def _kind(line: str) -> str:
 
 def _unit_text(kind: str, block: list[str]) -> Iterator[TextUnit]:
     if kind == "text":
-        yield from (TextUnit(_line(part), False) for part in _SENTENCE.split("\n".join(block)))
+        for part in _BEFORE_SPEAKER.split("\n".join(block)):
+            yield from (TextUnit(_line(sentence), False) for sentence in split_sentences(part))
     elif kind == "row":
         cells = (_line(cell.replace("\\|", "|")) for cell in _CELLS.split(block[0]))
         yield TextUnit(" | ".join(cell for cell in cells if cell), True)

@@ -59,7 +59,7 @@ def _with_statements(found: Result) -> Result:
            archived  {archivedText}  {archivedId}
 
         *forgotten {applied:Archived|For the archive}:
-           {title}  importance {importance:g}  {memId}  {modified:.10}
+           {title}  importance {importance:g}  {memId}  {modified:day}
 
         *statements Contradictions:
            {text}  {memIds}

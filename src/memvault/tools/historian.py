@@ -87,7 +87,7 @@ _MAX_SIMILAR_TEXT = 2_000
     view="""{best:weak=Nothing fits well; these come nearest}
         *memories
         {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
-           {vault}  {memId}  {filePath}  {modified:.10}
+           {vault}  {memId}  {filePath}  {modified:day}
            {marks}
            > {content|snippet:each}
            why: {why}
@@ -98,7 +98,7 @@ _MAX_SIMILAR_TEXT = 2_000
         {more:memory|memories} more; --offset {next} goes on
         *others Of your own:
         {number}. {name}  {score:.2f}  {kind}
-           {filePath}  {modified:.10}
+           {filePath}  {modified:day}
            > {content:each}
            > {snippet:each}""",
 )
@@ -452,7 +452,8 @@ def memory_compound(
         Arg("Add to the end, replace the content, or replace one section"),
     ] = "append",
     section: Annotated[
-        str | None, Arg("Heading whose text is replaced; added at the end if missing")
+        str | None,
+        Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by memvault show")

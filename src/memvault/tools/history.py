@@ -58,7 +58,7 @@ def _file_lines(files: list[Result]) -> str:
     view=Template(
         """{memId}  {filePath}  {edited:edited by hand since|}
         *changes | Nothing was changed by a tool yet
-        {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+        {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}""",
         _with_file_lines,
     ),
@@ -137,7 +137,7 @@ def memory_diff(
            {lines:each}
            memvault undo {changeId} takes that back
         *changes | There is nothing to undo
-        {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+        {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}
            cannot be undone: {obstacle}""",
         _with_file_lines,
@@ -198,7 +198,7 @@ def memory_undo(
     examples=("memvault trash list", "memvault trash list --limit 5"),
     view=Template(
         """*trash | The trash is empty
-        {title}  {memId}  {filePath}  {discarded:.19}
+        {title}  {memId}  {filePath}  {discarded:second}
 
         {shown} of {total:file|files}""",
         lambda found: {**found, "shown": len(found["trash"]) or None},
@@ -225,7 +225,7 @@ def _as_preview(found: Result) -> Result:
     examples=("memvault trash empty", "memvault trash empty --older 30d"),
     view=Template(
         """Deleted for good: {deletedFiles:file|files}
-        Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:.10}
+        Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:day}
         Nothing is gone yet; confirm with --confirm {token}""",
         _as_preview,
     ),

@@ -329,7 +329,7 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> InboxLi
     examples=("memvault agents", "memvault agents --json"),
     view="""*agents
         {agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  \
-        {inbox:event|events}  changed {changed:.19}""",
+        {inbox:event|events}  changed {changed:second}""",
 )
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentListing:
     """List the vault's agents and brains, with counts of their entries and the last change."""
@@ -481,7 +481,7 @@ def read_messages(
     examples=("memvault space list", "memvault space list --json"),
     view="""*spaces
         {spaceName}  {spaceId}  {joined:joined|}
-           {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}""",
+           {totalMessages:message|messages}  last {lastMessage:second}  members: {members}""",
 )
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SpaceListing:
     """List the spaces with their members, number of messages and time of the last message."""

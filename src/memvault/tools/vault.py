@@ -80,7 +80,7 @@ def _with_part_ends(found: Result) -> Result:
     ),
     view=Template(
         """{title}  {memoryType}  {tags}  {example:example|}
-           {memId}  {filePath}  {modified:.10}
+           {memId}  {filePath}  {modified:day}
            {marks}
            etag {etag}  revisions kept: {revisions:#}
            problem: {problem}
@@ -138,11 +138,14 @@ def memory_show(
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
     """Return a part of a memory's content, and its position."""
+    from memvault.model import Passage
     from memvault.recall import excerpts
+    from memvault.vault.sections import find_section
 
     body = memory.body
     if section is not None:
-        parts = [excerpts.section(body, section)]
+        found = find_section(body, section)
+        parts = [Passage(found.start, found.end, found.path)]
     else:
         parts = excerpts.passages_with(body, around, call.engine.languages())
     return {
@@ -185,7 +188,7 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
     ),
     view="""*memories
         {title}  {memoryType}  {tags}  {example:example|}
-           {memId}  {filePath}  {modified:.10}
+           {memId}  {filePath}  {modified:day}
            {marks}
            problem: {problem}
 
@@ -233,7 +236,7 @@ def memory_list(
     ),
     view="""Restored {memId}  {filePath}
         *trash | The trash is empty
-           {title}  {memId}  {filePath}  {discarded:.19}""",
+           {title}  {memId}  {filePath}  {discarded:second}""",
 )
 def memory_restore(
     call: Call,

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
+from memvault import clock
 from memvault.model import Memory
 from memvault.sanitize import replace_surrogates
 
@@ -159,10 +160,14 @@ class DateRange(NamedTuple):
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
     def edge(self, end: bool) -> datetime:
-        """Return the first moment of these days in UTC, or with ``end`` the last."""
-        if end:
-            return datetime.combine(self.last, time.max, UTC)
-        return datetime.combine(self.first, time.min, UTC)
+        """Return the first moment of these days in the user's time zone, or the last, in UTC."""
+        try:
+            if end:
+                return clock.day_start(self.last + timedelta(days=1)) - timedelta(microseconds=1)
+            return clock.day_start(self.first)
+        except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+            day = self.last if end else self.first
+            return datetime.combine(day, time.max if end else time.min, UTC)
 
 
 def dates_in_path(path: str) -> DateRange | None:

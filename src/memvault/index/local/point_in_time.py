@@ -68,7 +68,8 @@ def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
 def _created_at(record: MemoryRecord) -> str:
     """Return when a memory first existed: its creation time, or an earlier date in its path."""
     days = dates_in_path(record.path)
-    return min(record.created, days.first.isoformat()) if days else record.created
+    created = clock.first_moment(record.created)
+    return min(created, clock.iso(days.edge(False))) if days else created
 
 
 def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:

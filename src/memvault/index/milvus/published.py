@@ -230,8 +230,8 @@ class PublishedIndex:
     def _require_publisher(self, card: Publication | None) -> None:
         if card is not None and card.publisher != self._holder:
             raise EngineRefused(
-                f"The vault {self._vault} is sent by {card.host}, last on {card.sent[:10]}, "
-                "and by one machine alone",
+                f"The vault {self._vault} is sent by {card.host}, last on "
+                f"{clock.local(card.sent)}, and by one machine alone",
                 "take the line vault out of [index] in memvault.toml, and run memvault index push: "
                 "it gets an id of its own; where this is that vault, moved, memvault index push "
                 "--take-over keeps its id",

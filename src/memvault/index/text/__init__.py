@@ -1,5 +1,6 @@
 """Analyse a memory's text: what an index stores of it.
 
-``analysis`` splits text into terms, ``languages`` detects a language, ``passages`` cuts a body into
-passages and blocks, ``indexed_text`` assembles the stored fields, and ``bm25f`` scores postings.
+``analysis`` splits text into terms, ``languages`` detects a language, ``sentences`` finds where
+sentences end, ``passages`` cuts a body into passages and blocks, ``indexed_text`` assembles the
+stored fields, and ``bm25f`` scores postings.
 """

@@ -16,13 +16,14 @@ from memvault.index.text import passages
 from memvault.index.text.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, TermCounts, tokenize
 from memvault.index.text.bm25f import KeywordDocument
 from memvault.index.text.passages import LONGEST_TITLE, split_blocks, split_passages
+from memvault.index.text.sentences import split_sentences
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
 from memvault.vault.document import header_tags
 from memvault.vault.file_names import normalize_title, note_days
 from memvault.vault.markdown import headings
 
-VERSION = 1
+VERSION = 2
 """Increased whenever the same memory yields other stretches or term ids."""
 
 TERM_ID_MASK = 0xFFFFFFFC
@@ -34,7 +35,6 @@ These are stop words, which are removed from queries, the single characters that
 pairs in scripts without spaces, and further stems of one word."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _HAS_DIGIT = re.compile(r"\d").search
 _known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
@@ -165,8 +165,8 @@ def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         match = _SPEAKER.match(line)
         speaker = ""
-        for sentence in _END.split(line):
-            for piece in _pieces(sentence.strip()):
+        for sentence in split_sentences(line):
+            for piece in _pieces(sentence):
                 yield speaker, piece
                 speaker = match[0] if match else ""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
+from memvault.index.text.sentences import sentence_ends
 from memvault.model import Passage
 from memvault.vault.markdown import headings, lines
 
-VERSION = 6
+VERSION = 7
 """Increased whenever the same memory yields other passages."""
 
 LONGEST_TITLE = 200
@@ -19,7 +21,6 @@ _MAX_DENSE_PASSAGE = 400
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
 """The number of passages of one body after which short ones are merged across headings."""
-_SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -84,12 +85,15 @@ def _path(above: list[str]) -> str:
 
 
 def _pieces(body: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Split an overlong paragraph at sentence ends, else at spaces, else at the limit."""
+    """Split an overlong paragraph where a sentence or line ends, at a space, or at the limit."""
+    text, offset = body[start:end], start
+    ends = {place + text[place : place + 1].isspace() for place in sentence_ends(text)}
+    cuts = sorted(ends.union(match.end() for match in lines(text)))
     while end - start > limit:
-        cut = 0
-        for match in _SENTENCE_END.finditer(body, start + limit // 2, start + limit):
-            cut = match.end()
-        cut = cut or body.rfind(" ", start + limit // 2, start + limit) + 1 or start + limit
+        last = bisect_right(cuts, start + limit - offset) - 1
+        cut = cuts[last] + offset if last >= 0 else 0
+        if cut <= start + limit // 2:
+            cut = body.rfind(" ", start + limit // 2, start + limit) + 1 or start + limit
         yield start, cut
         start = cut
     if end > start:

@@ -18,7 +18,7 @@ from itertools import takewhile
 from string import Formatter
 from typing import Any, NamedTuple
 
-from memvault import sanitize
+from memvault import clock, sanitize
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
@@ -50,6 +50,7 @@ class Template(NamedTuple):
     - ``#``: the number of entries
     - ``first``: the first line of a text
     - ``json``: JSON
+    - ``day``, ``minute``, ``second``: a time in the user's time zone, cut to that
     - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
     - ``diff``: a line for each line of a text, coloured by what it adds or removes
     - ``markdown``, as the only thing in a line: the text, laid out
@@ -68,7 +69,7 @@ class Template(NamedTuple):
 
 
 _MARKS = (
-    "as it was on {asOf:.10}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
+    "as it was on {asOf:day}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
     "newer: {newer}"
 )
 """What ``{marks}`` in a template stands for: the marks of a memory that is not current."""
@@ -94,7 +95,8 @@ _STYLES = {
     "agent": "green",
 }
 _INDENT = "  "
-_MINUTE_LENGTH = len("2026-01-31T12:00")
+_TIME_LENGTHS = {"day": 10, "minute": 16, "second": 19}
+"""Characters of an ISO 8601 time."""
 SPREADING = ("each", "rest", "diff", "markdown")
 """Format specifications of values with several lines: all, all but the first, a diff, markdown."""
 _DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@": "cyan", "+": "green", "-": "red"}
@@ -188,7 +190,7 @@ def _relevant_fields(record: Result) -> dict[str, Any]:
     fields = {key: value for key, value in record.items() if value not in ("", [], {}, None)}
     if isinstance(fields.get("modified"), str):
         fields.pop("created", None)
-        fields["modified"] = fields["modified"][:_MINUTE_LENGTH]
+        fields["modified"] = clock.local(fields["modified"], _TIME_LENGTHS["minute"])
     return fields
 
 
@@ -329,6 +331,8 @@ def _text(name: str, value: Any, spec: str) -> str:
         return str(len(value))
     if spec == "first":
         return next(iter(_split(str(value))), "")
+    if spec in _TIME_LENGTHS:
+        return clock.local(str(value), _TIME_LENGTHS[spec])
     if spec == "json":
         return json.dumps(value, ensure_ascii=False)
     if name == "tags" and isinstance(value, list):

@@ -1,0 +1,108 @@
+"""Find the ends of sentences: the only place that decides where one ends.
+
+A period ends none in an abbreviation, after an initial or an ordinal number, or in code or a link;
+inside a number, a version, a file name or a URL there is no white space after it. Scripts that put
+no space between sentences have their own signs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_MARK = re.compile(
+    r"([.!?…]+)([\"'”’»)\]*_]*+(?:\[\^?\w{1,9}\])?)(?=(\s+)|\Z)"
+    r"|[。！？；｡।॥؟۔]+[」』”’）】》]*+"
+)
+_ATOM = re.compile(r"`[^`\n]++`|\[\[[^\]\n]*+\]\]|\]\([^)\n]*+\)|<[^<>\s][^<>\n]*+>")
+"""Code, links and tags, in which no sentence ends."""
+_ATOM_SIGNS = re.compile(r"[`<]|\[\[|\]\(")
+_OPENING = "\"'“”„‘’«»([{*_"
+_LONGEST_WORD = 24
+_ABBREVIATIONS: dict[str, str] = {
+    **dict.fromkeys(
+        "mr mrs ms mx dr prof st mme mlle sra dra dott dipl e.g i.e eg ie cf vs viz approx incl "
+        "excl esp resp z.b d.h u.a p.ex ca bzw ggf vgl inkl exkl evtl sog zzgl abzgl".split(),
+        "always",
+    ),
+    **dict.fromkeys(
+        "no nos nr num pp vol ch chap sec art abs fig figs eq tab ver ed bd kap jan feb febr mar "
+        "apr jun jul aug sep sept oct okt nov dec dez".split(),
+        "before a number",
+    ),
+    **dict.fromkeys(
+        "etc usw al inc ltd co corp jr sr bros dept est ph.d".split(), "before a small letter"
+    ),
+}
+"""Abbreviations, without the period, and before what they do not end a sentence."""
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_ORDINAL = re.compile(
+    r"(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b"
+    r"|\d{1,4}\.(?=\s|\Z)",
+    re.IGNORECASE,
+)
+"""What follows the number of a day or of a month in dates such as "3. Mai" and "24. 12. 2026"."""
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text without the white space around them."""
+    parts: list[str] = []
+    start = 0
+    for end in sentence_ends(text):
+        parts.append(text[start:end].strip())
+        start = end
+    rest = text[start:].strip()
+    return [*parts, rest] if rest else parts
+
+
+def sentence_ends(text: str) -> Iterator[int]:
+    """Yield the position after the last character of each sentence that ends in a text.
+
+    Quotes, brackets and marks of emphasis that close after the sign belong to the sentence. What
+    follows the last position, if anything, is a sentence without an end.
+    """
+    atoms: Iterator[re.Match[str]] | None = None
+    inside = outside = 0  # the next atom's start and end
+    for mark in _MARK.finditer(text):
+        place, end = mark.span()
+        if end == len(text):
+            yield end
+            return
+        if atoms is None:
+            atoms = _ATOM.finditer(text) if _ATOM_SIGNS.search(text) else iter(())
+        while outside <= place:
+            atom = next(atoms, None)
+            inside, outside = atom.span() if atom else (len(text), len(text))
+        if inside >= place and (mark[1] is None or _is_end(mark, text)):
+            yield end
+
+
+def _is_end(mark: re.Match[str], text: str) -> bool:
+    """Return whether a period, question mark or exclamation mark before a space ends a sentence."""
+    place, after = mark.start(), mark.end(3)
+    following = text[after : after + 1]
+    if mark[1] != ".":
+        return not (following.islower() and (mark[2] or mark[1][-1] in ".…"))
+    if following.islower() and mark[2]:
+        return False
+    before = text[max(0, place - _LONGEST_WORD) : place]
+    words = before.split()
+    word = words[-1].lstrip(_OPENING) if words and not before[-1].isspace() else ""
+    if word.isdigit() and len(word) <= 4:
+        line = before[: -len(word)].rpartition("\n")
+        is_item = not line[2].strip() and (line[1] != "" or place <= _LONGEST_WORD)
+        return not (is_item or following.islower() or _ORDINAL.match(text, after))
+    if len(word) == 1:
+        is_unit = len(words) > 1 and words[-2][-1].isdigit() and not following.islower()
+        is_listed = len(words) > 2 and len(words[-3]) == 1  # plots C and D
+        return is_unit or is_listed or word == "I" or not word.isalpha() or word > "\u0fff"
+    kind = _ABBREVIATIONS.get(word.casefold())
+    if kind is None:
+        return not ("." in word and _INITIALS.fullmatch(word) and _continues(following))
+    if kind == "before a number":
+        return not following.isdecimal()
+    return kind != "always" and not _continues(following)
+
+
+def _continues(following: str) -> bool:
+    return following.islower() or following.isdecimal()

@@ -1,0 +1,123 @@
+"""Find the section of a heading, which a path such as ``Setup/Linux`` can select below another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.vault.markdown import headings
+
+_MAX_LISTED = 20
+
+
+class MarkdownSection(NamedTuple):
+    """A heading with what is below it, up to the next heading of its level or above.
+
+    ``start`` and ``end`` are positions in the body, ``content`` is that after the heading's line,
+    and ``headings`` are those from the outermost to its own.
+    """
+
+    start: int
+    content: int
+    end: int
+    level: int
+    headings: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The headings, separated by slashes."""
+        return "/".join(self.headings)
+
+
+def find_section(body: str, wanted: str) -> MarkdownSection:
+    """Return the section whose heading matches, including its subsections.
+
+    A path ends with the heading and contains some of those above it, in order. Case, heading marks
+    and repeated spaces are ignored. A path that names all headings above selects its section even
+    if it fits others too.
+
+    Raises:
+        UsageError: no heading is given.
+        NotFound: no section has this heading.
+        Ambiguous: several have it; their paths are ``sections`` in the details.
+    """
+    known = _sections(body)
+    found = _matching(known, wanted)
+    if not found:
+        raise NotFound(f"There is no section {wanted.strip()!r}", _hint(wanted, known))
+    if len(found) > 1:
+        paths = [section.path for section in found]
+        listed = ", ".join(dict.fromkeys(paths[:_MAX_LISTED])) + " …" * (len(paths) > _MAX_LISTED)
+        raise Ambiguous(
+            f"{wanted.strip()!r} is the heading of {len(found)} sections",
+            f"name one of {listed}"
+            if len(set(paths)) == len(paths)
+            else f"give them different headings first; they are {listed}",
+            {"sections": paths},
+        )
+    return found[0]
+
+
+def parent_section(body: str, wanted: str) -> MarkdownSection | None:
+    """Return the section in which that of a path would be if it existed, or None.
+
+    Raises:
+        Ambiguous: several sections have the heading above.
+    """
+    above = wanted.rpartition("/")[0]
+    return find_section(body, above) if above and _matching(_sections(body), above) else None
+
+
+def _sections(body: str) -> list[MarkdownSection]:
+    marks = list(headings(body))
+    above: list[tuple[int, str]] = []
+    found = []
+    for place, (start, content, level, text) in enumerate(marks):
+        above = [*(entry for entry in above if entry[0] < level), (level, text)]
+        after = (begin for begin, _, other, _ in marks[place + 1 :] if other <= level)
+        names = tuple(name for _, name in above)
+        found.append(MarkdownSection(start, content, next(after, len(body)), level, names))
+    return found
+
+
+def _matching(known: Sequence[MarkdownSection], wanted: str) -> list[MarkdownSection]:
+    """Return the sections that a path selects: the one with this whole path, else all that fit.
+
+    Raises:
+        UsageError: the path has an empty heading.
+    """
+    names = [_normalize(name) for name in wanted.split("/")]
+    if not all(names):
+        raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
+    whole = [section for section in known if _normalize(section.path) == _normalize(wanted)]
+    if len(whole) == 1:
+        return whole
+    return [section for section in known if section in whole or _fits(section, wanted, names)]
+
+
+def _normalize(name: str) -> str:
+    return " ".join(name.strip().lstrip("#").split()).casefold()
+
+
+def _fits(section: MarkdownSection, wanted: str, names: Sequence[str]) -> bool:
+    """Return whether a section has the last name, and the others above it in order.
+
+    A heading may contain a slash itself.
+    """
+    *above, heading = map(_normalize, section.headings)
+    ancestors = iter(above)
+    return heading == _normalize(wanted) or (
+        heading == names[-1] and all(name in ancestors for name in names[:-1])
+    )
+
+
+def _hint(wanted: str, known: Sequence[MarkdownSection]) -> str:
+    if not known:
+        return "the memory has no headings; without section it is shown whole"
+    by_name = {_normalize(section.path): section.path for section in known}
+    similar = get_close_matches(_normalize(wanted), list(by_name), n=1)
+    suggestion = by_name[similar[0]] if similar else ""
+    listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)
+    return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"
