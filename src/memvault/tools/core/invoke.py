@@ -35,7 +35,9 @@ def resolve_vault(
         VaultNotFound: If the vault no longer exists.
     """
     parameter_names = {
-        parameter.name for parameter in tool.parameters if parameter.arg.names == "memory"
+        parameter.name
+        for parameter in tool.parameters
+        if parameter.arg.names in ("memory", "trash")
     }
     given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
