@@ -153,3 +153,8 @@ class RecallAnswer(NamedTuple):
 def memory_reference(memory: Memory | MemoryRecord) -> dict[str, Any]:
     """Return the keys by which a result identifies a memory."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}
+
+
+def memory_candidate(memory: Memory | MemoryRecord) -> dict[str, Any]:
+    """Return the keys by which a caller tells the memories apart that may be meant."""
+    return {**memory_reference(memory), "memoryType": memory.memory_type}

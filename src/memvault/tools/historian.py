@@ -470,7 +470,7 @@ def memory_compound(
         """Moved to the trash: {deletedFiles}
            {files:each}
         *candidates Would forget {candidates:#}:
-           {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}
+           {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
         Nothing is gone yet; confirm with --confirm {token}""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
@@ -496,10 +496,12 @@ def memory_forget(
     A token is only valid for the files shown, with the contents they had then.
     memvault restore brings forgotten files back.
 
+    A title that several memories share means all of them, or those of memoryType. Quotes around
+    the query and words such as "everything about" are dropped, unless they are part of a title.
     An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
-    from memvault.recall.answer import memory_reference
+    from memvault.recall.answer import memory_candidate
 
     search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
@@ -513,7 +515,7 @@ def memory_forget(
         standings = call.engine.validities([entry.memory for entry in selected])
         candidates = [
             {
-                **memory_reference(entry.memory),
+                **memory_candidate(entry.memory),
                 "score": round(entry.score, 4),
                 **({"strength": entry.strength} if entry.strength else {}),
                 **standing.marks(),
