@@ -55,6 +55,37 @@ def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
     assert "memvault recall" in nothing["message"]
 
 
+@pytest.mark.parametrize("tool", ["memory_load", "memory_forget", "memory_recall"])
+def test_a_threshold_is_compared_with_the_number_shown(vault: Vault, tool: str) -> None:
+    """A threshold equal to a memory's number finds it, and the next higher one does not."""
+    for text in (
+        "The port of the gateway is 8081.",
+        "The gateway listens on port 8081, and the metrics on 9100.",
+        "Ports below 1024 need root.",
+        "Soup is served on Mondays.",
+    ):
+        vault.call("memory_save", text=text)
+
+    def found(query: str, threshold: float) -> dict[str, float]:
+        shown = {"explain": True} if tool == "memory_recall" else {}
+        result = vault.call(tool, query=query, threshold=threshold, **shown)
+        entries = result["candidates" if tool == "memory_forget" else "memories"]
+        return {
+            entry["id"] if tool == "memory_load" else entry["memId"]: entry["why"]["chance"]
+            if "why" in entry
+            else entry["similarity" if tool == "memory_load" else "score"]
+            for entry in entries
+        }
+
+    numbers = set()
+    for query in ("which port has the gateway", "port of the gateway is 8081", "soup", "metrics"):
+        for mem_id, number in found(query, 0).items():
+            assert found(query, number)[mem_id] == number
+            assert mem_id not in (found(query, number + 1e-9) if number < 1 else {})
+            numbers.add(number)
+    assert len(numbers) > 3
+
+
 def test_a_load_by_query_leaves_active_memory_alone(vault: Vault) -> None:
     """Only a load by memId puts something into active memory."""
     vault.call("memory_save", text="The wombat digs.")

@@ -31,6 +31,7 @@ from memvault.tools.core.results import (
     list_result,
     paginate,
     parse_date_argument,
+    similar_memories,
     tags_in,
     token_to_confirm,
     warn_unknown_filters,
@@ -48,8 +49,6 @@ group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
-_MAX_SIMILAR = 3
-_MAX_SIMILAR_TEXT = 2_000
 
 
 @group.tool(
@@ -331,10 +330,11 @@ def memory_remember(
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one of them can be compounded instead
-    if it says the same. With filePath that memory gets the new content; the old content is
-    kept as a revision.
+    if it says the same; similarity is that of their meaning, which no threshold is compared
+    with. With filePath that memory gets the new content; the old content is kept as a revision.
     """
     from memvault.memories import create
+    from memvault.recall.answer import memory_reference
     from memvault.vault import paths
 
     name = create.clean_title(title)
@@ -358,37 +358,11 @@ def memory_remember(
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
         "isUpdate": bool(file_path),
-        "similar": _similar(call, name, content, memory.path),
+        "similar": [
+            {**memory_reference(found), "similarity": similarity}
+            for found, similarity in similar_memories(call, f"{name}\n{content}", memory.path)
+        ],
     }
-
-
-def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
-    """Return the most similar memories; called after the new memory is written to disk."""
-    from memvault.errors import MemvaultError, TimedOut
-    from memvault.index.protocol import NO_WAIT
-    from memvault.recall.answer import RecallRequest, memory_reference
-
-    text = f"{title}\n{content[:_MAX_SIMILAR_TEXT]}"
-    for mode in ("vector", "keyword"):
-        try:
-            request = RecallRequest(
-                text, mode, _MAX_SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
-            )
-            answer = call.engine.search(request)
-        except MemvaultError as error:
-            call.notes.append(f"similar memories were not looked for: {error.message}")
-            if isinstance(error, TimedOut):
-                break
-            continue
-        return [
-            {
-                **memory_reference(found.memory),
-                "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
-            }
-            for found in answer.found
-            if found.memory.path != own_path
-        ][:_MAX_SIMILAR]
-    return []
 
 
 _MAX_FORGOTTEN = 1_000
