@@ -470,3 +470,22 @@ def test_what_is_known_of_a_situation_comes_in_one_call(run: Run, vault: Vault) 
     assert nothing["memoryContext"] == {"facts": [], "experiences": [], "procedures": []}
     assert nothing["message"]
     assert vault.call("recall_memory", observations=[])["error"]["code"] == "usage"
+
+
+def test_a_fact_that_is_known_already_is_named(vault: Vault, run: Run) -> None:
+    """Storing a fact again, in the same or other words, lists the one that can be updated."""
+    first = vault.call("store_fact", fact="The staging server has 20 GB of disk.")
+    assert first["similar"] == []
+    vault.call("memory_remember", title="Disk", content="The staging server has 20 GB of disk.")
+    for text in ("The staging server has 20 GB of disk.", "The staging server has 30 GB of disk"):
+        again = vault.call("store_fact", fact=text)
+        listed = {entry["factId"]: entry for entry in again["similar"]}
+        assert listed[first["factId"]]["factText"] == "The staging server has 20 GB of disk."
+        assert 0.5 < listed[first["factId"]]["similarity"] <= 1
+        assert again["factId"] not in listed
+        assert all(entry["filePath"].startswith("fact/") for entry in again["similar"])
+        vault.call("memory_delete", ids=again["factId"])
+    assert vault.call("store_fact", fact="Ana likes tea.")["similar"] == []
+    shown = run("fact", "store", "Ana likes green tea.").out
+    assert "Nearest that were there already; memvault fact update changes one:" in shown
+    assert "> Ana likes tea." in shown

@@ -102,13 +102,14 @@ UNWANTED = {
     "list --tags x --filter \"type == 'context'\" --json | call memory_list | recall --all | "
     "restore | recall x --mode tag | episode recent | procedure store dig 'Use paws' | "
     "skills categories | recall wombat --mode keyword": PLAIN | VECTORS,
-    "recall wombat --mode hybrid | recall wombat --mode vector": PLAIN,
+    "recall wombat --mode hybrid | recall wombat --mode vector | "
+    "fact store 'The wombat digs'": PLAIN,
     "inbox peek | inbox push hook | talk agent bob Hello | space enter team | wait for time:0 | "
     "space read --space team": NO_INDEX,
     "memories set k=v | memories get | memories delete k | goals set g 'Ship it' | "
     "goals get": NO_INDEX | {"cronsim", "zoneinfo"},
     "plans set p 'Do it' --cron '0 9 * * *' | plans get": NO_INDEX,
-    "episode store --action 'Fed the wombat' | fact store 'The wombat digs' | tools list | "
+    "episode store --action 'Fed the wombat' | tools list | "
     "tools untrust x | call get_available_tools": NO_INDEX,
     "remember New 'A bilby.' | recall bilby | status": NEVER | PERSON,
 }

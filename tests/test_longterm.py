@@ -55,6 +55,37 @@ def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
     assert "memvault recall" in nothing["message"]
 
 
+@pytest.mark.parametrize("tool", ["memory_load", "memory_forget", "memory_recall"])
+def test_a_threshold_is_compared_with_the_number_shown(vault: Vault, tool: str) -> None:
+    """A threshold equal to a memory's number finds it, and the next higher one does not."""
+    for text in (
+        "The port of the gateway is 8081.",
+        "The gateway listens on port 8081, and the metrics on 9100.",
+        "Ports below 1024 need root.",
+        "Soup is served on Mondays.",
+    ):
+        vault.call("memory_save", text=text)
+
+    def found(query: str, threshold: float) -> dict[str, float]:
+        shown = {"explain": True} if tool == "memory_recall" else {}
+        result = vault.call(tool, query=query, threshold=threshold, **shown)
+        entries = result["candidates" if tool == "memory_forget" else "memories"]
+        return {
+            entry["id"] if tool == "memory_load" else entry["memId"]: entry["why"]["chance"]
+            if "why" in entry
+            else entry["similarity" if tool == "memory_load" else "score"]
+            for entry in entries
+        }
+
+    numbers = set()
+    for query in ("which port has the gateway", "port of the gateway is 8081", "soup", "metrics"):
+        for mem_id, number in found(query, 0).items():
+            assert found(query, number)[mem_id] == number
+            assert mem_id not in (found(query, number + 1e-9) if number < 1 else {})
+            numbers.add(number)
+    assert len(numbers) > 3
+
+
 def test_a_load_by_query_leaves_active_memory_alone(vault: Vault) -> None:
     """Only a load by memId puts something into active memory."""
     vault.call("memory_save", text="The wombat digs.")
@@ -149,22 +180,104 @@ def test_a_path_with_commas_is_one_name(folder: Path, run: Run) -> None:
     assert run("delete", "b.md", "x", "--json").json["missing"] == ["x"]
 
 
-def test_forgetting_by_an_ambiguous_name_is_refused(folder: Path, vault: Vault) -> None:
-    """A title of two memories is refused, alone and among other names; words are looked for."""
+def test_a_shared_title_forgets_all_its_memories(folder: Path, vault: Vault) -> None:
+    """A title of several memories previews all, alone and among names; words are looked for."""
     for name in ("a", "b"):
         write(folder, f"{name}.md", "---\ntitle: Twin\n---\nTwin text\n")
     write(folder, "c.md", "Text.")
     write(folder, "deploy-notes.md", "Blue and green.")
     write(folder, "design.md", "Deep water.")
     for query in ("Twin", "c.md Twin", "Twin,c.md"):
-        failed = vault.call("memory_forget", query=query)
-        assert failed["error"]["code"] == "ambiguous", query
-        assert {entry["filePath"] for entry in failed["candidates"]} == {"a.md", "b.md"}
+        found = vault.call("memory_forget", query=query)["candidates"]
+        assert {entry["filePath"] for entry in found} - {"c.md"} == {"a.md", "b.md"}, query
+        assert ("c.md" in query) == (len(found) == 3)
     for query in ("Twin zebra", "de c.md", "des dep"):
         found = vault.call("memory_forget", query=query, threshold=0.9)["candidates"]
         assert found == [], query
     found = vault.call("memory_forget", query="c.md deploy-notes")["candidates"]
     assert [entry["filePath"] for entry in found] == ["c.md", "deploy-notes.md"]
+
+
+def test_a_type_narrows_a_shared_title(folder: Path, run: Run) -> None:
+    """Of the memories of one title those of the type are previewed, and only they forgotten."""
+    for path in ("learning/a.md", "issue/b.md", "issue/c.md"):
+        write(folder, path, "---\ntitle: Twin\naliases: [Double]\n---\nTwin text\n")
+    write(folder, "issue/d.md", "---\nid: twin-abc123\n---\nOther\n")
+    write(folder, "issue/e.md", "---\nid: twin-abc456\n---\nOther\n")
+    for query in ("Twin", "twin", "double", '"Twin"', "'Twin.'"):
+        shown = run("forget", query, "--type", "issue", "--json").json["candidates"]
+        assert [(entry["filePath"], entry["memoryType"]) for entry in shown] == [
+            ("issue/b.md", "issue"),
+            ("issue/c.md", "issue"),
+        ], query
+    assert run("forget", "Twin", "--type", "fact", "--json").json["candidates"] == []
+    (shown,) = run("forget", "Twin", "--type", "learning", "--json").json["candidates"]
+    assert shown["filePath"] == "learning/a.md"
+    done = run("forget", "Twin", "--type", "learning", "--confirm", "true", "--json")
+    assert done.json["files"] == ["learning/a.md"]
+    part = run("forget", "twin-abc", "--json")
+    assert (part.code, part.json["error"]["code"]) == (1, "ambiguous")
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "everything about {}",
+        "All information about {}.",
+        "What we know about {}?",
+        '"memories about {}"',
+        "Forget everything about “{}”!",
+        "please delete all of the memories that are related to {}",
+        "all information\nregarding {}",
+        "{}.",
+        "'{}'",
+    ],
+)
+def test_framing_words_do_not_change_what_is_forgotten(vault: Vault, framing: str) -> None:
+    """Words that ask for everything on a topic, quotes and a full stop find the same as it does."""
+    for title, text in (
+        ("Kick-off", "The Wombat bridge project begins in May."),
+        ("Steel", "Steel for the Wombat bridge costs 40,000."),
+        ("About memories", "Everything that is known about information is on a page."),
+        ("Lunch", "Soup on Mondays."),
+    ):
+        vault.call("memory_remember", title=title, content=text)
+    plain = vault.call("memory_forget", query="the Wombat bridge")["candidates"]
+    assert {entry["title"] for entry in plain} == {"Kick-off", "Steel"}
+    framed = vault.call("memory_forget", query=framing.format("the Wombat bridge"))["candidates"]
+    assert framed == plain
+
+
+def test_a_title_with_framing_words_comes_first(vault: Vault) -> None:
+    """A title is a name as it is; with framing words, one named by the rest is the first found."""
+    for title in ("Everything about Wombats", "Wombats", "About"):
+        vault.call("memory_remember", title=title, content=f"{title}: they dig.")
+    whole = vault.call("memory_forget", query="everything about wombats")["candidates"]
+    assert [entry["title"] for entry in whole] == ["Everything about Wombats"]
+    broad = vault.call("memory_forget", query="all information about Wombats")["candidates"]
+    assert (broad[0]["title"], broad[0]["score"]) == ("Wombats", 1.0)
+    assert len({entry["memId"] for entry in broad}) == len(broad) > 1
+    assert vault.call("memory_forget", query="everything about", threshold=0.99)["success"]
+
+
+def test_memories_of_one_title_can_be_told_apart(folder: Path, run: Run) -> None:
+    """A refusal of an ambiguous title lists title, type, memId and path of each candidate."""
+    write(folder, "issue/a.md", "---\nid: twin-aaaaaa\ntitle: Twin\n---\nText\n")
+    write(folder, "fact/b.md", "---\nid: twin-bbbbbb\ntitle: Twin\n---\nText\n")
+    for words in (["compound", "Twin", "x"], ["show", "Twin"], ["rename", "Twin", "Other"]):
+        failed = run(*words, "--json").json
+        assert failed["error"]["code"] == "ambiguous"
+        assert sorted(map(repr, failed["candidates"])) == sorted(
+            repr({"memId": mem_id, "title": "Twin", "filePath": path, "memoryType": kind})
+            for mem_id, path, kind in (
+                ("twin-aaaaaa", "issue/a.md", "issue"),
+                ("twin-bbbbbb", "fact/b.md", "fact"),
+            )
+        )
+        told = run(*words)
+        assert told.code == 1
+        for part in ("issue  twin-aaaaaa  issue/a.md", "fact  twin-bbbbbb  fact/b.md"):
+            assert f"Twin  {part}" in told.err
 
 
 def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:

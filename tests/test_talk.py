@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from conftest import Git, Run, refused, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.talks import TalkLog
+from memvault.call import Caller
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
+from memvault.tools.core import invoke
+from memvault.workspace import Workspace
 from racing import Racing, raced
 
 
@@ -120,6 +124,175 @@ def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
         said(bob.call("reply", talkId=first, message="yes"))
         heard = alice.call("wait_for", events=[{**wait, "talkId": first}], timeout=0)
         assert heard["events"][0]["result"]["data"]["message"] == "yes"
+
+
+class Conversation:
+    """Agents that talk in a vault: each line of text is a talk, and is awaited by its number."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.numbers: dict[str, int] = {}
+
+    def talk(self, sender: str, to: str, text: str) -> None:
+        """Talk to another agent, or to the user, or between brains."""
+        with open_vault(self.folder, sender) as vault:
+            if to == "user":
+                made = vault.call("talk_user", message=text)
+            elif sender.partition("/")[0] == to.partition("/")[0]:
+                brain = to.partition("/")[2] or "primary"
+                made = vault.call("talk_brain", subbrain=brain, message=text)
+            else:
+                made = vault.call("talk_agent", agent=to, message=text)
+        self.numbers[text] = said(made)
+
+    def reply(self, sender: str, question: str, text: str) -> None:
+        """Reply to a talk by its number."""
+        with open_vault(self.folder, sender) as vault:
+            self.numbers[text] = said(
+                vault.call("reply", talkId=self.numbers[question], message=text)
+            )
+
+    def wait(self, agent: str, *wanted: tuple[str, str]) -> tuple[str, str]:
+        """Wait for answers of others to talks; which talk was answered, and the answer."""
+        events = [
+            {"eventType": "User", "talkId": self.numbers[text]}
+            if name == "user"
+            else {"eventType": "Agent", "parameter": name, "talkId": self.numbers.get(text, 0)}
+            for name, text in wanted
+        ]
+        with open_vault(self.folder, agent) as vault:
+            found = vault.call("wait_for", events=events, timeout=0)
+        if not found["success"]:
+            return found["error"]["code"], ""
+        (event,) = found["events"]
+        texts = {number: text for text, number in self.numbers.items()}
+        return texts.get(event["event"]["talkId"], ""), event["result"]["data"]["message"]
+
+    def left(self, agent: str) -> list[str]:
+        """The messages in an agent's inbox."""
+        with open_vault(self.folder, agent) as vault:
+            return [entry["data"]["message"] for entry in vault.call("list_inbox")["events"]]
+
+
+@pytest.fixture
+def spoken(folder: Path) -> Conversation:
+    """A conversation in an empty vault."""
+    return Conversation(folder)
+
+
+NOTHING = ("timed_out", "")
+
+
+def test_only_a_message_after_the_question_answers_it(spoken: Conversation) -> None:
+    """An older message, one to another talk and one of another agent end no wait, and stay."""
+    spoken.talk("bob", "alice", "older")
+    spoken.talk("alice", "bob", "other question")
+    spoken.talk("alice", "bob", "question")
+    spoken.reply("bob", "other question", "to the other")
+    spoken.talk("eve", "alice", "of eve")
+    assert spoken.wait("alice", ("bob", "question")) == NOTHING
+    spoken.talk("bob", "alice", "answer")
+    assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
+    assert spoken.wait("alice", ("bob", "question")) == NOTHING
+    assert spoken.left("alice") == ["older", "to the other", "of eve"]
+
+
+def test_a_reply_comes_before_a_message_that_refers_to_nothing(spoken: Conversation) -> None:
+    """Where both are in the inbox the reply answers, and the message is kept for the next wait."""
+    spoken.talk("alice", "bob", "question")
+    spoken.talk("bob", "alice", "a moment")
+    spoken.reply("bob", "question", "answer")
+    wanted = [("bob", "any"), ("bob", "question")]
+    assert spoken.wait("alice", *wanted) == ("question", "answer")
+    assert spoken.wait("alice", *wanted) == ("question", "a moment")
+    assert spoken.left("alice") == []
+
+
+def test_a_message_answers_the_oldest_awaited_question(spoken: Conversation) -> None:
+    """Of several open questions those that are awaited count, the oldest first."""
+    for text in ("one", "two", "three"):
+        spoken.talk("alice", "bob", text)
+    for text in ("first", "second", "third"):
+        spoken.talk("bob", "alice", text)
+    assert spoken.wait("alice", ("bob", "three"), ("bob", "two")) == ("two", "first")
+    assert spoken.wait("alice", ("bob", "three")) == ("three", "second")
+    assert spoken.wait("alice", ("bob", "one")) == ("one", "third")
+
+
+def test_agents_that_ask_each_other_do_not_wait_forever(spoken: Conversation) -> None:
+    """The later question ends the wait of the other agent, who can then reply to it."""
+    spoken.talk("alice", "bob", "ready?")
+    spoken.talk("bob", "alice", "and you?")
+    assert spoken.wait("bob", ("alice", "and you?")) == NOTHING
+    assert spoken.wait("alice", ("bob", "ready?")) == ("ready?", "and you?")
+    spoken.reply("alice", "and you?", "yes")
+    assert spoken.wait("bob", ("alice", "and you?")) == ("and you?", "yes")
+    assert (spoken.left("alice"), spoken.left("bob")) == ([], ["ready?"])
+
+
+@pytest.mark.parametrize(
+    ("asker", "asked"),
+    [("alice/planner", "alice"), ("alice", "alice/planner"), ("alice", "user")],
+)
+def test_brains_and_the_user_answer_by_talking_too(
+    spoken: Conversation, asker: str, asked: str
+) -> None:
+    """A talk back from a brain or the user is an answer, to exactly the one who asked."""
+    spoken.talk(asker, asked, "question")
+    spoken.talk("user", asker.partition("/")[0], "other")
+    if asked != "user":
+        spoken.talk(asked, asker, "answer")
+        assert spoken.wait(asker, (asked, "question")) == ("question", "answer")
+    else:
+        assert spoken.wait(asker, (asked, "question")) == ("question", "other")
+
+
+@pytest.mark.parametrize("behind", [timedelta(hours=-1), timedelta(), timedelta(hours=1)])
+def test_an_answer_from_another_machine_is_one(
+    spoken: Conversation, monkeypatch: pytest.MonkeyPatch, behind: timedelta
+) -> None:
+    """Also if the clock is behind where the question was read, its talkId is later."""
+    spoken.talk("alice", "bob", "question")
+    with open_vault(spoken.folder, "bob") as bob:
+        bob.call("peek_inbox")
+    (spoken.folder / ".memvault/talk-id").unlink()
+    real = clock.now
+    with monkeypatch.context() as other:
+        other.setattr(clock, "now", lambda: real() + behind)
+        spoken.talk("bob", "alice", "answer")
+    assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
+
+
+def test_a_talk_id_far_in_the_future_moves_no_others(vault: Vault, folder: Path) -> None:
+    """A message by hand with a huge talkId is read, and the next talkId is as usual."""
+    first = said(vault.call("talk_user", message="x"))
+    header = f"---\ntype: talk\nfrom: bob\ntalkId: {2**53 - 1}\n---\n"
+    write(folder, "agents/main/inbox/x.md", f"{header}\nHello\n")
+    assert vault.call("peek_inbox")["events"][0]["data"]["talkId"] == 2**53 - 1
+    assert first < said(vault.call("talk_agent", agent="bob", message="x")) < first + 10**8
+
+
+def test_talks_are_answered_where_their_numbers_begin_again(spoken: Conversation) -> None:
+    """After the highest talkId comes 1, and a message with it answers the question before."""
+    write(spoken.folder, ".memvault/talk-id", str(2**53 - 2))
+    spoken.talk("alice", "bob", "question")
+    spoken.talk("bob", "alice", "answer")
+    assert spoken.numbers == {"question": 2**53 - 1, "answer": 1}
+    assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
+
+
+def test_an_answer_that_the_waiter_did_not_get_comes_again(spoken: Conversation) -> None:
+    """A wait whose result is lost gives its answer back, for the next wait or the inbox."""
+    spoken.talk("alice", "bob", "question")
+    spoken.talk("bob", "alice", "answer")
+    wanted = {"eventType": "Agent", "parameter": "bob", "talkId": spoken.numbers["question"]}
+    workspace = Workspace(spoken.folder)
+    with invoke.call(workspace, "wait_for", {"events": [wanted]}, Caller("alice")) as lost:
+        assert lost.result["events"]
+        assert spoken.left("alice") == []
+    workspace.close()
+    assert spoken.left("alice") == ["answer"]
+    assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
 def test_whom_one_talked_to_is_remembered(folder: Path) -> None:

@@ -213,9 +213,9 @@ def test_a_folder_made_anew_is_watched_again(watched: Watched, between: str) -> 
 
 def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
     """Two agents and the user, each a shell of its own, ask, wait and answer."""
+    run("talk", "agent", "alice", "not the answer", "--agent", "bob")
     asked = run("talk", "agent", "bob", "Ready?", "--agent", "alice", "--json").json["talkId"]
     alice = waiting(folder, f"agent:bob#{asked}", agent="alice")
-    run("talk", "agent", "alice", "not the answer", "--agent", "bob")
     heard = run("inbox", "peek", "--agent", "bob", "--json").json["events"][0]["data"]
     assert heard == {"from": "alice", "talkId": asked, "message": "Ready?"}
     question = run("talk", "user", "May I?", "--agent", "bob", "--json").json["talkId"]
@@ -232,6 +232,19 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
     left = run("inbox", "peek", "--agent", "alice", "--json").json
     assert left["events"][0]["data"]["message"] == "not the answer"
     assert left["remaining"] == 0
+
+
+def test_a_message_back_ends_the_wait_for_an_answer(run: Run, folder: Path) -> None:
+    """Who asked and waits gets the other agent's next message, once, whether or not it replies."""
+    asked = run("talk", "agent", "bob", "Which port?", "--agent", "alice", "--json").json["talkId"]
+    alice = waiting(folder, f"agent:bob#{asked}", agent="alice")
+    looks(folder, "alice")
+    run("talk", "agent", "alice", "8081", "--agent", "bob")
+    found = json.loads(alice.communicate(timeout=20)[0])["events"][0]
+    assert found["event"] == {"eventType": "Agent", "parameter": "bob", "talkId": asked}
+    assert found["result"]["data"]["message"] == "8081"
+    assert run("inbox", "list", "--agent", "alice", "--json").json["total"] == 0
+    refused(run("wait", "for", f"agent:bob#{asked}", "--timeout", "0", "--agent", "alice"), 4)
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
@@ -362,6 +375,9 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "rain:now"), 2)
     refused(run("wait", "for"), 2)
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
+    run("inbox", "push", "y")
+    late = run("wait", "for", "hook:x", "--timeout", "0")
+    assert (late.code, "1 in the inbox, for memvault inbox peek" in late.err) == (4, True)
 
 
 def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:

@@ -76,10 +76,12 @@ class MemvaultError(Exception):
 
     def result(self) -> dict[str, object]:
         """Return the failed result that all front ends return."""
-        rest = {"code": self.code, **({"hint": self.hint} if self.hint else {})}
+        hint = {"hint": self.hint} if self.hint else {}
         if self.is_flat:
-            return {"success": False, "error": self.message, **rest, **self.details}
-        return {"success": False, "error": {"message": self.message, **rest}, **self.details}
+            flat = {"error": self.message, "code": self.code, **hint}
+            return {"success": False, **flat, **self.details}
+        error = {"code": self.code, "message": self.message, **hint}
+        return {"success": False, "error": error, **self.details}
 
 
 class NotFound(MemvaultError):

@@ -23,7 +23,7 @@ _FAILURE = """
        line {line}: {problem}  {text}
 
     *candidates
-       {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}"""
+       {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}"""
 """The view of the details of an error."""
 _PROGRESS_DELAY = 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, UsageError
@@ -18,6 +18,21 @@ from memvault.recall.resolve import match_name
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import TrashedFile
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
+
+
+_AROUND = " \t\r\n\"'`“”„«»‘’.,;:!?"
+_FRAMING = re.compile(
+    r"((?:\w+\s+){1,10})(?:about|regarding|concerning|relat(?:ed|ing)\s+to)\s+", re.IGNORECASE
+)
+_FRAMING_WORDS = frozenset(
+    "please forget delete remove erase all any every everything anything whatever what the of my "
+    "our your memory memories information info knowledge facts notes details data that which is "
+    "are there known stored saved i we you do know have remember learned".split()
+)
+"""Words before *about* that ask for everything on a topic."""
 
 
 class DeletionCandidate(NamedTuple):
@@ -42,41 +57,66 @@ def candidates(
 ) -> list[DeletionCandidate]:
     """Return the memories that a query refers to: named ones, else those above the threshold.
 
-    An empty query refers to all memories that pass the filters. Notes of the search are appended to
-    ``notes``.
+    A title that several memories share refers to all of them. Words such as "everything about" are
+    dropped if they are not part of a name: the query refers to the memories that the rest names,
+    and to those about it. An empty query refers to all memories that pass the filters. Notes of the
+    search are appended to ``notes``.
 
     Raises:
-        Ambiguous: a name fits several memories.
+        Ambiguous: a name other than a title fits several memories that pass the filters.
     """
     if not query.strip():
         return [
             DeletionCandidate(store.read(record.path), 1.0)
             for record in engine.list_records(filters)
         ]
-    exact = _named_by_query(engine, query)
-    if exact:
-        if filters.predicate() is not None:
-            passing = {record.path for record in engine.list_records(filters)}
-            exact = [memory for memory in exact if memory.path in passing]
-        return [DeletionCandidate(memory, 1.0) for memory in exact]
-    request = RecallRequest(query, limit=limit, filters=filters, threshold=threshold, diverse=False)
+    passes = filters.predicate()
+    topic, is_broad = query, False
+    exact = _named_by_query(engine, query, passes)
+    if not exact:
+        topic, is_broad = _topic(query)
+        exact = _named_by_query(engine, topic, passes) if topic != query else []
+    if exact and passes is not None:
+        passing = {record.path for record in engine.list_records(filters)}
+        named = [memory for memory in exact if memory.path in passing]
+    else:
+        named = exact
+    found = [DeletionCandidate(memory, 1.0) for memory in named]
+    if exact and not is_broad:
+        return found
+    request = RecallRequest(topic, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
     matches = (
-        DeletionCandidate(entry.memory, entry.probability, entry.strength) for entry in answer.found
+        DeletionCandidate(entry.memory, entry.probability, entry.strength)
+        for entry in answer.found
+        if all(entry.memory.path != memory.path for memory in named)
     )
-    return sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
+    return found + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
 
 
-def _named_by_query(engine: RecallEngine, query: str) -> list[Memory]:
+def _topic(query: str) -> tuple[str, bool]:
+    """Return a query without quotes and framing words, and whether it had such words."""
+    bare = query.strip(_AROUND)
+    framing = _FRAMING.match(bare)
+    if framing is None or not framing[1] or not set(framing[1].lower().split()) <= _FRAMING_WORDS:
+        return bare or query, False
+    topic = bare[framing.end() :].strip(_AROUND)
+    return (topic, True) if topic else (query, False)
+
+
+def _named_by_query(
+    engine: RecallEngine, query: str, passes: Callable[[MemoryRecord], bool] | None
+) -> list[Memory]:
     """Return the memories that a query names one by one; none if any part is not a name.
 
     Raises:
-        Ambiguous: every part is a name, and one fits several memories.
+        Ambiguous: every part is a name, and one that is not a title fits several memories.
     """
-    exact = engine.try_resolve(query)
-    if exact is not None:
-        return [exact]
+    test = passes or (lambda _: True)
+    exact = engine.named(query, test)
+    if exact:
+        return exact
     parts = [part for part in re.split(r"[,\s]+", query) if part]
     if len(parts) < 2:
         return []
@@ -84,13 +124,13 @@ def _named_by_query(engine: RecallEngine, query: str) -> list[Memory]:
     ambiguity: Ambiguous | None = None
     for part in parts:
         try:
-            memory = engine.try_resolve(part)
+            memories = engine.named(part, test)
         except Ambiguous as error:
             ambiguity = ambiguity or error
             continue
-        if memory is None:
+        if not memories:
             return []
-        found[memory.path] = memory
+        found |= {memory.path: memory for memory in memories}
     if ambiguity is not None:
         raise ambiguity
     return list(found.values())
@@ -226,7 +266,12 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
         raise Ambiguous(
             f"{name!r} names {len(matches)} memories in the trash",
             "use one of their paths",
-            {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in matches]},
+            {
+                "candidates": [
+                    {"memId": entry.mem_id, "title": entry.title, "filePath": entry.path}
+                    for entry in matches
+                ]
+            },
         )
     same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == matches[0].mem_id)
     existing = next((entry for entry in same if "id" in entry.metadata), None)

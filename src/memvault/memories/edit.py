@@ -115,7 +115,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         return exact
     if not query.strip():
         raise UsageError("The query is empty", "name a memory by memId, path, title or words")
-    from memvault.recall.answer import RecallRequest, memory_reference
+    from memvault.recall.answer import RecallRequest, memory_candidate
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False))
     notes += answer.notes
@@ -129,7 +129,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         return best.memory
     candidates = [
         {
-            **memory_reference(entry.memory),
+            **memory_candidate(entry.memory),
             "score": round(entry.score, 4),
             "strength": entry.strength,
             **entry.validity.marks(),

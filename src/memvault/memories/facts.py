@@ -15,7 +15,7 @@ from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 
-if TYPE_CHECKING:  # not needed to store facts
+if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer
     from memvault.recall.engine import RecallEngine
 

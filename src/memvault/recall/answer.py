@@ -10,7 +10,7 @@ from memvault.model import Memory
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:
-    from memvault.results import MemoryReference, ValidityMarks
+    from memvault.results import MemoryCandidate, MemoryReference, ValidityMarks
 
 Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.08
@@ -156,3 +156,8 @@ class RecallAnswer(NamedTuple):
 def memory_reference(memory: Memory | MemoryRecord) -> MemoryReference:
     """Return the keys by which a result identifies a memory."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}
+
+
+def memory_candidate(memory: Memory | MemoryRecord) -> MemoryCandidate:
+    """Return the keys that distinguish the memories that a name may mean."""
+    return {**memory_reference(memory), "memoryType": memory.memory_type}

@@ -23,7 +23,7 @@ from memvault.recall.answer import (
     RecallAnswer,
     RecallRequest,
     Validity,
-    memory_reference,
+    memory_candidate,
 )
 from memvault.recall.filters import Filters
 from memvault.recall.search import Search
@@ -133,7 +133,7 @@ class RecallEngine:
                 raise _ambiguous(name, files) from error
             close = (close or resolve.closest(name, records))[: resolve.MOST_CLOSE]
             if close:
-                error.details["candidates"] = [memory_reference(record) for record in close]
+                error.details["candidates"] = [memory_candidate(record) for record in close]
                 meant = f"{close[0].title!r} ({close[0].mem_id})"
                 error.hint = f"did you mean {meant if len(close) == 1 else 'one of these'}?"
             raise
@@ -150,6 +150,24 @@ class RecallEngine:
         except NotFound:
             return None
         return memory if resolve.is_name_of(name, memory) else None
+
+    def named(self, name: str, passes: Callable[[MemoryRecord], bool]) -> list[Memory]:
+        """Return the memories with a given name: one, all that share it as a title, or none.
+
+        Where several memories have the name, those that pass are returned, if there are any.
+
+        Raises:
+            Ambiguous: several pass, and the name is not the title of all, as part of a memId is.
+        """
+        try:
+            memory = self.try_resolve(name)
+        except Ambiguous:
+            records = self._retry_stale(lambda _: self._records_named(name))
+            records = [record for record in records if passes(record)] or records
+            if len(records) > 1 and not all(resolve.is_title_of(name, e) for e in records):
+                raise
+            return [self._store.read(path) for path in sorted(record.path for record in records)]
+        return [] if memory is None else [memory]
 
     def invalidate(self) -> None:
         """Discard the view, so that changes made before a lock was acquired become visible."""
@@ -238,5 +256,5 @@ def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
     return Ambiguous(
         f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
         "use one of their paths" if shared else "use one of their memIds or paths",
-        {"candidates": [memory_reference(record) for record in records[:20]]},
+        {"candidates": [memory_candidate(record) for record in records[:20]]},
     )

@@ -155,13 +155,17 @@ def is_made_id(name: str) -> bool:
 
 def is_exact(name: str, entry: Nameable) -> bool:
     """Return whether a name is all of a memory's path, file name, memId, title or alias."""
-    cleaned_name = cleaned(name)
-    titles = map(normalize_title, (entry.title, *entry.aliases))
     return (
-        cleaned_name in (entry.mem_id, entry.path)
-        or normalize_title(cleaned_name) in titles
+        cleaned(name) in (entry.mem_id, entry.path)
+        or is_title_of(name, entry)
         or bool(match_wikilink(name, [entry]))
     )
+
+
+def is_title_of(name: str, entry: Nameable) -> bool:
+    """Return whether a name is a memory's title or alias, in any case."""
+    titles = map(normalize_title, (entry.title, *entry.aliases))
+    return normalize_title(cleaned(name)) in titles
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:

@@ -144,7 +144,9 @@ class Search:
 
         def probability(key: int) -> float:
             behind, words = best - scores.get(key, 0.0), len(self._query.words)
-            return ranking.probability(self._rows[key], self._weights, behind, words, self._days)
+            row = self._rows[key]
+            found = ranking.probability(row, self._weights, behind, words, self._days)
+            return round(found, 4)  # as it is shown, so that it can be used as a threshold
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:
@@ -252,7 +254,7 @@ class Search:
                 "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
                 **candidates.raw_scores(key),
                 "coverage": round(coverage, 4),
-                "chance": round(chance, 4),
+                "chance": chance,
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
             record.is_past,

@@ -53,12 +53,22 @@ class EpisodeListing(Listing):
     episodes: list[EpisodeEntry]
 
 
+class SimilarFact(TypedDict):
+    """An existing fact that is similar to a new one."""
+
+    factId: str
+    factText: str
+    similarity: float
+    filePath: str
+
+
 class StoredFact(ToolResult):
     """The result of ``store_fact``."""
 
     factId: str
     title: str
     filePath: str
+    similar: list[SimilarFact]
 
 
 class RecalledFact(ValidityMarks):

@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from memvault.results.shared import (
     AsOfMark,
     ConfirmedResult,
+    MemoryCandidate,
     MemoryDescription,
     MemoryReference,
     Strength,
@@ -77,7 +78,7 @@ class CompoundedMemory(ToolResult):
     previousRevision: str
 
 
-class ForgetCandidate(MemoryReference, ValidityMarks):
+class ForgetCandidate(MemoryCandidate, ValidityMarks):
     """A memory that would be forgotten."""
 
     score: float

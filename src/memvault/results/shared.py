@@ -36,6 +36,12 @@ class MemoryReference(TypedDict):
     filePath: str
 
 
+class MemoryCandidate(MemoryReference):
+    """A memory that a name may mean."""
+
+    memoryType: str
+
+
 class MemoryDescription(MemoryReference):
     """A memory without its content."""
 

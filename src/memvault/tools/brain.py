@@ -161,7 +161,8 @@ def memory_load(
     characters and never exceeds the budget; the result says where it was cut, and offset
     loads the rest.
     By query: full texts, the most probable first. similarity is the probability that the
-    memory answers the query, strength the same as a word; both are comparable across vaults.
+    memory answers the query, which threshold is compared with, and strength the same as a word;
+    both are comparable across vaults.
     """
     if query is not None:
         _refuse_mix("query", memId=mem_id, offset=offset, length=length)
@@ -222,7 +223,7 @@ def _search_texts(
         {
             "id": entry.memory.mem_id,
             "text": entry.memory.body.strip("\r\n"),
-            "similarity": round(entry.probability, 4),
+            "similarity": entry.probability,
             "strength": entry.strength,
             "metadata": _metadata(entry.memory),
             **entry.validity.marks(),

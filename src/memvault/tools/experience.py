@@ -9,7 +9,14 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import Limit, collect_hits, count_accesses, fields, list_result
+from memvault.tools.core.results import (
+    Limit,
+    collect_hits,
+    count_accesses,
+    fields,
+    list_result,
+    similar_memories,
+)
 
 if TYPE_CHECKING:
     from memvault.results import (
@@ -38,7 +45,10 @@ _NAME = "The procedure's name, one line"
         'memvault fact store "Staging has 20 GB of disk" --confidence 0.8',
         'memvault fact store "Ana likes tea" --category people --source chat',
     ),
-    view="Stored {factId}  {filePath}",
+    view="""Stored {factId}  {filePath}
+        *similar Nearest that were there already; memvault fact update changes one:
+           {similarity:.2f}  {factId}  {filePath}
+              > {factText:each}""",
 )
 def store_fact(
     call: Call,
@@ -47,11 +57,28 @@ def store_fact(
     confidence: Annotated[float, Arg("How certain it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
 ) -> StoredFact:
-    """Store a fact: something known, without the story of how."""
-    from memvault.memories import facts
+    """Store a fact: something known, without the story of how.
+
+    similar lists the nearest facts that existed before, so that one can be updated instead.
+    """
+    from memvault.memories import experience_search, facts
 
     memory = facts.add(call.store, fact, category, confidence, source)
-    return {"factId": memory.mem_id, "title": memory.title, "filePath": memory.path}
+    text = experience_search.unquoted(fact)
+    return {
+        "factId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "similar": [
+            {
+                "factId": found.mem_id,
+                "factText": experience_search.text_of(found),
+                "similarity": similarity,
+                "filePath": found.path,
+            }
+            for found, similarity in similar_memories(call, text, memory.path, facts.TYPE)
+        ],
+    }
 
 
 @group.tool(

@@ -31,6 +31,7 @@ from memvault.tools.core.results import (
     list_result,
     paginate,
     parse_date_argument,
+    similar_memories,
     tags_in,
     token_to_confirm,
     warn_unknown_filters,
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from memvault.recall.filters import Filters
     from memvault.results import (
         CompoundedMemory,
+        ForgetCandidate,
         ForgottenMemories,
         MemoryTypes,
         RecalledEntry,
         RecalledMemories,
         RecalledMemory,
         RememberedMemory,
-        SimilarMemory,
     )
     from memvault.tools.core.results import VaultSelection
 
@@ -58,8 +59,6 @@ group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
-_MAX_SIMILAR = 3
-_MAX_SIMILAR_TEXT = 2_000
 
 
 @group.tool(
@@ -355,10 +354,11 @@ def memory_remember(
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one of them can be compounded instead
-    if it says the same. With filePath that memory gets the new content; the old content is
-    kept as a revision.
+    if it says the same; similarity is that of their meaning, which no threshold is compared
+    with. With filePath that memory gets the new content; the old content is kept as a revision.
     """
     from memvault.memories import create
+    from memvault.recall.answer import memory_reference
     from memvault.vault import paths
 
     name = create.clean_title(title)
@@ -382,38 +382,11 @@ def memory_remember(
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
         "isUpdate": bool(file_path),
-        "similar": _similar(call, name, content, memory.path),
+        "similar": [
+            {**memory_reference(found), "similarity": similarity}
+            for found, similarity in similar_memories(call, f"{name}\n{content}", memory.path)
+        ],
     }
-
-
-def _similar(call: Call, title: str, content: str, own_path: str) -> list[SimilarMemory]:
-    """Return the most similar memories; called after the new memory is written to disk."""
-    from memvault.errors import MemvaultError, TimedOut
-    from memvault.index.protocol import NO_WAIT
-    from memvault.recall.answer import RecallRequest, memory_reference
-
-    text = f"{title}\n{content[:_MAX_SIMILAR_TEXT]}"
-    for mode in ("vector", "keyword"):
-        try:
-            request = RecallRequest(
-                text, mode, _MAX_SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
-            )
-            answer = call.engine.search(request)
-        except MemvaultError as error:
-            call.notes.append(f"similar memories were not looked for: {error.message}")
-            if isinstance(error, TimedOut):
-                break
-            continue
-        similar: list[SimilarMemory] = [
-            {
-                **memory_reference(found.memory),
-                "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
-            }
-            for found in answer.found
-            if found.memory.path != own_path
-        ]
-        return similar[:_MAX_SIMILAR]
-    return []
 
 
 _MAX_FORGOTTEN = 1_000
@@ -496,7 +469,7 @@ def memory_compound(
         """Moved to the trash: {deletedFiles}
            {files:each}
         *candidates Would forget {candidates:#}:
-           {score:.2f}  {strength}  {title}  {memId}  {filePath}  {marks}
+           {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
         Nothing is gone yet; confirm with --confirm {token}""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
@@ -522,10 +495,12 @@ def memory_forget(
     A token is only valid for the files shown, with the contents they had then.
     memvault restore brings forgotten files back.
 
+    A title that several memories share means all of them, or those of memoryType. Quotes around
+    the query and words such as "everything about" are dropped, unless they are part of a title.
     An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete
-    from memvault.recall.answer import memory_reference
+    from memvault.recall.answer import memory_candidate
 
     search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
@@ -537,9 +512,9 @@ def memory_forget(
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])
-        candidates = [
+        candidates: list[ForgetCandidate] = [
             {
-                **memory_reference(entry.memory),
+                **memory_candidate(entry.memory),
                 "score": round(entry.score, 4),
                 **({"strength": entry.strength} if entry.strength else {}),
                 **standing.marks(),

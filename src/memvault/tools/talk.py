@@ -59,7 +59,15 @@ class EventSpec(TypedDict):
         ]
     ]
     talk_id: NotRequired[
-        Annotated[int, Arg("Only the answer to this talk; 0 for any", minimum=0, maximum=2**53)]
+        Annotated[
+            int,
+            Arg(
+                "Only the answer to this talk: a reply to it, or else their next message after it; "
+                "0 for any",
+                minimum=0,
+                maximum=2**53,
+            ),
+        ]
     ]
 
 
@@ -240,7 +248,8 @@ def wait_for(
 ) -> HappenedEvents:
     """Wait for the first of several events, remove it from the inbox, and return it.
 
-    An Agent or User event is a message from them; with a talkId, only the answer to that talk.
+    An Agent or User event is a message from them. With a talkId, it is the answer to that talk:
+    a reply to it, or else the next message that they sent after it and that is no reply.
     You must have talked to them before. A Hook event is delivered by memvault inbox push NAME.
     An event that is already in the inbox ends the wait at once.
     """

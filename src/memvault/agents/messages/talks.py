@@ -26,6 +26,7 @@ _EPOCH_MS = 1_767_225_600_000
 """The start of 2026 in milliseconds; talkIds count from there, to stay short."""
 _MAX_TALK_ID = 2**53
 """TalkIds stay below this, since JSON parsers use floating point; after it they restart at 1."""
+_MAX_AHEAD_MS = 86_400_000
 _MAX_RECORDED = 1_000
 _MAX_LOG_BYTES = 4 * 1024 * 1024
 
@@ -46,7 +47,8 @@ class TalkLog:
             StorageError: the message cannot be written.
         """
         text = message_files.checked_text(message)
-        talk_id = next_id(self._root)
+        heard = (number for number, name in self._record()["heard"] if name == str(to))
+        talk_id = next_id(self._root, max(heard, default=0))
         self._note("sent", [(talk_id, str(to))])
         data: dict[str, Any] = {"from": str(self._me), "talkId": talk_id, "message": text}
         if in_reply_to:
@@ -146,9 +148,10 @@ class TalkLog:
         return result
 
 
-def next_id(root: Path) -> int:
+def next_id(root: Path, heard: int = 0) -> int:
     """Return a new talkId, never 0 and greater than all earlier ones of this vault and machine.
 
+    It is also greater than ``heard``, a talkId from a machine whose clock is ahead by up to a day.
     It is the time in milliseconds since 2026, and is in the past when returned: the next one is
     greater even if the record of the last one was deleted in between.
     """
@@ -160,6 +163,7 @@ def next_id(root: Path) -> int:
         except (OSError, ValueError):
             last = 0
         now = int(clock.now().timestamp() * 1000) - _EPOCH_MS
+        last = max(last, heard if heard < now + _MAX_AHEAD_MS else 0)
         fresh = max(1, now, last + 1)
         if fresh >= _MAX_TALK_ID:
             fresh = 1
@@ -167,6 +171,11 @@ def next_id(root: Path) -> int:
         if fresh == now:
             time.sleep(0.001)
     return fresh
+
+
+def is_later(talk_id: Any, other: int) -> bool:
+    """Return whether a talkId was made after another one, also where they restarted in between."""
+    return 0 < (_number(talk_id) - other) % _MAX_TALK_ID < _MAX_TALK_ID // 2
 
 
 def _number(value: Any) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, PoppedEvents
+from memvault.agents.messages.talks import is_later
 from memvault.errors import Refused, TimedOut, UsageError
 
 if TYPE_CHECKING:
@@ -178,10 +179,17 @@ class EventPattern(NamedTuple):
             return event.kind == SERVICE and str(event.data.get("name", "")) == self.parameter
         if self.sender is None or event.kind != TALK:
             return False
-        answered = str(event.data.get("inReplyTo", "")) if self.talk_id else ""
         return event.data.get("from") == str(self.sender) and (
-            not self.talk_id or answered == str(self.talk_id)
+            not self.talk_id or self.is_reply(event) or self._follows(event)
         )
+
+    def is_reply(self, event: Event) -> bool:
+        """Return whether an event of the sender refers to the awaited talk."""
+        return bool(self.talk_id) and str(event.data.get("inReplyTo", "")) == str(self.talk_id)
+
+    def _follows(self, event: Event) -> bool:
+        """Return whether a talk was sent after the awaited one and refers to no talk."""
+        return "inReplyTo" not in event.data and is_later(event.data.get("talkId"), self.talk_id)
 
 
 class WaitResult(NamedTuple):
@@ -231,19 +239,19 @@ def wait(
         while True:
             if stopped():
                 raise TimedOut("The wait was cancelled", "wait again")
-            popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
+            popped = _pop(inbox, wanted)
             passed = time.monotonic() - started
             if popped.events:
-                matched = next(entry for entry in wanted if entry.fits(popped.events[0]))
-                return WaitResult(matched, popped, passed)
+                return WaitResult(_matched(wanted, popped.events[0]), popped, passed)
             if soonest is not None and passed >= until:
                 return WaitResult(soonest, popped, passed)
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
+                left = f"; {popped.remaining} in the inbox, for memvault inbox peek"
                 raise TimedOut(
                     f"Timed out after {waited} of waiting for {names}",
-                    "wait again, or longer",
+                    f"wait again, or longer{left * bool(popped.remaining)}",
                 )
             if sleeper is None:
                 sleeper = FolderWatcher(inbox.folder, turn)
@@ -255,6 +263,29 @@ def wait(
     finally:
         if sleeper is not None:
             sleeper.close()
+
+
+def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> PoppedEvents:
+    """Pop the oldest reply to an awaited talk, or else the oldest event that matches."""
+
+    def pop(entries: Sequence[EventPattern], only_replies: bool) -> PoppedEvents:
+        def matches(event: Event) -> bool:
+            return any(
+                entry.fits(event) and (not only_replies or entry.is_reply(event))
+                for entry in entries
+            )
+
+        return inbox.pop(fits=matches)
+
+    numbered = [entry for entry in wanted if entry.talk_id]
+    replies = pop(numbered, True) if numbered else None
+    return replies if replies and replies.events else pop(wanted, False)
+
+
+def _matched(wanted: Sequence[EventPattern], event: Event) -> EventPattern:
+    """Return what an event ends the wait for: the talk it refers to, or else the oldest one."""
+    matching = (entry for entry in wanted if entry.fits(event))
+    return min(matching, key=lambda e: (not e.is_reply(event), e.talk_id == 0, e.talk_id))
 
 
 def _seconds(text: str) -> float:

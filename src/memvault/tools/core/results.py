@@ -207,6 +207,8 @@ LISTED = 50
 Limit = Annotated[int, Arg("How many at most", minimum=1)]
 Offset = Annotated[int, Arg("Entries to skip: next of the previous result", minimum=0)]
 _Entry = TypeVar("_Entry")
+_MAX_SIMILAR = 3
+_MAX_SIMILAR_TEXT = 2_000
 _COUNT_TIMEOUT = 1.0
 """Maximum number of seconds that counting may delay a result."""
 
@@ -269,6 +271,44 @@ def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInf
     if nothing and not shown:
         info["message"] = nothing
     return info
+
+
+def similar_memories(
+    call: Call, text: str, own_path: str, memory_type: str = ""
+) -> list[tuple[Memory, float]]:
+    """Return the memories most similar to a text that was just written, with similarities in 0..1.
+
+    Weak results, those not current, and the memory of ``own_path`` are left out. If they cannot be
+    searched at once, a note is added and the write still succeeds.
+    """
+    from memvault.errors import TimedOut
+    from memvault.index.protocol import NO_WAIT
+    from memvault.recall.answer import RecallRequest
+    from memvault.recall.filters import Filters
+
+    for mode in ("vector", "keyword"):
+        try:
+            request = RecallRequest(
+                text[:_MAX_SIMILAR_TEXT],
+                mode,
+                _MAX_SIMILAR + 1,
+                Filters(memory_type=memory_type),
+                only_current=True,
+                strict=True,
+                patience=NO_WAIT,
+            )
+            answer = call.engine.search(request)
+        except MemvaultError as error:
+            call.notes.append(f"similar memories were not looked for: {error.message}")
+            if isinstance(error, TimedOut):
+                break
+            continue
+        return [
+            (found.memory, round(found.similarity if mode == "vector" else found.coverage, 4))
+            for found in answer.found
+            if found.memory.path != own_path
+        ][:_MAX_SIMILAR]
+    return []
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
