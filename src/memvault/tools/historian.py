@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from memvault.recall.filters import Filters
     from memvault.results import (
         CompoundedMemory,
-        ForgetCandidate,
         ForgottenMemories,
         MemoryTypes,
         RecalledEntry,
@@ -512,7 +511,7 @@ def memory_forget(
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])
-        candidates: list[ForgetCandidate] = [
+        candidates = [
             {
                 **memory_candidate(entry.memory),
                 "score": round(entry.score, 4),
