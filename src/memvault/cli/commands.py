@@ -104,7 +104,11 @@ def _build(
         name, cls=spelling.FlexibleCommand, help=entry.doc, context_settings=settings
     )(callback)
     command: Any = typer.main.get_command(application)
-    command.keys = {normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    command.keys = {
+        normal_key(alias): spelling.option(entry)
+        for entry in parameters
+        for alias in entry.arg.aliases
+    } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
     original_help: Callable[[Any], str] = command.get_help
 
     def page(ctx: Any) -> str:
@@ -316,8 +320,8 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
             return read_json(value[0], f"{parameter.named} is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
-        if parameter.arg.positional:
-            return _resolve_pairs(value) if parameter.arg.text else value
+        if parameter.arg.positional and parameter.arg.text:
+            return _resolve_pairs(value)
         return [part for entry in value for part in parameter.entries(entry)]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)

@@ -11,6 +11,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.results import CONTENT_ALIASES
 
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
@@ -41,7 +42,13 @@ def _pairs(entry: str) -> dict[str, Any]:
 def memory_save(
     call: Call,
     text: Annotated[
-        str, Arg("The text to save; its first words become the title", positional=True, text=True)
+        str,
+        Arg(
+            "The text to save; its first words become the title",
+            positional=True,
+            text=True,
+            aliases=CONTENT_ALIASES,
+        ),
     ],
     area: Annotated[
         str | None, Arg("The area that the text belongs to, for filters such as area == 'main'")
@@ -78,7 +85,11 @@ def memory_save(
         Not found: {missing:each}""",
 )
 def memory_delete(
-    call: Call, ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")]
+    call: Call,
+    ids: Annotated[
+        list[str] | str,
+        Arg(_IDS_HELP, positional=True, names="memory", aliases=("id", "memIds", "memId")),
+    ],
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 

@@ -8,7 +8,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, fields, paginate
+from memvault.tools.core.results import CONTENT_ALIASES, LISTED, Limit, Offset, fields, paginate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +21,16 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 class KeyValue(TypedDict):
     """A key and its value."""
 
-    key: Annotated[str, Arg("One line that names the value")]
-    value: Annotated[str, Arg("Any text", text=True)]
+    key: Annotated[str, Arg("One line that names the value", aliases=("name", "id"))]
+    value: Annotated[str, Arg("Any text", text=True, aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[str, Arg("One line that names the goal", positional=True)]
+    id: Annotated[
+        str, Arg("One line that names the goal", positional=True, aliases=("goalId", "name"))
+    ]
     description: NotRequired[
         Annotated[
             str,
@@ -36,6 +38,7 @@ class GoalItem(TypedDict):
                 "What is to be achieved; if missing, an existing goal keeps its description",
                 positional=True,
                 text=True,
+                aliases=("goal", *CONTENT_ALIASES),
             ),
         ]
     ]
@@ -45,9 +48,17 @@ class GoalItem(TypedDict):
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[str, Arg("One line that names the plan", positional=True)]
+    name: Annotated[
+        str, Arg("One line that names the plan", positional=True, aliases=("title", "id"))
+    ]
     instruction: Annotated[
-        str, Arg("What is to be done when it is due", positional=True, text=True)
+        str,
+        Arg(
+            "What is to be done when it is due",
+            positional=True,
+            text=True,
+            aliases=("prompt", "task", "description", *CONTENT_ALIASES),
+        ),
     ]
     cron: NotRequired[
         Annotated[
@@ -64,6 +75,7 @@ class PlanItem(TypedDict):
             Arg(
                 "Once, after a delay such as 2 hours or 1 day",
                 cli=CommandLineForm("A delay, such as '2 hours'"),
+                aliases=("delay", "after"),
             ),
         ]
     ]
@@ -74,6 +86,7 @@ class PlanItem(TypedDict):
                 "Once, at a time in ISO 8601",
                 flag="--at",
                 cli=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
+                aliases=("at", "time", "when"),
             ),
         ]
     ]
@@ -142,7 +155,8 @@ def set_memories(
 def get_memories(
     call: Call,
     keys: Annotated[
-        list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
+        list[str] | None,
+        Arg("The keys; all by default", key="keys", positional=True, aliases=("key",)),
     ] = None,
     limit: Annotated[
         int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
@@ -169,7 +183,7 @@ def get_memories(
     view="Deleted {deleted}",
 )
 def delete_memories(
-    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True)]
+    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True, aliases=("key", "ids"))]
 ) -> dict[str, Any]:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
@@ -237,7 +251,10 @@ def get_goals(
     view="Deleted {deleted}",
 )
 def delete_goals(
-    call: Call, goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)]
+    call: Call,
+    goal_ids: Annotated[
+        list[str], Arg("Ids of goals", positional=True, aliases=("ids", "id", "goalId", "goals"))
+    ],
 ) -> dict[str, Any]:
     """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
@@ -274,23 +291,29 @@ def set_plans(
     from memvault.agents.plans.plans import PlanRequest
     from memvault.agents.plans.schedule import only_schedule
 
-    requests = [
-        PlanRequest(
-            plan["name"],
-            plan["instruction"],
-            only_schedule(
+    try:
+        requests = [
+            PlanRequest(
                 plan["name"],
-                cron=plan.get("cron"),
-                runAfter=plan.get("run_after"),
-                scheduledAt=plan.get("scheduled_at"),
-            ),
-        )
-        for plan in plans
-    ]
+                plan["instruction"],
+                only_schedule(
+                    plan["name"],
+                    cron=plan.get("cron"),
+                    runAfter=plan.get("run_after"),
+                    scheduledAt=plan.get("scheduled_at"),
+                ),
+            )
+            for plan in plans
+        ]
+        statuses = call.plans.set(requests)
+    except UsageError as error:
+        if len(plans) > 1:
+            error.message += "; no plan was set"
+        raise
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
-            for entry in map(_plan, call.plans.set(requests))
+            for entry in map(_plan, statuses)
         ]
     }
 
@@ -346,7 +369,15 @@ def _plan(plan_status: PlanStatus) -> dict[str, Any]:
     view="Deleted {deleted}",
 )
 def delete_plans(
-    call: Call, plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)]
+    call: Call,
+    plan_ids: Annotated[
+        list[str],
+        Arg(
+            "Ids or names of plans",
+            positional=True,
+            aliases=("ids", "id", "planId", "plans", "names"),
+        ),
+    ],
 ) -> dict[str, Any]:
     """Delete plans by their ids; they stay in the history."""
     return _delete(call, "plan", call.plans.delete, plan_ids)
