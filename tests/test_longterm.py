@@ -52,7 +52,7 @@ def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
     assert [entry["metadata"]["area"] for entry in other] == ["other"]
     assert loaded(vault, "a recipe for sourdough bread") == []
     nothing = vault.call("memory_load", query="a recipe for sourdough bread")
-    assert "memvault recall" in nothing["message"]
+    assert "memory_recall" in nothing["message"]
 
 
 def test_a_load_by_query_leaves_active_memory_alone(vault: Vault) -> None:

@@ -17,7 +17,7 @@ from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
 from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.registry import CliCommand, command
-from memvault.errors import Refused, UsageError
+from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
@@ -142,12 +142,16 @@ def _text_from_pipe(
 
 
 def run_tool(
-    name: str, arguments: Mapping[str, Any], options: GlobalOptions, tool: Tool | None
+    name: str,
+    arguments: Mapping[str, Any],
+    options: GlobalOptions,
+    tool: Tool | None,
+    by_tool_name: bool = False,
 ) -> None:
     """Run a tool on the vault selected by the options, and write its result.
 
     ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
-    values' types.
+    values' types. With ``by_tool_name``, messages name tools and arguments, not commands.
     """
     from memvault.tools.core import invoke
 
@@ -163,7 +167,12 @@ def run_tool(
         with outcome:
             query = str(arguments.get("query") or arguments.get("around") or "")
             view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
-            results.print_result(options, outcome.result, view, query, writes)
+            result = outcome.result
+            if by_tool_name:
+                from memvault.tools.core.wording import for_tools
+
+                result = for_tools(result, name, options.caller())
+            results.print_result(options, result, view, query, writes)
             output.flush()
             notes = outcome.settle()
         if not options.quiet:
@@ -380,4 +389,11 @@ def call(
     hint = """write them as '{"query": "words"}'"""
     given = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
-    run_tool(tool.name if tool else name, given, options, tool)
+    try:
+        run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)
+    except MemvaultError as error:
+        from memvault.tools.core.wording import without_shell
+
+        error.message = without_shell(error.message, tool, options.caller())
+        error.hint = without_shell(error.hint, tool, options.caller())
+        raise

@@ -249,11 +249,13 @@ def call_result(
 
     Events in the result are acknowledged as delivered.
     """
+    from memvault.tools.core.wording import for_tools
+
     with workspace.lock:
         try:
             outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return to_memvault_error(error).result()
+            return for_tools(to_memvault_error(error).result(), name, caller)
         notes = outcome.settle()
-        result = outcome.result
+        result = for_tools(outcome.result, name, caller)
         return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result
