@@ -160,6 +160,40 @@ SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"events": [{"event_type": "Agent", "parameter": "bob", "talk_id": 7}]},
     ),
     ("call_tool", {"toolName": "t", "parameters": "{}"}, {"tool_name": "t", "parameters": {}}),
+    ("memory_recall", {"query": "a", "tags": "#a #b"}, {"query": "a", "tags": ["#a", "#b"]}),
+    ("memory_recall", {"query": "a", "tags": "#a, #b"}, {"query": "a", "tags": ["#a", "#b"]}),
+    ("memory_recall", {"query": "a", "tags": "#a b"}, {"query": "a", "tags": ["#a b"]}),
+    ("memory_recall", {"query": "a", "tags": "a b"}, {"query": "a", "tags": ["a b"]}),
+    (
+        "memory_recall",
+        {"query": "a", "tags": '```json\n["a", "b c"]\n```'},
+        {"query": "a", "tags": ["a", "b c"]},
+    ),
+    ("memory_recall", {"query": "a", "isAll": "yes"}, {"query": "a", "is_all": True}),
+    ("memory_forget", {"query": "a", "confirm": 1}, {"query": "a", "confirm": True}),
+    ("memory_forget", {"query": "a", "confirm": 0}, {"query": "a", "confirm": False}),
+    ("talk_log", {"severity": "WARN", "message": "x"}, {"severity": "warning", "message": "x"}),
+    ("talk_log", {"severity": "fatal", "message": "x"}, {"severity": "critical", "message": "x"}),
+    ("talk_log", {"level": "Notice", "message": "x"}, {"severity": "info", "message": "x"}),
+    ("memory_recall", {"q": "a", "top_k": "3"}, {"query": "a", "limit": 3}),
+    ("memory_recall", {"query": "a", "max_results": 3}, {"query": "a", "limit": 3}),
+    (
+        "memory_compound",
+        {"mem_id": "a-123456", "content": "x"},
+        {"query": "a-123456", "modifications": "x"},
+    ),
+    (
+        "memory_compound",
+        {"filePath": "a.md", "text": "x", "type": "fact"},
+        {"query": "a.md", "modifications": "x", "memory_type": "fact"},
+    ),
+    ("memory_remember", {"name": "a", "text": "x"}, {"title": "a", "content": "x"}),
+    ("memory_create", {"title": "a", "content": "x"}, {"name": "a", "value": "x"}),
+    ("memory_show", {"id": "a"}, {"name": "a"}),
+    ("memory_list", {"type": "fact"}, {"memory_type": "fact"}),
+    ("set_goals", {"goals": [{"name": "g"}]}, {"goals": [{"id": "g"}]}),
+    ("send_message", {"message": "x"}, {"text": "x"}),
+    ("talk_user", {"text": "x"}, {"message": "x"}),
 ]
 """Calls as models make them, and what the functions get."""
 
@@ -210,7 +244,7 @@ def test_a_memory_without_a_type_gets_the_fallback(vault: Vault, run: Run) -> No
 
 def test_an_argument_of_another_name_is_named() -> None:
     """A key that there is not is refused with the one that is meant."""
-    for sent, meant in (("mode", "type"), ("q", "query"), ("quary", "query"), ("tag", "tags")):
+    for sent, meant in (("mode", "type"), ("quary", "query"), ("thresh", "threshold")):
         with pytest.raises(UsageError) as caught:
             registry.find("memory_recall").bind({sent: "a"})
         assert caught.value.hint == f"did you mean {meant}?"
@@ -219,12 +253,79 @@ def test_an_argument_of_another_name_is_named() -> None:
 def test_a_near_choice_is_named() -> None:
     """A choice that is misspelt or someone else's word is refused with the one that is meant."""
     for name, sent, meant in (
-        ("talk_log", {"severity": "warn", "message": "x"}, "warning"),
+        ("talk_log", {"severity": "warnign", "message": "x"}, "warning"),
         ("memory_recall", {"query": "a", "type": "vectors"}, "vector"),
     ):
         with pytest.raises(UsageError) as caught:
             registry.find(name).bind(sent)
         assert caught.value.hint == f"did you mean {meant}?"
+
+
+def test_an_alias_means_one_argument() -> None:
+    """No two arguments of a tool have one other name, and the reference lists each of them."""
+    page = reference.markdown()
+    for tool in registry.all_tools():
+        for expected in (tool.parameters, *(entry.items for entry in tool.parameters)):
+            keys = {parameters.normal_key(entry.key) for entry in expected}
+            aliases = [
+                alias
+                for entry in expected
+                for alias in {parameters.normal_key(alias) for alias in entry.arg.aliases} - keys
+            ]
+            assert sorted(aliases) == sorted(set(aliases)), tool.name
+            assert all(
+                f"`{alias}`" in page
+                for entry in expected
+                for alias in entry.arg.aliases
+                if alias != entry.key
+            )
+
+
+TAGS = ("#a #b", "#a, #b", "a,b", '["a", "b"]', '```json\n["a", "b"]\n```')
+
+
+@pytest.mark.parametrize("tags", TAGS, ids=str)
+def test_tags_may_be_written_in_any_usual_form(vault: Vault, run: Run, tags: str) -> None:
+    """Two tags are two in every form, for a new memory, on an existing one, and as a filter."""
+    made = vault.call("memory_remember", title="T", content="x", tags=tags)
+    assert made["tags"] == ["a", "b"]
+    assert vault.call("memory_create", name="U", value="x", tags=tags)["success"]
+    ran = run("remember", "V", "x", "--tags", tags, "--json")
+    assert ran.json["tags"] == ["a", "b"]
+    plain = run("remember", "W", "x", "--json").json["memId"]
+    assert run("tag", "add", plain, tags, "--json").json["tags"] == ["a", "b"]
+    assert run("list", "--tags", tags, "--json").json["total"] == 4
+    assert vault.call("memory_list", tags=tags)["total"] == 4
+    assert vault.call("memory_list", tags=["#a #b"])["total"] == 4
+    assert run("tag", "remove", plain, tags, "--json").json["tags"] == []
+
+
+def test_a_blank_in_a_tag_separates_nothing_else(vault: Vault, run: Run) -> None:
+    """Only words that each begin with # are tags of their own."""
+    for tags in ("a b", ["a b"], "#a b"):
+        assert vault.call("memory_remember", title="T", content="x", tags=tags)["tags"] == ["a-b"]
+    assert run("remember", "T", "x", "--tags", "a b", "--json").json["tags"] == ["a-b"]
+
+
+@pytest.mark.parametrize("yes", [1, "1", "y", "TRUE", "Yes", True])
+def test_a_confirmation_may_be_any_word_for_yes(vault: Vault, run: Run, yes: Any) -> None:
+    """Any usual word for yes confirms, any for no previews again, on the command line too."""
+    made = vault.call("memory_remember", title="T", content="x")["memId"]
+    for no in (0, "0", "no", "N", "False", False):
+        assert vault.call("memory_forget", query=made, confirm=no)["confirmRequired"]
+        assert run("forget", made, "--confirm", str(no), "--json").json["confirmRequired"]
+    assert vault.call("memory_forget", query=made, confirm=yes)["deletedFiles"] == 1
+    made = vault.call("memory_remember", title="T", content="x")["memId"]
+    assert run("forget", made, "--confirm", str(yes), "--json").json["deletedFiles"] == 1
+
+
+def test_an_option_may_have_the_alias_of_its_argument(vault: Vault, run: Run) -> None:
+    """On the command line an argument is taken by its other names as well."""
+    made = vault.call("memory_remember", title="T", content="x")["memId"]
+    ran = run("compound", "--memId", made, "--content", "more", "--json")
+    assert ran.json["memId"] == made
+    assert "more" in vault.call("memory_show", id=made)["content"]
+    assert run("recall", "x", "--top-k", "1", "--json").json["count"] == 1
 
 
 def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:

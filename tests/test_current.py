@@ -495,6 +495,7 @@ def test_an_agents_own_is_found_by_words(kept: Vault) -> None:
 
 def test_each_file_that_is_named_is_there(kept: Vault, folder: Path) -> None:
     """Its text is the passage that fits, and with full all of it."""
+    assert others(kept, include=["both"]) == others(kept, include="state,messages")
     for entry in others(kept, include=["state", "messages"], full=True):
         assert entry["content"] in (folder / entry["filePath"]).read_text("utf-8")
         assert entry["snippet"] in entry["content"]

@@ -411,7 +411,7 @@ def test_what_was_written_before_the_disk_refused_is_said(folder: Path) -> None:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
     assert "takes no more files" in error["message"]
-    assert "agents/main/goals/one.md was changed before that; memvault undo" in error["hint"]
+    assert "agents/main/goals/one.md was changed before that; memory_undo" in error["hint"]
 
 
 def _sparse(path: Path, size: int) -> None:

@@ -52,7 +52,7 @@ def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
     assert [entry["metadata"]["area"] for entry in other] == ["other"]
     assert loaded(vault, "a recipe for sourdough bread") == []
     nothing = vault.call("memory_load", query="a recipe for sourdough bread")
-    assert "memvault recall" in nothing["message"]
+    assert "memory_recall" in nothing["message"]
 
 
 @pytest.mark.parametrize("tool", ["memory_load", "memory_forget", "memory_recall"])

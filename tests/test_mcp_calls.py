@@ -20,7 +20,7 @@ from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.tools.core import registry
 from memvault.workspace import Workspace
-from tool_calls import call_of
+from tool_calls import call_of, over_mcp, shell_words
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client, MCPError
@@ -317,6 +317,28 @@ def wrong(values: Sequence[str] = ODD) -> list[tuple[str, dict[str, Any]]]:
         for value in values:
             found.append((tool.name, dict.fromkeys(texts, value)))
     return [entry for entry in found if entry[0] != "wait_for" or entry[1]]
+
+
+def test_no_message_to_an_agent_names_a_command(folder: Path) -> None:
+    """Each tool's errors, hints, notes and messages name tools and arguments, as the agent has."""
+    write(folder, "Alpha.md", "# Alpha\n\nThe zebra sleeps.\n")
+    for name, arguments in [*wrong(("nothing",)), *right()]:
+        if name != "wait_for":
+            assert shell_words(over_mcp(folder, name, arguments)) == [], (name, arguments)
+
+
+def test_a_hint_names_the_next_tool(folder: Path, vault: Vault, run: Run) -> None:
+    """The same hint is a command for a person, and a tool with its arguments for an agent."""
+    asked = {"query": " "}
+    for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):
+        assert answer["error"]["hint"].endswith("or list all with isAll")
+    assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
+        "memory_recall", **asked
+    )
+    assert "or list all with --all" in run("recall", " ").err
+    missing = over_mcp(folder, "memory_show", {"memId": "nothing"})
+    assert missing["error"]["hint"] == "memory_list shows all of them"
+    assert "hint: memvault list shows" in run("show", "nothing").err
 
 
 Calls = Sequence[tuple[str, dict[str, Any]]]

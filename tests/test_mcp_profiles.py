@@ -143,6 +143,7 @@ async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run:
     with pytest.raises(MCPError, match="'braim'") as raised:
         await client.list_tools()
     assert "brain" in str(raised.value.data)
+    assert "mcp.tools: There is no profile or tool 'braim'" in refused(run("mcp"), 2)
     write(folder, "memvault.toml", "version = 1\n")
     assert sorted(await names(client)) == sorted(CORE)
 

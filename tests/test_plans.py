@@ -107,6 +107,8 @@ def test_one_wrong_plan_and_none_is_written(vault: Vault, wrong: dict[str, str])
     found = vault.call("set_plans", plans=[good, bad])
     assert found["error"]["code"] == "usage", found
     assert found["error"]["hint"]
+    assert wrong.get("name") == "" or "The plan 'Bad' " in found["error"]["message"]
+    assert found["error"]["message"].endswith("; no plan was set")
     assert vault.call("get_plans")["plans"] == []
 
 

@@ -22,7 +22,8 @@ from memvault.errors import Refused
 from memvault.files.plain_files import MEMORY
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
-from tool_calls import typed
+from memvault.tools.core import registry
+from tool_calls import over_mcp, shell_words, typed
 
 TABLE = yaml.safe_load((ROOT / "tests" / "refusals.yaml").read_text("utf-8"))
 COMMANDS = [
@@ -124,6 +125,22 @@ def test_a_wrong_call_is_refused(
     assert result["error"]["hint"]
     told = f"{result['error']['message']}\n{result['error']['hint']}"
     assert said in re.sub(r" \(--.*?\)", "", told)
+
+
+@pytest.mark.parametrize(
+    ("code", "tool", "given", "said"), CALLS, ids=lambda value: str(value)[:40]
+)
+def test_a_refusal_names_tools_to_an_agent(
+    root: Path, code: str, tool: str, given: dict[str, Any], said: str
+) -> None:
+    """Over MCP and in Python no message names a command or an option in place of a tool's name."""
+    with open_vault(root) as opened:
+        answers = [opened.call(tool, **given)]
+    if registry.lookup(tool):
+        answers.append(over_mcp(root, tool, given))
+    for answer in answers:
+        assert answer["error"]["code"] == code
+        assert shell_words(answer) == [], said
 
 
 @pytest.mark.parametrize(("words", "stdin", "said"), JSON, ids=range(len(JSON)))

@@ -25,13 +25,14 @@ from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.arguments.binding import Leniency
 from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema
-from memvault.call import Call
+from memvault.call import LOCAL, Call
 from memvault.errors import NotFound, UsageError, VaultNotFound
 from memvault.files.lock import FileLock
 from memvault.index.local.manifest import Manifest
 from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
+from memvault.tools.core.wording import for_tools
 from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
 from tool_calls import normal, over_mcp, printed, sayable, words
@@ -106,7 +107,10 @@ KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
 def test_flags_json_and_mcp_give_the_same_result(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Whatever a tool is given, each way to call it returns the same and writes the same files."""
+    """Whatever a tool is given, each way to call it returns the same and writes the same files.
+
+    Only the messages of a command line name commands and options instead of tools and arguments.
+    """
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     copy = Copy(filled, tmp_path / "copy")
     root = copy.root
@@ -114,7 +118,7 @@ def test_flags_json_and_mcp_give_the_same_result(
     def same(tool: Tool, data: st.DataObject) -> None:
         arguments = sayable(tool, data.draw(objects(tool.parameters)))
         ways: dict[str, Callable[[], Any]] = {
-            "flags": lambda: printed(root, *words(tool, arguments)),
+            "flags": lambda: for_tools(printed(root, *words(tool, arguments)), tool.name, LOCAL),
             "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
             "mcp": lambda: over_mcp(root, tool.name, arguments),
         }

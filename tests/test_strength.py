@@ -74,7 +74,7 @@ def test_loading_gives_what_is_not_weak(harbour: Vault) -> None:
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
-    assert "memvault recall shows the nearest" in nothing["message"]
+    assert "memory_recall shows the nearest" in nothing["message"]
     assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"

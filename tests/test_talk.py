@@ -316,6 +316,18 @@ def test_the_log_is_lines_of_json(vault: Vault, folder: Path) -> None:
     assert (line["severity"], line["message"], line["talkId"]) == ("warning", "two\nlines", number)
 
 
+def test_a_severity_may_have_the_name_of_another_log(vault: Vault, run: Run, folder: Path) -> None:
+    """Critical is a severity of its own, and usual names of other logs are taken as the nearest."""
+    names = {"critical": "critical", "FATAL": "critical", "err": "error", "warn": "warning"}
+    names |= {"notice": "info", "trace": "debug"}
+    for name in names:
+        assert vault.call("talk_log", severity=name, message="x")["success"]
+        assert run("talk", "log", name, "x").code == 0
+    lines = (folder / ".memvault/agents/main/log.jsonl").read_text("utf-8").splitlines()
+    written = [json.loads(line)["severity"] for line in lines]
+    assert written == [severity for severity in names.values() for _ in range(2)]
+
+
 def test_the_log_is_never_written_through_a_link(vault: Vault, folder: Path) -> None:
     """A log that is a link, or no file, is named and left alone."""
     kept = write(folder, "rc", "alias")

@@ -122,7 +122,7 @@ def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
     before = files(folder)
     refused = vault.call("memory_undo")
     assert refused["error"]["code"] == "conflict"
-    assert "memvault log" in refused["error"]["hint"]
+    assert "memory_log" in refused["error"]["hint"]
     assert files(folder) == before
     assert vault.call("memory_log", memId="A")["edited"]
     listed = vault.call("memory_undo", list=True)["changes"]
@@ -220,7 +220,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memvault undo ")[1].split()[0]
+    given = hint.split("memory_undo ")[1].split()[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 

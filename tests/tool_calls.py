@@ -22,6 +22,7 @@ import pytest
 from memvault.__main__ import main
 from memvault.arguments.parameters import Parameter
 from memvault.call import Call, Caller
+from memvault.command_table import TOOLS
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
 
@@ -291,6 +292,25 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = Fa
     assert halves or text == render.text(answer.structured_content)
     assert answer.is_error is ("error" in answer.structured_content)
     return answer.structured_content
+
+
+SHELL = re.compile(
+    rf"memvault (?:{'|'.join(entry.words for entry in TOOLS if entry.tool != 'model_use')})\b"
+    r"(?! --fix)|(?<![\w-])--[a-z]"
+)
+"""What an agent without a shell cannot use: a command that is a tool, or an option."""
+
+
+def shell_words(answer: Any) -> list[str]:
+    """Return the messages of an answer in which a command or an option is named."""
+    error = answer.get("error", {})
+    texts = [*(error.values() if isinstance(error, dict) else [error]), answer.get("message", "")]
+    for_people = re.compile(r"memvault (?:model use|tools trust|mcp|vaults|init|index)\b.*")
+    return [
+        text
+        for text in [*texts, *answer.get("warnings", ())]
+        if SHELL.search(for_people.sub("", text))
+    ]
 
 
 CHANGING = [

@@ -167,6 +167,11 @@ FAULTS = [
         {"a.md": "# A\n"},
         make=lambda root: os.utime(root / "a.md", (time.time() + 2e5, time.time() + 2e5)),
     ),
+    Fault(
+        "tools-unknown",
+        "memvault.toml",
+        {"memvault.toml": 'version = 1\n[mcp]\ntools = "core, memory_recal"\n'},
+    ),
     Fault("vault-inside", "sub/memvault.toml", {"sub/memvault.toml": "version = 1\n"}),
     Fault("vault-inside", "", make=lambda root: write(root.parent, "memvault.toml", "")),
     Fault("repository-inside", "sub", make=with_repository),

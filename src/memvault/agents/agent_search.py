@@ -135,7 +135,9 @@ def checked(include: Iterable[str]) -> list[str]:
     Raises:
         UsageError: a kind is unknown.
     """
-    kinds = list(dict.fromkeys(name.strip().casefold() for name in include if name.strip()))
+    named = (name.strip().casefold() for name in include if name.strip())
+    each = (KINDS if name == "both" else (name,) for name in named)
+    kinds = list(dict.fromkeys(kind for kinds in each for kind in kinds))
     for name in kinds:
         if name not in _SOURCES:
             raise UsageError(

@@ -18,13 +18,18 @@ from memvault.arguments.parameters import (
     bounds,
     is_short,
     normal_key,
+    parse_json,
 )
 from memvault.errors import UsageError
 
 _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+FLAGS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
+}
+"""The words for true and false, in lower case."""
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum size in bytes of a file or an input that is read for an argument: that of a memory."""
 NO_MATCH = object()
@@ -57,7 +62,8 @@ def _absent(parameter: Parameter, value: Any) -> Any:
 
 def _choice(parameter: Parameter, value: Any) -> Any:
     known = {str(choice).lower(): choice for choice in parameter.choices}
-    return known.get(value.lower(), NO_MATCH) if isinstance(value, str) else NO_MATCH
+    known |= parameter.arg.synonyms
+    return known.get(value.strip().lower(), NO_MATCH) if isinstance(value, str) else NO_MATCH
 
 
 def _number(parameter: Parameter, value: Any) -> Any:
@@ -69,9 +75,9 @@ def _number(parameter: Parameter, value: Any) -> Any:
 
 
 def _flag(parameter: Parameter, value: Any) -> Any:
-    if parameter.types != (bool,) or not isinstance(value, str | int):
+    if bool not in parameter.types or not isinstance(value, str | int):
         return NO_MATCH
-    return _FLAGS.get(str(value).strip().lower(), NO_MATCH)
+    return FLAGS.get(str(value).strip().lower(), NO_MATCH)
 
 
 def _text(parameter: Parameter, value: Any) -> Any:
@@ -92,11 +98,8 @@ def _holds_texts(parameter: Parameter) -> bool:
 
 
 def _as_json(parameter: Parameter, value: Any) -> Any:
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
-        return NO_MATCH
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
+    parsed = parse_json(value) if isinstance(value, str) else None
+    if parsed is None:
         return NO_MATCH
     fits = type(parsed) in parameter.types or (parameter.items and isinstance(parsed, dict))
     return parsed if fits else NO_MATCH
@@ -114,20 +117,29 @@ def _one_object(parameter: Parameter, value: Any) -> Any:
 
 LENIENCIES = (
     Leniency("`null` for an argument that may be left out", "that it is left out", _absent),
-    Leniency("a choice in another case, as `Keyword`", "the choice, `keyword`", _choice),
+    Leniency(
+        "a choice in another case, as `Keyword`, or by another usual name, as `warn`",
+        "the choice, `keyword` or `warning`",
+        _choice,
+    ),
     Leniency('a number written as a text, as `"3"` or `"0.5"`', "the number", _number),
     Leniency(
-        '`"true"` or `"false"` in any case, `1` or `0`, for true or false', "true or false", _flag
+        '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` in any case for true, '
+        '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false',
+        "true or false",
+        _flag,
     ),
     Leniency("a whole number for a text, as `5432`", 'the text, `"5432"`', _text),
     Leniency(
-        'a list or an object written as a text of JSON, as `"[\\"a\\", \\"b\\"]"`',
+        'a list or an object written as a text of JSON, as `"[\\"a\\", \\"b\\"]"`, '
+        "also in a fenced code block",
         "the list or the object",
         _as_json,
     ),
     Leniency(
         "one text for a list of texts",
-        'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags',
+        'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags; '
+        'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
     Leniency("one object for a list of objects", "a list of it", _one_object),
@@ -137,6 +149,9 @@ LENIENCIES = (
 
 _MAX_COMPARED_KEY = 100
 """Characters of an unknown key that are compared with the known keys."""
+_MIN_PREFIX = 3
+_MIN_SIMILARITY = 0.7
+"""A less similar key is not suggested: a wrong guess helps less than the list of all keys."""
 
 
 def bind(
@@ -144,7 +159,8 @@ def bind(
 ) -> dict[str, Any]:
     """Check arguments against parameters, and return them by the function's parameter names.
 
-    ``whose`` names the tool in messages. Case, underscores and hyphens in keys are ignored.
+    ``whose`` names the tool in messages. Case, underscores and hyphens in keys are ignored; a key
+    may be an alias of an argument.
 
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
@@ -163,6 +179,7 @@ def _bind_object(
         if parameter is None and more:
             bound[key] = value
             continue
+        parameter = parameter or _by_alias(normal_key(str(key)), expected)
         if parameter is None:
             near = _nearest(normal_key(str(key)), known)
             names = ", ".join(entry.key for entry in known.values()) or "none"
@@ -181,12 +198,22 @@ def _bind_object(
     return bound
 
 
+def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
+    """Return the parameter that has a normalized key as another name, or None."""
+    for parameter in expected:
+        if key in map(normal_key, parameter.arg.aliases):
+            return parameter
+    return None
+
+
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     """Return the likely argument for an unknown key: by its option, its prefix or its spelling."""
     key = key[:_MAX_COMPARED_KEY]
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
-    by_prefix = [entry.key for name, entry in known.items() if key and name.startswith(key)]
-    by_spelling = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
+    is_long = len(key) >= _MIN_PREFIX
+    by_prefix = [entry.key for name, entry in known.items() if is_long and name.startswith(key)]
+    close = get_close_matches(key, list(known), n=1, cutoff=_MIN_SIMILARITY)
+    by_spelling = [known[name].key for name in close]
     return next(iter([*filter(None, [options.get(key)]), *by_prefix, *by_spelling]), "")
 
 
@@ -206,8 +233,11 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_range(parameter, value)
     if parameter.items and isinstance(value, list):
-        whose, more = f"each of {parameter.key}", parameter.arg.extra_keys
-        return [_bind_object(parameter.items, entry, whose, more) for entry in value]
+        more = parameter.arg.extra_keys
+        return [
+            _bind_object(parameter.items, entry, f"entry {number} of {parameter.key}", more)
+            for number, entry in enumerate(value, 1)
+        ]
     return value
 
 

@@ -6,6 +6,7 @@ The signature is the only declaration, with an ``Arg`` in the annotation of each
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -57,6 +58,8 @@ class Arg(NamedTuple):
     ``@file``; ``unbounded`` allows any length, as ``text`` does; ``default`` is the default shown
     in the schema, if the function determines it; ``keep_commas`` keeps the entries of a list on the
     command line from being split at commas; ``alias`` is another spelling of its option;
+    ``aliases`` are other keys by which it is often called, each of which must mean only this
+    argument, ``synonyms`` other words for its choices;
     ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
     command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
     for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
@@ -77,6 +80,8 @@ class Arg(NamedTuple):
     default: object = None
     keep_commas: bool = False
     alias: str = ""
+    aliases: tuple[str, ...] = ()
+    synonyms: Mapping[str, str] = types.MappingProxyType({})
     extra_keys: bool = False
     join_words: bool = False
     names: str = ""
@@ -150,9 +155,17 @@ class Parameter(NamedTuple):
         return {key: value for entry in objects for key, value in entry.items()}
 
     def entries(self, text: str) -> list[str]:
-        """Return the list entries in a text, split at commas unless an entry may have one."""
+        """Return the list entries in a text: those of a JSON list, or else its parts at commas.
+
+        Where an entry may have a comma, the text is one entry; tags are split by ``split_tags``.
+        """
+        parsed = parse_json(text)
+        if isinstance(parsed, list) and all(isinstance(entry, str) for entry in parsed):
+            return parsed
         if self.arg.keep_commas or self.arg.positional:
             return [text]
+        if self.arg.names == "tag":
+            return split_tags(text)
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
@@ -277,6 +290,28 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
         entry["default"] = list(default) if isinstance(default, tuple) else default
     entry["description"] = parameter.arg.help
     return entry
+
+
+def split_tags(text: str) -> list[str]:
+    """Return the tags in a text: its parts at commas, and at blanks if each word begins with #."""
+    tags: list[str] = []
+    for part in filter(str.strip, text.split(",")):
+        words = part.split()
+        tags += words if all(word.startswith("#") for word in words) else [part.strip()]
+    return tags
+
+
+def parse_json(text: str) -> Any:
+    """Return the list or object that a text holds as JSON, also in a fenced code block, or None."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```"):
+        text = text[3:-3].removeprefix("json").strip()
+    if not text.startswith(("[", "{")):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_short(parameter: Parameter) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import os
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -23,29 +22,6 @@ from memvault.errors import MemvaultError, UsageError, VaultNotFound, to_memvaul
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-SYNONYMS = {
-    ("remember", "set", "store", "register"): "add create insert new note put save write",
-    ("recall",): "ask find grep lookup query search",
-    ("forget", "delete", "untrust", "empty"): "del delete erase remove rm",
-    ("show", "get", "read", "observe"): "cat get print read view",
-    ("list", "get", "recent", "read", "peek", "categories"): "all dir list ls",
-    ("compound", "update", "set"): "append change edit extend update",
-    ("log",): "changes history",
-    ("undo",): "revert rollback",
-    ("status",): "info stat stats",
-    ("doctor",): "check fix lint validate verify",
-    ("reindex",): "index rebuild refresh",
-    ("active",): "held loaded",
-    ("git sync",): "commit pull push sync",
-    ("talk user", "send"): "message say tell",
-    ("help",): "man usage",
-}
-"""Names that other programs use for commands.
-
-A key lists the candidate commands; the first that exists in the group is suggested.
-"""
-
-
 _ALIASES = {"mv": "rename"}
 """Shell commands that are accepted as aliases of a command."""
 
@@ -60,19 +36,6 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
     if name.endswith("ies"):
         forms.add(f"{name[:-3]}y")
     return next((known for known in names if known in forms), None)
-
-
-def suggest_command(name: str, names: Collection[str]) -> str | None:
-    """Return the command that an unknown name probably means, or None.
-
-    The name may be a synonym from another program or a misspelling.
-    """
-    for canonical, words in SYNONYMS.items():
-        available = [command for command in canonical if command in names]
-        if available and name.lower() in words.split():
-            return available[0]
-    matches = get_close_matches(name.lower(), list(names), n=1)
-    return matches[0] if matches else None
 
 
 def run(arguments: list[str]) -> int:
@@ -170,6 +133,8 @@ class CommandGroup(typer.core.TyperGroup):
         alias = canonical_name(cmd_name, names)
         if alias is not None:
             return self.get_command(ctx, alias)
+        from memvault.tools.core.suggestions import suggest_command
+
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"

@@ -17,7 +17,7 @@ from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
 from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.registry import CliCommand, command
-from memvault.errors import Refused, UsageError
+from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
@@ -107,7 +107,11 @@ def _build(
         name, cls=spelling.FlexibleCommand, help=entry.doc, context_settings=settings
     )(callback)
     command: Any = typer.main.get_command(application)
-    command.keys = {normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    command.keys = {
+        normal_key(alias): spelling.option(entry)
+        for entry in parameters
+        for alias in entry.arg.aliases
+    } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
     original_help: Callable[[Any], str] = command.get_help
 
     def page(ctx: Any) -> str:
@@ -164,12 +168,16 @@ def _is_missing_text(parameter: Parameter, given: dict[str, Any]) -> bool:
 
 
 def run_tool(
-    name: str, arguments: Mapping[str, Any], options: GlobalOptions, tool: Tool | None
+    name: str,
+    arguments: Mapping[str, Any],
+    options: GlobalOptions,
+    tool: Tool | None,
+    by_tool_name: bool = False,
 ) -> None:
     """Run a tool on the vault selected by the options, and write its result.
 
     ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
-    values' types.
+    values' types. With ``by_tool_name``, messages name tools and arguments, not commands.
     """
     from memvault.tools.core import invoke
 
@@ -193,7 +201,12 @@ def run_tool(
             confirmed = {**arguments, "confirm": token}
             outcome = invoke.call(workspace, name, confirmed, options.caller())
         with outcome:
-            results.print_result(options, outcome.result, view, query, writes)
+            result = outcome.result
+            if by_tool_name:
+                from memvault.tools.core.wording import for_tools
+
+                result = for_tools(result, name, options.caller())
+            results.print_result(options, result, view, query, writes)
             output.flush()
             notes = outcome.settle()
         if not options.quiet:
@@ -351,8 +364,8 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
             return read_json(value[0], f"{parameter.named} is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
-        if parameter.arg.positional:
-            return _resolve_pairs(value) if parameter.arg.text else value
+        if parameter.arg.positional and parameter.arg.text:
+            return _resolve_pairs(value)
         return [part for entry in value for part in parameter.entries(entry)]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
@@ -411,4 +424,11 @@ def call(
     hint = """write them as '{"query": "words"}'"""
     given = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
-    run_tool(tool.name if tool else name, given, options, tool)
+    try:
+        run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)
+    except MemvaultError as error:
+        from memvault.tools.core.wording import without_shell
+
+        error.message = without_shell(error.message, tool, options.caller())
+        error.hint = without_shell(error.hint, tool, options.caller())
+        raise

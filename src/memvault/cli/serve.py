@@ -16,6 +16,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, UsageError
 from memvault.settings import locate
+from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.results import list_result
 
 TokenName = Annotated[str, Arg("The token's name", positional=True)]
@@ -65,7 +66,14 @@ def mcp(
     )
     root = locate.find_vault(options.vault)
     address(caller.agent)  # report an invalid name now, not at each call
-    code = server.serve(root, caller, profiles.ToolSelection(tools))
+    selection = profiles.ToolSelection(tools)
+    try:
+        settings = load_settings(root)
+    except MemvaultError:  # each call reports it, and it may be repaired meanwhile
+        pass
+    else:
+        selection.selected(settings)  # report an unknown name now, not when tools are listed
+    code = server.serve(root, caller, selection)
     if code:
         raise typer.Exit(code)
     return None

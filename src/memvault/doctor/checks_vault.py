@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from memvault.arguments.parameters import normal_name
 from memvault.call import Call
+from memvault.command_table import GROUPS, TOOLS
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
@@ -174,6 +176,16 @@ def _is_resolved(vault: VaultInspection, link: Link, path: str, files: set[str])
     if not link.is_wikilink and (relative.startswith("../") or bare[-3:].lower() != ".md"):
         return True  # leads out of the vault, or not to a note
     return any(name_key(name) in files or vault.links.named(name) for name in (bare, relative))
+
+
+@check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")
+def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
+    known = {normal_name(name) for name in ("core", "all", *GROUPS)}
+    known |= {name for entry in TOOLS for name in (entry.tool, entry.words.replace(" ", "_"))}
+    for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
+        if normal_name(word) not in known:
+            message = f"mcp.tools: there is no profile or tool {word!r}"
+            yield Finding(SETTINGS_FILE, f"{message}: memvault mcp --list-profiles names them")
 
 
 @check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")

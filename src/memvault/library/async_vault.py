@@ -399,7 +399,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentTalk", await self._run("talk_brain", locals()))
 
     async def talk_log(
-        self, severity: Literal["debug", "info", "warning", "error"], message: str
+        self, severity: Literal["debug", "info", "warning", "error", "critical"], message: str
     ) -> SentTalk:
         """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
         return cast("SentTalk", await self._run("talk_log", locals()))

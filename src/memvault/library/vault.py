@@ -391,7 +391,7 @@ class Vault(OpenVault):
         return cast("SentTalk", self._run("talk_brain", locals()))
 
     def talk_log(
-        self, severity: Literal["debug", "info", "warning", "error"], message: str
+        self, severity: Literal["debug", "info", "warning", "error", "critical"], message: str
     ) -> SentTalk:
         """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
         return cast("SentTalk", self._run("talk_log", locals()))

@@ -20,7 +20,7 @@ from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.results import unknown_tool
-from memvault.tools.core import available, invoke
+from memvault.tools.core import available, invoke, wording
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
 from memvault.workspace import WAITS, Workspace
@@ -112,6 +112,7 @@ class PendingCall:
         ending: Callable[[], bool] = not_cancelled,
     ) -> None:
         self._workspace = workspace
+        self._worded = partial(wording.for_tools, name=name, caller=caller)
         self._state = threading.Lock()
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
@@ -150,15 +151,15 @@ class PendingCall:
         except MCPError:
             raise
         except Exception as error:
-            return to_memvault_error(error).result()
+            return self._worded(to_memvault_error(error).result())
         finally:
             del WAITS.begin
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome
-                return outcome.result
+                return self._worded(outcome.result)
         with outcome:  # events are returned to their queue
-            return outcome.result
+            return self._worded(outcome.result)
 
     def settle(self) -> list[str]:
         """Acknowledge the delivery, as the caller has the result; return notes about its events."""
@@ -244,4 +245,5 @@ def _find_tool(find: FindTool, workspace: Workspace, caller: Caller, name: str) 
     try:
         return find(workspace, caller, name)
     except UsageError as error:
+        error.hint = wording.without_shell(error.hint, None, caller)
         raise unknown_tool(error) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
+from memvault.arguments.parameters import split_tags
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.files import plain_files
 from memvault.index.text.sentences import sentence_ends
@@ -156,8 +157,12 @@ def clean_title(title: str) -> str:
 
 
 def clean_tags(tags: list[str]) -> list[str]:
-    """Return tags without leading hash signs and duplicates; blanks become hyphens."""
-    cleaned = ("-".join(tag.strip().lstrip("#").split()) for tag in tags)
+    """Return tags without leading hash signs and duplicates; blanks become hyphens.
+
+    An entry that holds several tags is split.
+    """
+    parts = [part for tag in tags for part in split_tags(tag)]
+    cleaned = ("-".join(tag.lstrip("#").split()) for tag in parts)
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 

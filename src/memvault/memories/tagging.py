@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from memvault.arguments.parameters import split_tags
 from memvault.errors import UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
@@ -31,7 +32,7 @@ def cleaned(tags: Iterable[str]) -> list[str]:
     Raises:
         UsageError: a tag is invalid, or none is given.
     """
-    cleaned_tags = [new(part) for entry in tags for part in entry.split(",")]
+    cleaned_tags = [new(part) for entry in tags for part in split_tags(entry)]
     if not cleaned_tags:
         raise UsageError("No tag is given", "name one or more")
     return list(dict.fromkeys(cleaned_tags))
@@ -60,7 +61,7 @@ def named(text: str) -> str:
 def present(tags: Iterable[str], memory: Memory) -> list[str]:
     """Return the tags that are given for a memory, each in its stored form.
 
-    A given tag is split at commas, unless the memory has the whole as one tag.
+    A given text is split as by ``split_tags``, unless the memory has the whole as one tag.
 
     Raises:
         UsageError: no tag is given.
@@ -69,7 +70,7 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     found: list[str] = []
     for entry in tags:
         whole = named(entry)
-        found += [whole] if whole.casefold() in existing else map(named, entry.split(","))
+        found += [whole] if whole.casefold() in existing else map(named, split_tags(entry))
     if not any(found):
         raise UsageError("No tag is given", "name one or more")
     return list(dict.fromkeys(filter(None, found)))

@@ -64,9 +64,9 @@ class RecallEngine:
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
-        test = filters.predicate()
+        filters.predicate()  # an invalid expression fails before the folder is scanned
         records = self._retry_stale(lambda _: list(self._current_view(False).records()))
-        chosen = [record for record in records if test is None or test(record)]
+        chosen = filters.passing(records)
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
     def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:

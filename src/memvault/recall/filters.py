@@ -3,7 +3,8 @@
 An expression such as ``area == 'main' and 'db' in tags and created < '2026-01-01'`` is parsed with
 Python's grammar and compiled to a closure; it is never executed as Python. A name refers to a value
 in the front matter, and a comparison with a missing value is false. ``created`` and ``modified``
-are compared as dates and times; a date means the whole day, as 2026-01 means the whole month.
+are compared as dates and times; a date means the whole day, as 2026-01 means the whole month. Two
+names are only compared if both are known, so that a text without quotes is not taken for a name.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def unknown_value_notes(
     kind = filters.memory_type
     if kind and kind.lower() in _MODES and kind.lower() not in known:
         word = kind.lower()
-        notes.append(f"there is no memory type {kind!r}; --mode {word}, in JSON type, searches so")
+        notes.append(f"there is no memory type {kind!r}; --mode {word} searches so")
     elif kind and not _has(records, Filters(memory_type=kind)) and not _is_among(kind, known):
         notes.append(
             f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
@@ -177,6 +178,29 @@ class Filters(NamedTuple):
 
         return passes
 
+    def passing(self, records: Iterable[MemoryRecord]) -> Iterable[MemoryRecord]:
+        """Return the records of all memories of a view that pass.
+
+        Raises:
+            UsageError: the expression is not allowed, or compares with a name that none of the
+                memories has.
+        """
+        test = self.predicate()
+        if test is None:
+            return records
+        if comparisons := _name_comparisons(self.expression):
+            records = list(records)
+            known = set(_NAMES).union(*(record.metadata for record in records))
+            for comparison, names in comparisons:
+                unknown = next((name for name in names if name not in known), None)
+                if unknown is not None:
+                    quoted = ast.unparse(_Constants({unknown: unknown}).visit(comparison))
+                    raise UsageError(
+                        f"The filter compares with {unknown}, which is no key of any memory",
+                        f"did you mean {quoted}?",
+                    )
+        return filter(test, records)
+
 
 def normal_tag(tag: str) -> str:
     """Return a tag in the form in which tags are compared."""
@@ -220,12 +244,58 @@ def values_of(record: MemoryRecord) -> dict[str, Any]:
     }
 
 
+_NAMES = (
+    *("id", "memId", "title", "type", "memory_type", "memoryType"),
+    *("tags", "created", "modified", "path", "filePath"),
+)
+"""The names in an expression that every memory has."""
+
+
+class _Constants(ast.NodeTransformer):
+    """Replaces names in an expression by constants."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self._values[node.id]) if node.id in self._values else node
+
+
+def _name_comparisons(text: str) -> list[tuple[ast.expr, list[str]]]:
+    """Return each part of an expression that compares names, with those that may be texts first."""
+    found: list[tuple[ast.expr, list[str]]] = []
+    for node in ast.walk(_parse(text)) if text.strip() else ():
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            parts = zip(node.ops, sides, sides[1:], strict=False)
+            for operator_type, left, right in parts:
+                is_in = isinstance(operator_type, ast.In | ast.NotIn)
+                holds_texts = isinstance(right, ast.Name) and is_in
+                first, second = _names_in(right), _names_in(left)
+                if first and second:
+                    names = second + first if holds_texts else first + second
+                    found.append((node, names))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found.append((node, [name for entry in node.args for name in _names_in(entry)]))
+    return found
+
+
+def _names_in(node: ast.expr) -> list[str]:
+    return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+
+
 def compile_expression(text: str) -> Callable[[Values], bool]:
     """Compile an expression to a predicate on a memory's values.
 
     Raises:
         UsageError: the expression cannot be parsed, or contains anything that is not allowed.
     """
+    test = _safe(_compile(_parse(text)))
+    return lambda values: bool(test(values))
+
+
+def _parse(text: str) -> ast.expr:
+    """Parse an expression, with the words of JSON for true, false and null; raises as above."""
     if len(text) > _MAX_LENGTH:
         raise UsageError("The filter is longer than 2,000 characters", "shorten it")
     try:
@@ -237,8 +307,8 @@ def compile_expression(text: str) -> Callable[[Values], bool]:
         raise UsageError(f"The filter {shown!r} cannot be read", _ALLOWED) from error
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         raise UsageError("The filter has too many parts", "shorten it")
-    test = _safe(_compile(tree.body))
-    return lambda values: bool(test(values))
+    parsed: ast.Expression = _Constants({"true": True, "false": False, "null": None}).visit(tree)
+    return parsed.body
 
 
 def _compile(node: ast.expr) -> Test:

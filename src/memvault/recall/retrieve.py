@@ -186,10 +186,9 @@ def retrieve(
 
 def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
     """Return the keys of the memories that pass the filters, or None if all of them do."""
-    test = filters.predicate()
-    if test is None:
+    if filters == Filters():
         return None
-    return {record.key for record in view.records() if test(record)}
+    return {record.key for record in filters.passing(view.records())}
 
 
 def _by_vector(

@@ -11,8 +11,12 @@ from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
+    CONTENT_ALIASES,
+    LIMIT_ALIASES,
     LISTED,
+    MEMORY_ALIASES,
     MEMORY_HELP,
+    QUERY_ALIASES,
     Expression,
     Limit,
     NewTags,
@@ -67,8 +71,16 @@ _DEFAULT_LOADED = 5
 )
 def memory_create(
     call: Call,
-    name: Annotated[str, Arg("The memory's title; its memId starts with it", positional=True)],
-    value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
+    name: Annotated[
+        str,
+        Arg("The memory's title; its memId starts with it", positional=True, aliases=("title",)),
+    ],
+    value: Annotated[
+        str,
+        Arg(
+            "Markdown text", positional=True, cli_optional=True, text=True, aliases=CONTENT_ALIASES
+        ),
+    ],
     memory_type: TypeName = None,
     tags: NewTags = None,
 ) -> CreatedMemory:
@@ -135,7 +147,13 @@ def _about(metadata: Result) -> Result:
 def memory_load(
     call: Call,
     mem_id: Annotated[
-        str | None, Arg(f"Load this memory: {MEMORY_HELP}", positional=True, names="memory")
+        str | None,
+        Arg(
+            f"Load this memory: {MEMORY_HELP}",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
     ] = None,
     offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
     length: Annotated[
@@ -143,14 +161,18 @@ def memory_load(
     ] = None,
     query: Annotated[
         str | None,
-        Arg("Return memories that match this query instead; active memory is not changed"),
+        Arg(
+            "Return memories that match this query instead; active memory is not changed",
+            aliases=QUERY_ALIASES,
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
         Arg("Minimum similarity; by default weak matches are left out", minimum=0, maximum=1),
     ] = None,
     limit: Annotated[
-        int | None, Arg("How many at most", minimum=1, default=_DEFAULT_LOADED)
+        int | None,
+        Arg("How many at most", minimum=1, default=_DEFAULT_LOADED, aliases=LIMIT_ALIASES),
     ] = None,
     expression: Expression = None,
 ) -> LoadedMemory:
@@ -295,7 +317,13 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
 def memory_evict(
     call: Call,
     mem_id: Annotated[
-        str, Arg(f"The memory to evict: {MEMORY_HELP}", positional=True, names="memory")
+        str,
+        Arg(
+            f"The memory to evict: {MEMORY_HELP}",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
     ],
 ) -> EvictedMemory:
     """Evict a memory from active memory; the memory itself stays in the vault."""
@@ -318,10 +346,22 @@ def memory_evict(
 def memory_mutate(
     call: Call,
     mem_id: Annotated[
-        str, Arg(f"A memory in active memory: {MEMORY_HELP}", positional=True, names="memory")
+        str,
+        Arg(
+            f"A memory in active memory: {MEMORY_HELP}",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
     ],
     value: Annotated[
-        str, Arg("The new text, which replaces the whole old text", positional=True, text=True)
+        str,
+        Arg(
+            "The new text, which replaces the whole old text",
+            positional=True,
+            text=True,
+            aliases=CONTENT_ALIASES,
+        ),
     ],
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by memvault load")
@@ -369,7 +409,13 @@ def memory_mutate(
 def memory_search(
     call: Call,
     query: Annotated[
-        str, Arg("What to look for; with Tag, one or more tags", positional=True, join_words=True)
+        str,
+        Arg(
+            "What to look for; with Tag, one or more tags",
+            positional=True,
+            join_words=True,
+            aliases=QUERY_ALIASES,
+        ),
     ],
     mode: Annotated[
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
@@ -504,6 +550,7 @@ def context(
             "What is to be done; memories that fit it are recalled",
             positional=True,
             join_words=True,
+            aliases=("query", "prompt", *QUERY_ALIASES),
         ),
     ] = "",
     budget: Annotated[

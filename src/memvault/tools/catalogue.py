@@ -135,9 +135,16 @@ def _register_file(
 )
 def call_tool(
     call: Call,
-    tool_name: Annotated[str, Arg("The tool's exact name", positional=True)],
+    tool_name: Annotated[
+        str, Arg("The tool's exact name", positional=True, aliases=("name", "tool"))
+    ],
     parameters: Annotated[
-        dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
+        dict[str, Any] | None,
+        Arg(
+            "Its arguments as one JSON object",
+            positional=True,
+            aliases=("arguments", "args", "params", "input"),
+        ),
     ] = None,
 ) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.

@@ -12,6 +12,7 @@ from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import (
+    QUERY_ALIASES,
     Limit,
     Offset,
     collect_hits,
@@ -139,7 +140,15 @@ _EPISODES = """*episodes
 )
 def recall_similar_experience(
     call: Call,
-    query: Annotated[str, Arg("A description of the situation", positional=True, join_words=True)],
+    query: Annotated[
+        str,
+        Arg(
+            "A description of the situation",
+            positional=True,
+            join_words=True,
+            aliases=("situation", "context", *QUERY_ALIASES),
+        ),
+    ],
     limit: Limit = 5,
     min_importance: Annotated[
         float, Arg("Minimum importance", minimum=0, maximum=1)
@@ -200,7 +209,10 @@ def get_recent_episodes(
 )
 def get_episodes_with_skill(
     call: Call,
-    skill_id: Annotated[str, Arg("The full id of the skill", positional=True, key="skillId")],
+    skill_id: Annotated[
+        str,
+        Arg("The full id of the skill", positional=True, key="skillId", aliases=("skill", "id")),
+    ],
     limit: Limit = 5,
     offset: Offset = 0,
 ) -> EpisodeListing:

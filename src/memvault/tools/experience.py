@@ -10,6 +10,9 @@ from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import (
+    CONTENT_ALIASES,
+    MEMORY_ALIASES,
+    QUERY_ALIASES,
     Limit,
     collect_hits,
     count_accesses,
@@ -52,7 +55,10 @@ _NAME = "The procedure's name, one line"
 )
 def store_fact(
     call: Call,
-    fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
+    fact: Annotated[
+        str,
+        Arg("What is known, as a sentence", positional=True, text=True, aliases=CONTENT_ALIASES),
+    ],
     category: Annotated[str, Arg("The kind of knowledge")] = CATEGORY,
     confidence: Annotated[float, Arg("How certain it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
@@ -96,7 +102,9 @@ def store_fact(
 )
 def recall_fact(
     call: Call,
-    query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
+    query: Annotated[
+        str, Arg("What to look for", positional=True, join_words=True, aliases=QUERY_ALIASES)
+    ],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> RecalledFacts:
@@ -148,11 +156,15 @@ def update_fact(
             positional=True,
             key="factId",
             names="memory",
+            aliases=MEMORY_ALIASES,
         ),
     ],
-    new_text: Annotated[str | None, Arg("The new text of the fact", text=True)] = None,
+    new_text: Annotated[
+        str | None, Arg("The new text of the fact", text=True, aliases=CONTENT_ALIASES)
+    ] = None,
     new_confidence: Annotated[
-        float | None, Arg("How certain it is now, from 0 to 1", minimum=0, maximum=1)
+        float | None,
+        Arg("How certain it is now, from 0 to 1", minimum=0, maximum=1, aliases=("confidence",)),
     ] = None,
 ) -> UpdatedFact:
     """Update the text of a fact, its confidence, or both.
@@ -184,15 +196,29 @@ def update_fact(
 )
 def store_procedure(
     call: Call,
-    procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
+    procedure_name: Annotated[
+        str,
+        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+    ],
     procedure_prompt: Annotated[
-        str, Arg("How it is done", positional=True, key="procedurePrompt", text=True)
+        str,
+        Arg(
+            "How it is done",
+            positional=True,
+            key="procedurePrompt",
+            text=True,
+            aliases=("prompt", "instructions", "steps", *CONTENT_ALIASES),
+        ),
     ],
     initial_success_rate: Annotated[
-        float, Arg("Success rate of a new one, from 0 to 1", minimum=0, maximum=1)
+        float,
+        Arg(
+            "Success rate of a new one, from 0 to 1", minimum=0, maximum=1, aliases=("successRate",)
+        ),
     ] = RATE,
     skill_id: Annotated[
-        str | None, Arg("Its id in the tree of skills, such as combat.melee.swords")
+        str | None,
+        Arg("Its id in the tree of skills, such as combat.melee.swords", aliases=("skill",)),
     ] = None,
 ) -> StoredProcedure:
     """Store a procedure: how something is done, under a unique name.
@@ -234,7 +260,13 @@ def store_procedure(
 def recall_procedure(
     call: Call,
     context: Annotated[
-        str, Arg("What is to be done, or the situation", positional=True, join_words=True)
+        str,
+        Arg(
+            "What is to be done, or the situation",
+            positional=True,
+            join_words=True,
+            aliases=("query", "task", "situation", *QUERY_ALIASES),
+        ),
     ],
     min_success_rate: Annotated[
         float, Arg("Minimum success rate", minimum=0, maximum=1)
@@ -268,7 +300,10 @@ def recall_procedure(
 )
 def update_success_rate(
     call: Call,
-    procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
+    procedure_name: Annotated[
+        str,
+        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+    ],
     success: Annotated[
         bool,
         Arg(
@@ -309,7 +344,13 @@ def update_success_rate(
 def recall_memory(
     call: Call,
     observations: Annotated[
-        list[str], Arg("What is seen, heard or asked now", positional=True, key="observations")
+        list[str],
+        Arg(
+            "What is seen, heard or asked now",
+            positional=True,
+            key="observations",
+            aliases=("observation", "query", "context"),
+        ),
     ],
 ) -> RecalledExperience:
     """Recall what is known of a situation: facts, experiences and procedures.

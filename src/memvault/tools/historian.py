@@ -12,7 +12,12 @@ from memvault.model import FALLBACK_TYPE
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
 from memvault.tools.core.results import (
+    CONTENT_ALIASES,
+    LIMIT_ALIASES,
     LISTED,
+    MEMORY_ALIASES,
+    QUERY_ALIASES,
+    TYPE_ALIASES,
     TYPE_HELP,
     Confirm,
     Expression,
@@ -110,12 +115,19 @@ def memory_recall(
             "the filters are listed, newest change first",
             positional=True,
             join_words=True,
+            aliases=QUERY_ALIASES,
         ),
     ] = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,
     limit: Annotated[
-        int | None, Arg(f"How many at most; {LISTED} with isAll", minimum=1, default=_DEFAULT_LIMIT)
+        int | None,
+        Arg(
+            f"How many at most; {LISTED} with isAll",
+            minimum=1,
+            default=_DEFAULT_LIMIT,
+            aliases=LIMIT_ALIASES,
+        ),
     ] = None,
     offset: Offset = 0,
     mode: Annotated[
@@ -336,9 +348,16 @@ def _entry(
 )
 def memory_remember(
     call: Call,
-    title: Annotated[str, Arg("What the memory is called", positional=True)],
-    content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type")] = None,
+    title: Annotated[str, Arg("What the memory is called", positional=True, aliases=("name",))],
+    content: Annotated[
+        str,
+        Arg(
+            "Markdown text", positional=True, cli_optional=True, text=True, aliases=CONTENT_ALIASES
+        ),
+    ],
+    memory_type: Annotated[
+        str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)
+    ] = None,
     tags: NewTags = None,
     importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
     source: Annotated[str | None, Arg("The source of this knowledge")] = None,
@@ -408,15 +427,30 @@ _DEFAULT_THRESHOLD = 0.12
 def memory_compound(
     call: Call,
     query: Annotated[
-        str, Arg("The memory: memId, path, title, or words", positional=True, names="memory")
+        str,
+        Arg(
+            "The memory: memId, path, title, or words",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
     ],
-    modifications: Annotated[str, Arg("Markdown text to insert", positional=True, text=True)],
+    modifications: Annotated[
+        str,
+        Arg(
+            "Markdown text to insert",
+            positional=True,
+            text=True,
+            aliases=("changes", *CONTENT_ALIASES),
+        ),
+    ],
     memory_type: Annotated[
         str | None,
         Arg(
             "Change the type; a file in its type's folder moves to the new one's",
             flag="--type",
             names="type",
+            aliases=TYPE_ALIASES,
         ),
     ] = None,
     mode: Annotated[
@@ -479,7 +513,10 @@ def memory_forget(
     query: Annotated[
         str,
         Arg(
-            "What to forget: words, or memIds separated by commas", positional=True, names="memory"
+            "What to forget: words, or memIds separated by commas",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
         ),
     ],
     memory_type: TypeName = None,

@@ -10,7 +10,9 @@ from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
+    LIMIT_ALIASES,
     LISTED,
+    MEMORY_ALIASES,
     Confirm,
     Limit,
     Offset,
@@ -72,6 +74,7 @@ def memory_log(
             key="memId",
             positional=True,
             names="memory",
+            aliases=MEMORY_ALIASES,
         ),
     ] = "",
     limit: Limit = LISTED,
@@ -110,7 +113,14 @@ def memory_log(
 def memory_diff(
     call: Call,
     name: Annotated[
-        str, Arg("memId, path or exact title", key="memId", positional=True, names="memory")
+        str,
+        Arg(
+            "memId, path or exact title",
+            key="memId",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
     ],
     revision: Annotated[
         str, Arg("The earlier revision; the last one by default", positional=True)
@@ -151,12 +161,15 @@ def memory_undo(
             "Id of the change, as shown by log; the last one by default",
             positional=True,
             names="change",
+            aliases=("changeId", "id"),
         ),
     ] = None,
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
-    limit: Annotated[int | None, Arg("How many to list", minimum=1, default=LISTED)] = None,
+    limit: Annotated[
+        int | None, Arg("How many to list", minimum=1, default=LISTED, aliases=LIMIT_ALIASES)
+    ] = None,
     offset: Annotated[
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
     ] = None,
@@ -233,7 +246,10 @@ def _as_preview(found: Result) -> Result:
 def trash_empty(
     call: Call,
     older: Annotated[
-        str | None, Arg("Only what was forgotten before: a date, or an age such as 30d")
+        str | None,
+        Arg(
+            "Only what was forgotten before: a date, or an age such as 30d", aliases=("olderThan",)
+        ),
     ] = None,
     confirm: Confirm = None,
 ) -> EmptiedTrash:

@@ -12,6 +12,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.results import CONTENT_ALIASES
 
 if TYPE_CHECKING:
     from memvault.results import DeletedMemories, SavedText
@@ -45,7 +46,13 @@ def _pairs(entry: str) -> dict[str, Any]:
 def memory_save(
     call: Call,
     text: Annotated[
-        str, Arg("The text to save; its first words become the title", positional=True, text=True)
+        str,
+        Arg(
+            "The text to save; its first words become the title",
+            positional=True,
+            text=True,
+            aliases=CONTENT_ALIASES,
+        ),
     ],
     area: Annotated[
         str | None, Arg("The area that the text belongs to, for filters such as area == 'main'")
@@ -82,7 +89,11 @@ def memory_save(
         Not found: {missing:each}""",
 )
 def memory_delete(
-    call: Call, ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")]
+    call: Call,
+    ids: Annotated[
+        list[str] | str,
+        Arg(_IDS_HELP, positional=True, names="memory", aliases=("id", "memIds", "memId")),
+    ],
 ) -> DeletedMemories:
     """Delete exactly these memories: they move to the trash, all or none.
 

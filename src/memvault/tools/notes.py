@@ -11,6 +11,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
     LISTED,
+    TAG_ALIASES,
     Confirm,
     Limit,
     MemoryRef,
@@ -66,9 +67,16 @@ def memory_rename(
             "The new title; a file named after the title is renamed too",
             positional=True,
             cli_optional=True,
+            aliases=("newTitle", "newName"),
         ),
     ] = None,
-    to: Annotated[str | None, Arg("A folder, or a whole path that ends with .md")] = None,
+    to: Annotated[
+        str | None,
+        Arg(
+            "A folder, or a whole path that ends with .md",
+            aliases=("newPath", "destination", "folder"),
+        ),
+    ] = None,
     confirm: Confirm = None,
 ) -> RenamedMemory:
     """Rename or move a memory, and rewrite the links to it.
@@ -293,7 +301,7 @@ def tag_list(
 def tag_add(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
+    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
 ) -> TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
@@ -316,7 +324,7 @@ def tag_add(
 def tag_remove(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
+    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
@@ -341,8 +349,10 @@ def tag_remove(
 )
 def tag_rename(
     call: Call,
-    old: Annotated[str, Arg("The current tag", positional=True, names="tag")],
-    new: Annotated[str, Arg("The new tag", positional=True)],
+    old: Annotated[
+        str, Arg("The current tag", positional=True, names="tag", aliases=("from", "oldTag"))
+    ],
+    new: Annotated[str, Arg("The new tag", positional=True, aliases=("to", "newTag"))],
     confirm: Confirm = None,
 ) -> RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and texts of all memories.

@@ -52,7 +52,9 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 )
 def list_subcategories(
     call: Call,
-    category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
+    category_id: Annotated[
+        str, Arg("A category, such as combat", positional=True, aliases=("category", "id"))
+    ],
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> SkillSubcategories:
@@ -81,7 +83,12 @@ def list_subcategories(
 def list_skills(
     call: Call,
     subcategory_id: Annotated[
-        str, Arg("A subcategory such as combat.melee, or a category", positional=True)
+        str,
+        Arg(
+            "A subcategory such as combat.melee, or a category",
+            positional=True,
+            aliases=("subcategory", "category", "id"),
+        ),
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -112,13 +119,31 @@ def list_skills(
 def use_skill(
     call: Call,
     skill_id: Annotated[
-        str, Arg("Id of the skill, such as combat.melee.swords", positional=True, key="skillId")
+        str,
+        Arg(
+            "Id of the skill, such as combat.melee.swords",
+            positional=True,
+            key="skillId",
+            aliases=("skill", "id"),
+        ),
     ],
     action_description: Annotated[
-        str, Arg("What is to be done with it", positional=True, text=True)
+        str,
+        Arg(
+            "What is to be done with it",
+            positional=True,
+            text=True,
+            aliases=("action", "description"),
+        ),
     ],
     difficulty_modifier: Annotated[
-        float, Arg("How much harder than usual this is; below 0: easier", minimum=-1, maximum=1)
+        float,
+        Arg(
+            "How much harder than usual this is; below 0: easier",
+            minimum=-1,
+            maximum=1,
+            aliases=("difficulty",),
+        ),
     ] = 0.0,
 ) -> UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.

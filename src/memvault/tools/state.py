@@ -8,7 +8,15 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, fields, paginate, without_none
+from memvault.tools.core.results import (
+    CONTENT_ALIASES,
+    LISTED,
+    Limit,
+    Offset,
+    fields,
+    paginate,
+    without_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +39,16 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 class KeyValue(TypedDict):
     """A key and its value."""
 
-    key: Annotated[str, Arg("One line that names the value")]
-    value: Annotated[str, Arg("Any text", text=True)]
+    key: Annotated[str, Arg("One line that names the value", aliases=("name", "id"))]
+    value: Annotated[str, Arg("Any text", text=True, aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[str, Arg("One line that names the goal", positional=True)]
+    id: Annotated[
+        str, Arg("One line that names the goal", positional=True, aliases=("goalId", "name"))
+    ]
     description: NotRequired[
         Annotated[
             str,
@@ -46,6 +56,7 @@ class GoalItem(TypedDict):
                 "What is to be achieved; if missing, an existing goal keeps its description",
                 positional=True,
                 text=True,
+                aliases=("goal", *CONTENT_ALIASES),
             ),
         ]
     ]
@@ -55,9 +66,17 @@ class GoalItem(TypedDict):
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[str, Arg("One line that names the plan", positional=True)]
+    name: Annotated[
+        str, Arg("One line that names the plan", positional=True, aliases=("title", "id"))
+    ]
     instruction: Annotated[
-        str, Arg("What is to be done when it is due", positional=True, text=True)
+        str,
+        Arg(
+            "What is to be done when it is due",
+            positional=True,
+            text=True,
+            aliases=("prompt", "task", "description", *CONTENT_ALIASES),
+        ),
     ]
     cron: NotRequired[
         Annotated[
@@ -74,6 +93,7 @@ class PlanItem(TypedDict):
             Arg(
                 "Once, after a delay such as 2 hours or 1 day",
                 cli=CommandLineForm("A delay, such as '2 hours'"),
+                aliases=("delay", "after"),
             ),
         ]
     ]
@@ -84,6 +104,7 @@ class PlanItem(TypedDict):
                 "Once, at a time in ISO 8601",
                 flag="--at",
                 cli=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
+                aliases=("at", "time", "when"),
             ),
         ]
     ]
@@ -152,7 +173,8 @@ def set_memories(
 def get_memories(
     call: Call,
     keys: Annotated[
-        list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
+        list[str] | None,
+        Arg("The keys; all by default", key="keys", positional=True, aliases=("key",)),
     ] = None,
     limit: Annotated[
         int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
@@ -179,7 +201,7 @@ def get_memories(
     view="Deleted {deleted}",
 )
 def delete_memories(
-    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True)]
+    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True, aliases=("key", "ids"))]
 ) -> DeletedEntries:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
@@ -248,7 +270,10 @@ def get_goals(
     view="Deleted {deleted}",
 )
 def delete_goals(
-    call: Call, goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)]
+    call: Call,
+    goal_ids: Annotated[
+        list[str], Arg("Ids of goals", positional=True, aliases=("ids", "id", "goalId", "goals"))
+    ],
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
@@ -285,19 +310,25 @@ def set_plans(
     from memvault.agents.plans.plans import PlanRequest
     from memvault.agents.plans.schedule import only_schedule
 
-    requests = [
-        PlanRequest(
-            plan["name"],
-            plan["instruction"],
-            only_schedule(
+    try:
+        requests = [
+            PlanRequest(
                 plan["name"],
-                cron=plan.get("cron"),
-                runAfter=plan.get("run_after"),
-                scheduledAt=plan.get("scheduled_at"),
-            ),
-        )
-        for plan in plans
-    ]
+                plan["instruction"],
+                only_schedule(
+                    plan["name"],
+                    cron=plan.get("cron"),
+                    runAfter=plan.get("run_after"),
+                    scheduledAt=plan.get("scheduled_at"),
+                ),
+            )
+            for plan in plans
+        ]
+        statuses = call.plans.set(requests)
+    except UsageError as error:
+        if len(plans) > 1:
+            error.message += "; no plan was set"
+        raise
     return {
         "plans": [
             {
@@ -306,7 +337,7 @@ def set_plans(
                 **without_none(nextRunAt=entry.get("nextRunAt")),
                 "status": entry["status"],
             }
-            for entry in map(_plan, call.plans.set(requests))
+            for entry in map(_plan, statuses)
         ]
     }
 
@@ -362,7 +393,15 @@ def _plan(plan_status: PlanStatus) -> StoredPlan:
     view="Deleted {deleted}",
 )
 def delete_plans(
-    call: Call, plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)]
+    call: Call,
+    plan_ids: Annotated[
+        list[str],
+        Arg(
+            "Ids or names of plans",
+            positional=True,
+            aliases=("ids", "id", "planId", "plans", "names"),
+        ),
+    ],
 ) -> DeletedEntries:
     """Delete plans by their ids; they stay in the history."""
     return _delete(call, "plan", call.plans.delete, plan_ids)

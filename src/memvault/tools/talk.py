@@ -9,7 +9,16 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import LISTED, Limit, Offset, page_info, paginate, without_none
+from memvault.tools.core.results import (
+    LIMIT_ALIASES,
+    LISTED,
+    MESSAGE_ALIASES,
+    Limit,
+    Offset,
+    page_info,
+    paginate,
+    without_none,
+)
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
@@ -37,7 +46,19 @@ if TYPE_CHECKING:
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
-MessageText = Annotated[str, Arg("What to say", positional=True, text=True)]
+MessageText = Annotated[
+    str, Arg("What to say", positional=True, text=True, aliases=MESSAGE_ALIASES)
+]
+_SEVERITIES = {
+    "trace": "debug",
+    "verbose": "debug",
+    "notice": "info",
+    "information": "info",
+    "warn": "warning",
+    "err": "error",
+    **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
+}
+"""Names of other logs for severities; not numbers, since syslog and Python count differently."""
 _MAX_TALK_ID_DIGITS = 16
 """Maximum number of digits of a talkId, which is always below 2**53."""
 
@@ -133,7 +154,16 @@ def talk_user(
 )
 def talk_agent(
     call: Call,
-    other: Annotated[str, Arg("The agent's name", key="agent", positional=True, names="agent")],
+    other: Annotated[
+        str,
+        Arg(
+            "The agent's name",
+            key="agent",
+            positional=True,
+            names="agent",
+            aliases=("name", "to", "recipient"),
+        ),
+    ],
     message: MessageText,
 ) -> SentTalk:
     """Send a message to another agent, without waiting for an answer."""
@@ -158,7 +188,14 @@ def talk_agent(
 )
 def talk_brain(
     call: Call,
-    subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
+    subbrain: Annotated[
+        str,
+        Arg(
+            "The brain's name; primary is the main one",
+            positional=True,
+            aliases=("name", "brain", "to"),
+        ),
+    ],
     message: MessageText,
 ) -> SentTalk:
     """Send a message to another brain of the same agent, without waiting for an answer."""
@@ -173,7 +210,8 @@ def talk_brain(
 def talk_log(
     call: Call,
     severity: Annotated[
-        Literal["debug", "info", "warning", "error"], Arg("How severe it is", positional=True)
+        Literal["debug", "info", "warning", "error", "critical"],
+        Arg("How severe it is", positional=True, aliases=("level",), synonyms=_SEVERITIES),
     ],
     message: MessageText,
 ) -> SentTalk:
@@ -191,7 +229,10 @@ def talk_log(
 )
 def reply(
     call: Call,
-    talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
+    talk_id: Annotated[
+        int,
+        Arg("The talk that is answered", positional=True, minimum=1, aliases=("id", "inReplyTo")),
+    ],
     message: MessageText,
 ) -> SentTalk:
     """Answer a talk: its sender gets the message, with a reference to the talkId.
@@ -305,7 +346,7 @@ def peek_inbox(
     count: Limit = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
-        Arg("Only events of this type", key="filter"),
+        Arg("Only events of this type", key="filter", aliases=("type", "kind", "eventType")),
     ] = None,
 ) -> InboxEvents:
     """Take the oldest events out of the agent's inbox.
@@ -365,7 +406,9 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
-    message: Annotated[str, Arg("The message of the event", positional=True, text=True)] = "",
+    message: Annotated[
+        str, Arg("The message of the event", positional=True, text=True, aliases=MESSAGE_ALIASES)
+    ] = "",
 ) -> PushedEvent:
     """Put an event into the agent's own inbox, for example from a git hook or a CI job.
 
@@ -406,6 +449,7 @@ def _event_list(call: Call, popped: PoppedEvents) -> list[InboxEvent]:
 
 
 _LIMIT_HELP = "How many messages at most"
+_SPACE_ALIASES = ("space", "id", "name", "spaceName")
 
 
 @group.tool(
@@ -421,9 +465,16 @@ _LIMIT_HELP = "How many messages at most"
 def enter_space(
     call: Call,
     space: Annotated[
-        str, Arg("The space's id or name", key="spaceId", positional=True, names="space")
+        str,
+        Arg(
+            "The space's id or name",
+            key="spaceId",
+            positional=True,
+            names="space",
+            aliases=_SPACE_ALIASES,
+        ),
     ],
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
 ) -> EnteredSpace:
     """Enter a space: become a member, read its last messages, and send to it from now on.
 
@@ -444,7 +495,10 @@ def enter_space(
     "space send", examples=('memvault space send "Good morning"', "memvault space send @notes.txt")
 )
 def send_message(
-    call: Call, text: Annotated[str, Arg("The message", positional=True, text=True)]
+    call: Call,
+    text: Annotated[
+        str, Arg("The message", positional=True, text=True, aliases=("message", "content"))
+    ],
 ) -> SentMessage:
     """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
@@ -471,9 +525,10 @@ def read_messages(
             key="spaceId",
             flag="--space",
             names="space",
+            aliases=_SPACE_ALIASES,
         ),
     ] = None,
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
 ) -> SpaceMessages:
     """Read a space's messages, the newest last."""

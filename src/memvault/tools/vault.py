@@ -12,6 +12,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import (
     LISTED,
+    MEMORY_ALIASES,
     Expression,
     Limit,
     MemoryRef,
@@ -100,7 +101,11 @@ def memory_show(
         Arg("Show the content of this revision, given by its name or the beginning of it"),
     ] = None,
     section: Annotated[
-        str | None, Arg("Only this heading and what is below it, such as Setup or Setup/Linux")
+        str | None,
+        Arg(
+            "Only this heading and what is below it, such as Setup or Setup/Linux",
+            aliases=("heading",),
+        ),
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
@@ -247,6 +252,7 @@ def memory_restore(
             key="memId",
             positional=True,
             names="trash",
+            aliases=MEMORY_ALIASES,
         ),
     ] = "",
     revision: Annotated[

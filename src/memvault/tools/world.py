@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import without_none
+from memvault.tools.core.results import MESSAGE_ALIASES, without_none
 
 if TYPE_CHECKING:
     from memvault.results import (
@@ -123,7 +123,9 @@ def interact_with_agent(
     other: Annotated[
         str, Arg("An agent within 5 cells", key="agent", positional=True, names="agent")
     ],
-    message: Annotated[str, Arg("What to say", positional=True, text=True)],
+    message: Annotated[
+        str, Arg("What to say", positional=True, text=True, aliases=MESSAGE_ALIASES)
+    ],
 ) -> InteractedAgent:
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog

@@ -218,16 +218,16 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
 
 
 def _header_for(
-    wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
+    wanted: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
     """Return the header values of a plan; raises as ``AgentPlans.set`` does."""
     if not wanted.instruction.strip():
-        raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
+        raise UsageError("it has no instruction", "say what is to be done then")
     schedule = wanted.schedule
     first = schedule.first(now, zone)
     if first is None:
         raise UsageError(
-            f"The cron line {schedule.text!r} never matches a date",
+            f"the cron line {schedule.text!r} never matches a date",
             "look at its day and month",
         )
     if schedule.kind == "scheduledAt":
@@ -369,7 +369,11 @@ class AgentPlans:
                 if old is not None:
                     with contextlib.suppress(UsageError):
                         before = self._status(read(old), records, now)
-                header = {"name": name, **_header_for(plan, name, before, now, self.zone)}
+                try:
+                    header = {"name": name, **_header_for(plan, before, now, self.zone)}
+                except UsageError as error:
+                    message = f"The plan {name!r} is invalid: {error.message}"
+                    raise UsageError(message, error.hint) from error
                 fresh = paths.id_from_name(name)
                 new_id = fresh if fresh not in existing else paths.new_id(name)
                 text = plan.instruction.strip()

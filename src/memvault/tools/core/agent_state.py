@@ -53,4 +53,6 @@ def suggest_include(call: Call, query: str) -> None:
     if any(counts.values()):
         parts = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
         kinds = ",".join(name for name, count in counts.items() if count)
-        call.notes.append(f"no memory fits well, but {parts}; recall --include {kinds} shows it")
+        call.notes.append(
+            f"no memory fits well, but {parts}; memvault recall --include {kinds} shows it"
+        )

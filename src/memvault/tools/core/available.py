@@ -29,11 +29,12 @@ def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     return [
         entry
         for entry in registry.all_tools()
-        if (is_world_enabled or entry.group != WORLD) and _is_within(entry, caller)
+        if (is_world_enabled or entry.group != WORLD) and is_within(entry, caller)
     ]
 
 
-def _is_within(tool: Tool, caller: Caller) -> bool:
+def is_within(tool: Tool, caller: Caller) -> bool:
+    """Return whether the caller's scope allows a tool."""
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
 
@@ -68,7 +69,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     """
     builtin = registry.lookup(name)
     if builtin is not None:
-        if not _is_within(builtin, caller):
+        if not is_within(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs scope {builtin.scope}",
                 "ask the administrator for a token with that scope",

@@ -266,12 +266,14 @@ def call_result(
 
     Events in the result are acknowledged as delivered.
     """
+    from memvault.tools.core.wording import for_tools
+
     with workspace.lock:
         try:
             outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return to_memvault_error(error).result()
-        return settled_result(outcome)
+            return for_tools(to_memvault_error(error).result(), name, caller)
+        return for_tools(settled_result(outcome), name, caller)
 
 
 def settled_result(outcome: ToolOutcome) -> dict[str, Any]:

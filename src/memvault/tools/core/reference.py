@@ -104,7 +104,8 @@ def _leniencies() -> list[str]:
     return [
         "## What is taken beyond the schemas",
         "",
-        "Keys may be written in any case, with or without `_` and `-`.",
+        "Keys may be written in any case, with or without `_` and `-`. An argument is also taken",
+        "by the other names that its row lists, unless the tool has an argument of that name.",
         "Values that a schema does not allow are taken where they mean one thing only, inside",
         "objects too:",
         "",
@@ -193,6 +194,9 @@ def _describe(parameter: Parameter, required: str) -> tuple[str, str]:
     notes = [parameter.arg.help]
     if parameter.choices:
         notes.append("One of " + ", ".join(parameter.choices))
+    aliases = [f"`{alias}`" for alias in parameter.arg.aliases if alias != parameter.key]
+    if aliases:
+        notes.append(f"Also taken as {', '.join(aliases)}")
     if parameter.required:
         notes.append(required)
     if entry.get("default") not in (None, False, ""):

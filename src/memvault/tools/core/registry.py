@@ -240,15 +240,14 @@ _MAX_NAME = 100
 
 
 def unknown(name: str, names: list[str]) -> UsageError:
-    """Return the error for an unknown tool name, suggesting the most similar name."""
-    from difflib import get_close_matches
+    """Return the error for an unknown tool name, suggesting the tools that it may mean."""
+    from memvault.tools.core.suggestions import suggest_tools
 
     name = name[:_MAX_NAME]
-    matches = get_close_matches(normal_name(name), names, n=1)
-    return UsageError(
-        f"There is no tool {name!r}",
-        f"did you mean {matches[0]}?" if matches else "memvault help --all lists them",
-    )
+    hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
+    if hint == "did you mean ?":
+        hint = "memvault tools list names them"
+    return UsageError(f"There is no tool {name!r}", hint)
 
 
 def load_all() -> list[tuple[ToolGroup, Tool]]:

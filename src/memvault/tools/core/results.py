@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, cast
 
-from memvault.arguments.parameters import Arg, to_camel
+from memvault.arguments.binding import FLAGS
+from memvault.arguments.parameters import Arg, split_tags, to_camel
 from memvault.call import Call
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.model import EPISODE, FACT, PROCEDURE, Memory
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 
-Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview returned")]
+Confirm = Annotated[
+    bool | str | None,
+    Arg(
+        "true, or the token that the preview returned",
+        aliases=("confirmed", "confirmation", "confirmToken", "token"),
+    ),
+]
 
 
 def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
@@ -47,9 +54,9 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
     token = hashlib.blake2b(shown, digest_size=6).hexdigest()
     answer = "" if confirm is None else str(confirm).strip().lower()
-    if answer in ("", "false", "no"):
+    if not FLAGS.get(answer, answer):
         return token
-    if answer not in ("true", "yes", token):
+    if answer != token and answer not in FLAGS:
         raise Conflict(
             f"The confirmation does not match {what}",
             "look at the preview again and confirm with its token",
@@ -190,22 +197,53 @@ class VaultSelection:
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
 TYPE_HELP = "A type such as design-decision; memvault types lists them"
-MemoryRef = Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True, names="memory")]
-TypeName = Annotated[str | None, Arg(TYPE_HELP, flag="--type", names="type")]
-NewTags = Annotated[list[str] | None, Arg("Tags of the memory", names="tag")]
-TagFilter = Annotated[list[str] | None, Arg("Tags that a memory must all have", names="tag")]
+MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
+TYPE_ALIASES = ("type", "kind", "category")
+TAG_ALIASES = ("tag", "labels")
+CONTENT_ALIASES = ("content", "text", "value", "body")
+QUERY_ALIASES = ("q", "question", "search", "text")
+LIMIT_ALIASES = ("limit", "topK", "maxResults", "numResults", "max", "n", "k", "count")
+MESSAGE_ALIASES = ("text", "content")
+MemoryRef = Annotated[
+    str,
+    Arg(
+        MEMORY_HELP,
+        key="memId",
+        positional=True,
+        names="memory",
+        aliases=(*MEMORY_ALIASES, "query"),
+    ),
+]
+TypeName = Annotated[str | None, Arg(TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)]
+NewTags = Annotated[list[str] | None, Arg("Tags of the memory", names="tag", aliases=TAG_ALIASES)]
+TagFilter = Annotated[
+    list[str] | None, Arg("Tags that a memory must all have", names="tag", aliases=TAG_ALIASES)
+]
 Expression = Annotated[
     str | None,
-    Arg("Condition on the front matter, such as area == 'main' and 'db' in tags", key="filter"),
+    Arg(
+        "Condition on the front matter, such as area == 'main' and 'db' in tags",
+        key="filter",
+        aliases=("where", "condition", "expression"),
+    ),
 ]
 Since = Annotated[
-    str | None, Arg("Changed since a date, an age such as 7d, or words such as 'last week'")
+    str | None,
+    Arg(
+        "Changed since a date, an age such as 7d, or words such as 'last week'",
+        aliases=("from", "startDate"),
+    ),
 ]
-Until = Annotated[str | None, Arg("Changed until then, in the same formats")]
+Until = Annotated[
+    str | None, Arg("Changed until then, in the same formats", aliases=("to", "endDate"))
+]
 LISTED = 50
 """Default limit of listings."""
-Limit = Annotated[int, Arg("How many at most", minimum=1)]
-Offset = Annotated[int, Arg("Entries to skip: next of the previous result", minimum=0)]
+Limit = Annotated[int, Arg("How many at most", minimum=1, aliases=LIMIT_ALIASES)]
+Offset = Annotated[
+    int,
+    Arg("Entries to skip: next of the previous result", minimum=0, aliases=("skip", "start")),
+]
 _Entry = TypeVar("_Entry")
 _MAX_SIMILAR = 3
 _MAX_SIMILAR_TEXT = 2_000
@@ -386,7 +424,13 @@ def filters(
 
     return Filters(
         memory_type=(memory_type or "").strip(),
-        tags=tuple(tag for tag in tags or () if tag.strip()),
+        tags=tuple(
+            part
+            for tag in tags or ()
+            # A file may have a tag with a comma.
+            for part in (split_tags(tag) if " #" in tag else [tag])
+            if part.strip()
+        ),
         since=parse_date_argument(since, "since", False),
         until=parse_date_argument(until, "until", True),
         expression=expression or "",

@@ -1,0 +1,76 @@
+"""Suggestions of a command or a tool for an unknown name, by its words and its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from memvault.arguments.parameters import normal_name
+from memvault.command_table import TOOLS
+
+SYNONYMS = {
+    ("remember", "set", "store", "register"): "add create insert new note put save write",
+    ("recall",): "ask find grep lookup query search",
+    ("forget", "delete", "untrust", "empty"): "del delete erase remove rm",
+    ("show", "get", "read", "observe"): "cat fetch get open print read view",
+    ("list", "get", "recent", "read", "peek", "categories"): "all dir list ls",
+    ("links", "backlinks"): "connections graph references refs related",
+    ("compound", "update", "set"): "append change edit extend modify update",
+    ("log",): "changes history",
+    ("undo",): "revert rollback",
+    ("status",): "info stat stats",
+    ("doctor",): "check fix lint validate verify",
+    ("reindex",): "index rebuild refresh",
+    ("active",): "held loaded",
+    ("git sync",): "commit pull push sync",
+    ("talk user", "send"): "message say tell",
+    ("help",): "man usage",
+}
+"""Words that other programs use for commands and tools.
+
+A key lists the candidates; the first that exists is suggested.
+"""
+_MIN_SIMILARITY = 0.75
+"""A less similar name is not suggested: a wrong guess helps less than a list."""
+_MAX_TOOLS = 3
+
+
+def suggest_command(name: str, names: Collection[str]) -> str | None:
+    """Return the command that an unknown name probably means, or None."""
+    for canonical, words in SYNONYMS.items():
+        available = [command for command in canonical if command in names]
+        if available and name.lower() in words.split():
+            return available[0]
+    matches = get_close_matches(name.lower(), list(names), n=1, cutoff=_MIN_SIMILARITY)
+    return matches[0] if matches else None
+
+
+def suggest_tools(name: str, names: Collection[str]) -> list[str]:
+    """Return the tools that an unknown name probably means, the likeliest first.
+
+    These have its words in another order, or a synonym for one of them, or else a similar name.
+    """
+    tools = {tool: [_words(tool)] for tool in names}
+    for command in TOOLS:
+        if command.tool in tools:
+            tools[command.tool].append(_words(command.words.replace(" ", "_")))
+
+    def of_words(words: frozenset[str]) -> list[str]:
+        wanted = (words, words | {"memory"})
+        return [tool for tool, known in tools.items() if any(entry in wanted for entry in known)]
+
+    words = _words(normal_name(name))
+    found = of_words(words)
+    for canonical, synonyms in SYNONYMS.items():
+        for word in words & {*synonyms.split(), *canonical}:
+            matches = (of_words(words - {word} | {*choice.split()}) for choice in canonical)
+            found += next(filter(None, matches), [])
+    if not found:
+        found = get_close_matches(normal_name(name), list(names), n=1, cutoff=_MIN_SIMILARITY)
+    return list(dict.fromkeys(found))[:_MAX_TOOLS]
+
+
+def _words(name: str) -> frozenset[str]:
+    """Return the words of a tool's name in the singular."""
+    words = (f"{word[:-3]}y" if word.endswith("ies") else word for word in name.split("_"))
+    return frozenset(word.removesuffix("s") for word in words)

@@ -1,0 +1,90 @@
+"""Wording of messages for callers that have tools, not a shell.
+
+Messages are written with commands and options. For a caller over MCP, in Python or of ``call``,
+a command that is one of its tools becomes the tool's name, and an option the argument's key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from memvault.arguments.parameters import normal_key
+from memvault.call import Caller
+from memvault.command_table import TOOLS
+from memvault.tools.core import available, registry
+from memvault.tools.core.registry import Tool
+
+_FOR_PEOPLE = ("model_use",)
+"""Tools whose commands stay in messages, because a person decides about them."""
+_TEXTS = ("message", "hint", "error")
+"""The keys of a result that hold texts for the caller."""
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Return the pattern of a command, of an option, and of options in parentheses."""
+    words = sorted((entry.words for entry in TOOLS if entry.tool not in _FOR_PEOPLE), reverse=True)
+    return re.compile(
+        rf"\bmemvault (?P<words>{'|'.join(words)})(?![\w-])(?! --fix)"
+        r"|\bmemvault (?P<other>[a-z]+)"
+        r"| \(--[a-z/-]+\)"
+        r"|(?P<blank> ?)(?<![\w-])--(?P<option>[a-z][a-z-]*)"
+    )
+
+
+def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
+    """Return a message with the caller's tools and arguments in place of commands and options.
+
+    ``tool`` is the one whose options a text without a command names. Commands that are not tools
+    of the caller stay, with their options.
+    """
+    if "memvault " not in text and "--" not in text:
+        return text
+    named, is_first = tool, False
+
+    def replacement(found: re.Match[str]) -> str:
+        nonlocal named, is_first
+        if found["words"]:
+            named = registry.lookup(found["words"].replace(" ", "_"))
+            named = named if named is not None and available.is_within(named, caller) else None
+            is_first = named is not None
+            return named.name if named else found[0]
+        if found["other"]:
+            named = None
+            return found[0]
+        if found["option"]:
+            key = _key(named, found["option"]) if named else ""
+            joined = "with " * is_first
+            is_first = False
+            return f"{found['blank']}{joined}{key}" if key else found[0]
+        return "" if named else found[0]
+
+    return _pattern().sub(replacement, text)
+
+
+def _key(tool: Tool, option: str) -> str:
+    """Return the key of the argument of an option, or an empty text."""
+    for entry in tool.parameters:
+        for part in (entry, *entry.items):
+            if f"--{option}" in part.flag.split("/") or normal_key(option) == normal_key(part.key):
+                return part.key
+    return ""
+
+
+def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str, Any]:
+    """Return the result of a tool with its messages in the words of ``without_shell``."""
+    tool = registry.lookup(name)
+    worded = dict(result)
+    for key in _TEXTS:
+        if isinstance(worded.get(key), str):
+            worded[key] = without_shell(worded[key], tool, caller)
+    if isinstance(worded.get("error"), Mapping):
+        worded["error"] = {
+            key: without_shell(text, tool, caller) for key, text in worded["error"].items()
+        }
+    if "warnings" in worded:
+        worded["warnings"] = [without_shell(note, tool, caller) for note in worded["warnings"]]
+    return worded
