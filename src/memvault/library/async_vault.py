@@ -240,7 +240,7 @@ class AsyncVault(AsyncOpenVault):
     async def memories_get(
         self, keys: Sequence[str] | None = None, *, limit: int | None = None, offset: int = 0
     ) -> StoredValues:
-        """Get values, in the order of their keys."""
+        """Get values, in the order of the given keys, or else sorted by key."""
         return cast("StoredValues", await self._run("get_memories", locals()))
 
     async def memories_delete(self, keys: Sequence[str]) -> DeletedEntries:
@@ -512,7 +512,12 @@ class AsyncVault(AsyncOpenVault):
         return cast("OrphanedMemories", await self._run("memory_orphans", locals()))
 
     async def tags(
-        self, under: str | None = None, *, limit: int = 50, offset: int = 0
+        self,
+        under: str | None = None,
+        *,
+        sort: Literal["count", "name"] = "count",
+        limit: int = 50,
+        offset: int = 0,
     ) -> TagListing:
         """List the tags in headers and texts, with the number of memories that have each."""
         return cast("TagListing", await self._run("tag_list", locals()))
@@ -550,6 +555,7 @@ class AsyncVault(AsyncOpenVault):
         expression: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        sort: Literal["modified", "created", "title", "type", "path"] = "modified",
         limit: int = 50,
         offset: int = 0,
     ) -> ListedMemories:

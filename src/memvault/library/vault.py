@@ -236,7 +236,7 @@ class Vault(OpenVault):
     def memories_get(
         self, keys: Sequence[str] | None = None, *, limit: int | None = None, offset: int = 0
     ) -> StoredValues:
-        """Get values, in the order of their keys."""
+        """Get values, in the order of the given keys, or else sorted by key."""
         return cast("StoredValues", self._run("get_memories", locals()))
 
     def memories_delete(self, keys: Sequence[str]) -> DeletedEntries:
@@ -503,7 +503,14 @@ class Vault(OpenVault):
         """List memories without links to or from other memories."""
         return cast("OrphanedMemories", self._run("memory_orphans", locals()))
 
-    def tags(self, under: str | None = None, *, limit: int = 50, offset: int = 0) -> TagListing:
+    def tags(
+        self,
+        under: str | None = None,
+        *,
+        sort: Literal["count", "name"] = "count",
+        limit: int = 50,
+        offset: int = 0,
+    ) -> TagListing:
         """List the tags in headers and texts, with the number of memories that have each."""
         return cast("TagListing", self._run("tag_list", locals()))
 
@@ -538,6 +545,7 @@ class Vault(OpenVault):
         expression: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        sort: Literal["modified", "created", "title", "type", "path"] = "modified",
         limit: int = 50,
         offset: int = 0,
     ) -> ListedMemories:

@@ -51,6 +51,7 @@ from memvault.results.brain import (
     SavedText,
 )
 from memvault.results.catalogue import (
+    CalledTool,
     GatheredResource,
     InteractedAgent,
     MovedAgent,
@@ -178,6 +179,7 @@ __all__ = [
     "AvailableModels",
     "AwaitedEvent",
     "BacklinkEntry",
+    "CalledTool",
     "ChangeEntry",
     "ChangeLog",
     "ChangedFile",

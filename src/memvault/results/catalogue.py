@@ -33,6 +33,12 @@ class RegisteredTool(ToolResult):
     previousRevision: NotRequired[str]
 
 
+class CalledTool(ToolResult):
+    """The result of ``call_tool``, with that of the tool that was called."""
+
+    result: dict[str, Any]
+
+
 class WorldResource(TypedDict):
     """A resource of a place; without ``amount`` it is unlimited."""
 

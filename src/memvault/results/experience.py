@@ -6,10 +6,10 @@ from memvault.results.shared import Listing, MemoryReference, Strength, ToolResu
 
 
 class StoredEpisode(ToolResult):
-    """The result of ``store_episode``; ``success`` is whether the episode succeeded."""
+    """The result of ``store_episode``; ``episodeSuccess`` is whether the episode succeeded."""
 
+    episodeSuccess: bool
     episodeId: str
-    stored: bool
     title: str
     filePath: str
 

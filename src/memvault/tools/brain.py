@@ -257,7 +257,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
     from memvault.agents.active import MAX_LENGTH
     from memvault.errors import Unwritable
 
-    memory = call.engine.resolve(mem_id)
+    memory = call.resolve(mem_id)
     active = _active_memory(call)
     evicted: list[str] = []
     try:

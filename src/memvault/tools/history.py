@@ -103,7 +103,7 @@ def memory_log(
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
-        "{diff:each}\n{same}",
+        "{diff:diff}\n{same}",
         lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
     ),
 )
@@ -147,7 +147,11 @@ def memory_undo(
     call: Call,
     change: Annotated[
         str | None,
-        Arg("Id of the change, as shown by log; the last one by default", positional=True),
+        Arg(
+            "Id of the change, as shown by log; the last one by default",
+            positional=True,
+            names="change",
+        ),
     ] = None,
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")

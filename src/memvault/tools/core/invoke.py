@@ -35,7 +35,9 @@ def resolve_vault(
         VaultNotFound: If the vault no longer exists.
     """
     parameter_names = {
-        parameter.name for parameter in tool.parameters if parameter.arg.names == "memory"
+        parameter.name
+        for parameter in tool.parameters
+        if parameter.arg.names in ("memory", "trash")
     }
     given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
@@ -144,25 +146,40 @@ def _call(
     with workspace.lock:
         workspace.refresh_settings()
         tool = find(workspace, caller, name)
-        bound = tool.bind(arguments)
-        target = _other_vault(tool, bound, caller, workspace.root)
-        in_vault = partial(
-            Call,
-            caller=caller,
-            tool=tool.name,
-            read_only=tool.read_only,
-            is_cancelled=is_cancelled,
-        )
-        if target is None:
-            return _run(in_vault(workspace), tool, bound, arguments)
         try:
-            other = workspace.open_other(target.root)
-            outcome = _run(in_vault(other), tool, target.bound, arguments)
+            return _bind_and_run(workspace, tool, arguments, caller, is_cancelled)
         except MemvaultError as error:
-            error.details.setdefault("vault", target.vault)
+            error.is_flat = tool.flat_failures
             raise
-        outcome.result["vault"] = target.vault
-        return outcome
+
+
+def _bind_and_run(
+    workspace: Workspace,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    caller: Caller,
+    is_cancelled: Callable[[], bool],
+) -> ToolOutcome:
+    """Run a tool in the vault that its arguments name; raises as ``call``."""
+    bound = tool.bind(arguments)
+    target = _other_vault(tool, bound, caller, workspace.root)
+    in_vault = partial(
+        Call,
+        caller=caller,
+        tool=tool.name,
+        read_only=tool.read_only,
+        is_cancelled=is_cancelled,
+    )
+    if target is None:
+        return _run(in_vault(workspace), tool, bound, arguments)
+    try:
+        other = workspace.open_other(target.root)
+        outcome = _run(in_vault(other), tool, target.bound, arguments)
+    except MemvaultError as error:
+        error.details.setdefault("vault", target.vault)
+        raise
+    outcome.result["vault"] = target.vault
+    return outcome
 
 
 def _other_vault(

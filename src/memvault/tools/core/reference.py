@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SHARED_KEYS = ("success", "warnings", "vault")
 """The keys that every result may have; the beginning of the reference describes them."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
 

@@ -44,6 +44,7 @@ class Tool(NamedTuple):
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
         fails_if: The command exits with 1 if this key of the result is true.
+        flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -67,6 +68,7 @@ class Tool(NamedTuple):
     examples: tuple[str, ...] = ()
     view: Template = Template()
     fails_if: str = ""
+    flat_failures: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -153,6 +155,7 @@ class ToolGroup(NamedTuple):
         examples: tuple[str, ...] = (),
         view: str | Template = "",
         fails_if: str = "",
+        flat_failures: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -176,6 +179,7 @@ class ToolGroup(NamedTuple):
                 examples=examples,
                 view=Template(view) if isinstance(view, str) else view,
                 fails_if=fails_if,
+                flat_failures=flat_failures,
             )
             _GROUPS[function.__module__] = self
             return function
