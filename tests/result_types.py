@@ -12,7 +12,6 @@ from typing import Any
 
 from memvault.arguments.result_schema import result_schema
 from memvault.call import Call
-from memvault.results import ToolResult
 from memvault.tools.core import invoke
 from memvault.tools.core.invoke import ToolOutcome
 from memvault.tools.core.registry import Tool
@@ -31,9 +30,7 @@ def violations(tool: Tool, result: Mapping[str, Any]) -> list[str]:
 def _validator(result_type: Any) -> Any:
     from jsonschema import Draft202012Validator
 
-    schema = result_schema(result_type)
-    # ``call_tool`` returns what another tool returned, which was validated there.
-    return Draft202012Validator(schema if result_type is ToolResult else closed(schema))
+    return Draft202012Validator(closed(result_schema(result_type)))
 
 
 def closed(schema: Any) -> Any:

@@ -24,12 +24,6 @@ class ToolListing(Listing):
     tools: list[ToolEntry]
 
 
-class CalledTool(ToolResult):
-    """The result of ``call_tool``."""
-
-    result: dict[str, Any]
-
-
 class RegisteredTool(ToolResult):
     """The result of ``register_tool``."""
 
@@ -37,6 +31,12 @@ class RegisteredTool(ToolResult):
     filePath: str
     trusted: bool
     previousRevision: NotRequired[str]
+
+
+class CalledTool(ToolResult):
+    """The result of ``call_tool``, with that of the tool that was called."""
+
+    result: dict[str, Any]
 
 
 class WorldResource(TypedDict):
