@@ -86,6 +86,15 @@ class Tool(NamedTuple):
         return parameters_of(self.function) if self.own_parameters is None else self.own_parameters
 
     @property
+    def result_type(self) -> Any:
+        """The type of the result, which ``memvault.results`` defines; None for a vault's tool."""
+        if self.own_parameters is not None:
+            return None
+        from memvault import results
+
+        return getattr(results, self.function.__annotations__["return"])
+
+    @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the command."""
         if self.command_line_form:
