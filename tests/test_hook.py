@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Ran, Run, index_of, sooner_or_later, succeeded, write
+from conftest import ROOT, Ran, Run, contents, index_of, sooner_or_later, succeeded, write
+from git_clones import git
 from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.cli import hook
 from memvault.cli.hook import EVENTS
+from memvault.git import project
 from memvault.index.embedding import tokenizer
 
 EVENT_FILES = sorted((ROOT / "tests/clients").glob("*/events.json"))
@@ -329,3 +331,125 @@ def test_its_limits_are_those_that_its_help_names(run: Run) -> None:
     assert "at session-start within 5 seconds, else within one" in said
     assert hook._LIMIT < 1
     assert 1 < hook._SESSION_START <= 5
+
+
+@pytest.fixture
+def shop(known: Path, tmp_path: Path, vault: Vault) -> Path:
+    """A project's repository, of which the vault knows something by each of its traits."""
+    for title, text in (
+        ("Webshop", "The webshop is built by two people in Lyon."),
+        ("Ferry timetable", "The ferry timetable caches its departures for ten minutes."),
+        ("Invoices", "Invoices are numbered by year and never used twice."),
+        ("Cats", "Cats sleep all day."),
+    ):
+        assert vault.call("memory_remember", title=title, content=text)["success"]
+    root = tmp_path / "checkout"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch=feature/ferry-timetable_7")
+    git(root, "commit", "--quiet", "--allow-empty", "-m", "Number invoices by year\n\nBody.")
+    url = "https://me:hunter2hunter2@example.com/acme/webshop.git?token=hunter2hunter2"
+    git(root, "remote", "add", "origin", url)
+    return root
+
+
+def begun(run: Run, project: Path) -> str:
+    """Start a session in a project, and return what is said."""
+    ran = succeeded(run("hook", "session-start", stdin=json.dumps({"cwd": str(project)})))
+    assert ran.err == ""
+    return ran.out
+
+
+def test_a_session_recalls_by_remote_branch_and_commits(shop: Path, run: Run) -> None:
+    """What fits the remote's name, the words of the branch or a last commit is recalled."""
+    out = begun(run, shop)
+    assert all(text in out for text in ("two people in Lyon", "caches its", "numbered by year"))
+    assert "Cats" not in out
+    git(shop, "pack-refs", "--all")
+    assert "numbered by year" in begun(run, shop)
+    git(shop, "worktree", "add", "--quiet", "../tree", "-b", "other")
+    assert "numbered by year" in begun(run, shop.parent / "tree")
+    git(shop, "checkout", "--quiet", "--detach")
+    assert "numbered by year" in begun(run, shop)
+
+
+def test_a_session_starts_without_git(
+    shop: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a git program the names are read; without a repository the folder's name is used."""
+    write(tmp_path, "bin/git", "#!/bin/sh\nexec /bin/sleep 60\n").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert "two people in Lyon" in begun(run, shop)
+    (tmp_path / "bin/git").unlink()
+    assert "two people in Lyon" in begun(run, shop)
+    (tmp_path / "invoices").mkdir()
+    assert "numbered by year" in begun(run, tmp_path / "invoices")
+    empty = tmp_path / "empty/invoices"
+    empty.mkdir(parents=True)
+    assert "numbered by year" in begun(run, empty)
+
+
+@pytest.mark.promise("S21")
+def test_a_session_runs_nothing_of_a_repository(shop: Path, run: Run, tmp_path: Path) -> None:
+    """No program that a project's git settings or hooks name is run, and nothing is changed."""
+    ran = tmp_path / "ran"
+    evil = str(write(tmp_path, "evil.sh", f"#!/bin/sh\ntouch '{ran}'\n"))
+    Path(evil).chmod(0o755)
+    git(shop, "commit", "--quiet", "--allow-empty", "-m", "Cats")
+    for name in (
+        "core.fsmonitor", "core.pager", "core.sshCommand", "gpg.program", "diff.external",
+        "core.alternateRefsCommand", "remote.origin.uploadpack", "pager.log", "alias.log",
+    ):  # fmt: skip
+        git(shop, "config", name, evil)
+    git(shop, "config", "log.showSignature", "true")
+    git(shop, "config", "core.hooksPath", str(tmp_path))
+    before = contents(shop)
+    assert "Cats sleep" in begun(run, shop)
+    assert not ran.exists()
+    assert contents(shop) == before
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://user:token@host.example/acme/webshop.git", "acme/webshop"),
+        ("https://user:to/ken@host.example/webshop", "webshop"),
+        ("https://host.example/acme/webshop?private_token=x#y", "acme/webshop"),
+        ("git@host.example:acme/webshop.git", "acme/webshop"),
+        ("ssh://git@host.example:22/acme/webshop/", "acme/webshop"),
+        ("user:token@host.example:webshop", "webshop"),
+        ("/home/me/private/webshop.git", "webshop"),
+        ("file:///home/me/private/webshop", "webshop"),
+        ("../webshop", "webshop"),
+        ("https://user:token@host.example", "checkout"),
+        ("", "checkout"),
+    ],
+)
+def test_of_a_remote_only_its_name_is_used(url: str, expected: str, tmp_path: Path) -> None:
+    """No host, user, password, token or folder of a remote's URL becomes part of a task."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch=main")
+    git(root, "config", "remote.origin.url", url)
+    assert project.topics(root)[0] == expected
+    assert not {"token", "ken@host", "private"}.intersection(" ".join(project.topics(root)).split())
+
+
+def test_secrets_of_a_project_are_no_task(tmp_path: Path) -> None:
+    """A secret in a branch's name, a commit or a remote is masked before anything is recalled."""
+    _, secret = made("GitHub token")
+    root = tmp_path / "checkout"
+    root.mkdir()
+    git(root, "init", "--quiet", f"--initial-branch={secret}")
+    git(root, "commit", "--quiet", "--allow-empty", "-m", f"{'word ' * 14}{secret} for now")
+    git(root, "remote", "add", "origin", f"https://host.example/{secret}/webshop")
+    assert not any(secret[4:15] in topic for topic in project.topics(root))
+    assert len(project.topics(root)) > 1
+
+
+def test_each_line_of_a_task_is_recalled(shop: Path, vault: Vault) -> None:
+    """Context for a task of a few lines has the memories that fit any of them, each once."""
+    task = "webshop\n\nferry timetable\nthe ferry timetable and its departures\n"
+    text = vault.call("context", task=task)["context"]
+    assert "two people in Lyon" in text
+    assert text.count("caches its departures") == 1
+    assert "numbered by year" in vault.call("context", task="invoices\n" * 20)["context"]

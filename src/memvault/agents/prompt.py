@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -160,6 +161,10 @@ def _visible(char: str) -> str:
 RECALLED = "RECALLED"
 """The title of the section of memories that fit the task."""
 _MAX_RECALLED = 10
+_MAX_TOPICS = 8
+"""Maximum number of lines of a task that are recalled one by one; a longer text is one query."""
+_MAX_SECONDS = 2.5
+"""Seconds after which no further line is recalled: a program waits for its hook 5 seconds."""
 _Read = TypeVar("_Read")
 
 
@@ -180,7 +185,8 @@ def gather(
 ) -> PromptContext:
     """Gather the sections, most important first; what cannot be read is left out with a note.
 
-    Due plans are delivered as events to the ``inbox``, from which nothing is removed.
+    Each line of a short task is recalled by itself, since a memory fits one topic. Due plans are
+    delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []
     detector = store.settings.detector
@@ -207,10 +213,7 @@ def gather(
     goals = read("the goals could not be read", lambda: agent_files.all_goals(store, address))
     found: list[RecallResult] = []
     if task.strip():
-        from memvault.recall.answer import RecallRequest
-
-        request = RecallRequest(task, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
-        found = read("no memories were recalled", lambda: engine().search(request))
+        found = read("no memories were recalled", lambda: _recalled(engine(), task))
     recalled = [entry for entry in found if entry.strength != "weak"]
     if len(found) > len(recalled):
         omitted = len(found) - len(recalled)
@@ -241,6 +244,36 @@ def gather(
         recalled,
         notes,
     )
+
+
+def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list[str]]:
+    """Return the memories that fit a task, best first, and the notes of the search."""
+    from memvault.recall.answer import RecallRequest
+
+    topics = list(filter(None, map(str.strip, task.splitlines())))
+    if len(topics) > _MAX_TOPICS:
+        topics = [task]
+    best: dict[str, RecallResult] = {}
+    notes: list[str] = []
+    started = time.monotonic()
+    for number, topic in enumerate(topics):
+        if number and time.monotonic() - started > _MAX_SECONDS:
+            notes.append(
+                f"lines of the task not recalled, to answer in time: {len(topics) - number}"
+            )
+            break
+        answer = engine.search(
+            RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
+        )
+        notes += answer.notes
+        for entry in answer.found:
+            known = best.get(entry.memory.path)
+            if known is None or entry.probability > known.probability:
+                best[entry.memory.path] = entry
+    found = list(best.values())
+    if len(topics) > 1:
+        found.sort(key=lambda entry: -entry.probability)
+    return found[:_MAX_RECALLED], list(dict.fromkeys(notes))
 
 
 def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:

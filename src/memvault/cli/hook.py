@@ -142,10 +142,16 @@ def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
     workspace = _workspace(line)
     folder = Path(str(given.get("cwd") or ".")).resolve()
-    # Only the project's name is known of the task at this point.
-    task = "" if folder == workspace.root else folder.name
+    task = "" if folder == workspace.root else _project_task(folder)
     block = _call_tool(line, workspace, "context", {"task": task, "budget": _BLOCK})["context"]
     return f"{block}\n\n{agent_guide.reminder()}"
+
+
+def _project_task(folder: Path) -> str:
+    """Return what is known of the task before the first prompt: what the project is about."""
+    from memvault.git import project
+
+    return _QUOTES.sub(" ", "\n".join(project.topics(folder)))[:_MAX_QUERY]
 
 
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:

@@ -547,7 +547,7 @@ def context(
     task: Annotated[
         str,
         Arg(
-            "What is to be done; memories that fit it are recalled",
+            "What is to be done; memories that fit it, or one of its lines, are recalled",
             positional=True,
             join_words=True,
             aliases=("query", "prompt", *QUERY_ALIASES),

@@ -1,0 +1,112 @@
+"""What a project is about, by its git repository: its name, its branch and its last commits.
+
+A repository may come from anyone, and its settings may name programs that git would run. They are
+not used: the name and the branch are read from its files, and the commits by a git that runs in an
+empty repository of its own and sees only the objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from memvault.errors import MemvaultError
+from memvault.files import atomic, plain_files
+from memvault.git.program import Git
+from memvault.git.repository import RepositoryLocation, find
+from memvault.secrets.detector import masked
+
+_COMMITS = 5
+_SECONDS = 1.0
+"""Maximum seconds to wait for the commits."""
+_MAX_SUBJECT = 100
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}")
+_REMOTE = re.compile(r'^\s*\[remote\s+"([^"\n]{1,200})"\]', re.MULTILINE)
+_URL = re.compile(r"^\s*url\s*=\s*\"?([^\s\"]+)", re.MULTILINE)
+_HOST = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/]*:)", re.IGNORECASE)
+"""Everything in a URL before the path, with the credentials that may be in it."""
+_NAME = re.compile(r"~?[\w.-]{1,100}")
+_BETWEEN = re.compile(r"[\W_]+")
+_MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop"))
+
+
+def topics(folder: Path) -> list[str]:
+    """Return texts that say what a project's folder is about, the most general first.
+
+    They are the name of its remote, such as ``owner/name``, or else of the folder, the words of its
+    branch, and the subjects of its last commits, newest first. Without a repository it is the name
+    of the folder. Secrets are masked, and of a remote's URL only the path is used.
+    """
+    place = None
+    with contextlib.suppress(MemvaultError, OSError):
+        place = find(folder)
+    if place is None:
+        return [masked(folder.name)]
+    found = [_remote_name(place) or place.top.name]
+    if folder.name.casefold() not in found[0].casefold():
+        found.append(folder.name)
+    branch = place.branch
+    if branch not in _MAIN_BRANCHES and masked(branch) == branch:  # in pieces it is not detected
+        found.append(_BETWEEN.sub(" ", branch).strip())
+    with contextlib.suppress(MemvaultError, OSError):
+        found += _subjects(place)
+    return list(dict.fromkeys(masked(text) for text in found if text))
+
+
+def _remote_name(place: RepositoryLocation) -> str:
+    """Return ``owner/name`` from the URL of origin or else of the first remote, or empty."""
+    try:
+        config = plain_files.read(place.common / "config", plain_files.SETTING)
+    except OSError:
+        return ""
+    parts = _REMOTE.split(config.decode("utf-8", "replace"))
+    urls = {
+        name: match[1]
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+        if (match := _URL.search(body.partition("\n[")[0]))
+    }
+    url = urls.get("origin") or next(iter(urls.values()), "")
+    has_host = _HOST.match(url) is not None and not url.lower().startswith("file:")
+    path = re.split(r"[?#]", _HOST.sub("", url, count=1))[0].rstrip("/").removesuffix(".git")
+    names = path.split("/")[-2 if has_host else -1 :]
+    return "/".join(name for name in names if _NAME.fullmatch(name))
+
+
+def _subjects(place: RepositoryLocation) -> list[str]:
+    """Return the subjects of the last commits, newest first, with secrets masked."""
+    commit = _head(place)
+    if not commit:
+        return []
+    with TemporaryDirectory(prefix="memvault-") as own:
+        stub = Path(own)
+        for name in ("objects", "refs"):
+            (stub / name).mkdir()
+        atomic.write(stub / "HEAD", b"ref: refs/heads/main\n", durable=False)
+        objects = os.path.realpath(place.common / "objects")
+        git = Git(stub, {"GIT_DIR": own, "GIT_OBJECT_DIRECTORY": objects})
+        words = ("log", f"--max-count={_COMMITS}", "--format=%s", "--no-merges", commit)
+        shown = git.run(*words, seconds=_SECONDS).decode("utf-8", "replace")
+    return [line.strip()[:_MAX_SUBJECT] for line in masked(shown).splitlines()]
+
+
+def _head(place: RepositoryLocation) -> str:
+    """Return the id of the commit that is checked out, or empty."""
+
+    def read(path: Path) -> str:
+        with contextlib.suppress(OSError):
+            return plain_files.read(path, plain_files.STATE).decode("utf-8", "replace")
+        return ""
+
+    head = read(place.folder / "HEAD").strip()
+    if place.branch:
+        ref = f"refs/heads/{place.branch}"
+        head = "" if ".." in ref else read(place.common / ref).strip()
+        if not head:
+            packed = (
+                line.partition(" ") for line in read(place.common / "packed-refs").split("\n")
+            )
+            head = next((commit for commit, _, name in packed if name == ref), "")
+    return head if _OBJECT_ID.fullmatch(head) else ""
