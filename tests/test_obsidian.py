@@ -8,15 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, refused, write
+from conftest import Run, examples, refused, write
 from growth import Steps, check_growth
 from killing import Killing
 from made_secrets import MADE
 from memvault import Vault, open_vault
 from memvault.call import Call
+from memvault.index.local.local_index import LocalIndex
+from memvault.index.protocol import MemoryRecord
 from memvault.memories.link_graph import LinkGraph
 from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import Settings
@@ -321,9 +323,9 @@ def leads(root: Path) -> dict[tuple[str, int], str]:
     workspace = Workspace(root)
     try:
         call = Call(workspace)
-        graph = LinkGraph(call.engine.list_records(Filters()), call.store)
+        graph = LinkGraph.of_records(call.engine.list_records(Filters()))
         found = {}
-        for memory in graph.memories():
+        for memory in (call.store.read(entry.path) for entry in graph.entries.values()):
             for place, link in enumerate(graph.outgoing(memory)):
                 is_beside = link.link is not None and graph.beside(link.link, memory.path)
                 if link.target is not None and (is_beside or len(graph.by_name(link.name)) == 1):
@@ -400,6 +402,109 @@ def test_links_lead_where_they_led(notes: list[Note], title: str, to: str) -> No
                 undone = vault.call("memory_undo")
                 assert undone["success"], undone
             assert {path: path.read_bytes() for path in files_of(root)} == files
+
+
+def resolved_links(root: Path) -> list[tuple[str, int | str, str]]:
+    """Return every link to a memory from every file as it is now: source, line or key, target."""
+    store = MemoryStore(root, Settings())
+    memories = [store.read(state.path) for state in store.scan().files]
+    records = [MemoryRecord.from_memory(n, 0, memory, "") for n, memory in enumerate(memories)]
+    records.sort(key=lambda record: (record.modified, record.path), reverse=True)
+    graph = LinkGraph.of_records(records)
+    found: dict[tuple[str, int | str, str], None] = {}
+    for record in records:
+        memory = store.read(record.path)
+        for link in graph.outgoing(memory):
+            if link.target is not None:
+                offset = link.link.span[0] if link.link is not None else 0
+                place = link.key or memory.body.count("\n", 0, offset)
+                found[record.path, place, link.target.path] = None
+    return list(found)
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 5), NOTE),
+        st.tuples(st.just("delete"), st.integers(0, 5), st.none()),
+        st.tuples(st.just("move"), st.integers(0, 5), st.sampled_from(["a/Big three", "one"])),
+        st.tuples(st.just("rename"), st.integers(0, 5), st.sampled_from(["New", "Big three"])),
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=examples(60))
+@given(NOTES, CHANGES)
+def test_links_from_the_index_are_those_of_the_files(
+    notes: list[Note], changes: list[tuple[str, int, Any]]
+) -> None:
+    """After each edit, move and deletion, backlinks and orphans are those that the files show."""
+    with TemporaryDirectory() as name:
+        root = Path(name)
+        written(root, notes)
+        with open_vault(root) as vault:
+            for kind, number, value in [("none", 0, None), *changes]:
+                paths = files_of(root)
+                path = paths[number % len(paths)] if paths else root / "first.md"
+                if kind == "write":
+                    linked = "".join(
+                        form.format(
+                            stem="one",
+                            path="a/two",
+                            title="Big three",
+                            id="note-1",
+                            beside="../one.md",
+                        )
+                        + "\n"
+                        for _, form in value[3]
+                    )
+                    path.write_text(f"{value[2] or 'Text'}\n{linked}[[one]]\n", "utf-8")
+                elif kind == "delete":
+                    path.unlink(missing_ok=True)
+                elif kind == "move" and path.exists():
+                    (root / value).parent.mkdir(exist_ok=True)
+                    path.rename(root / f"{value}.md")
+                elif kind == "rename" and path.exists():
+                    told = path.relative_to(root).as_posix()
+                    vault.call("memory_rename", memId=told, title=value, confirm=True)
+                compare_with_files(vault, root)
+
+
+def compare_with_files(vault: Vault, root: Path) -> None:
+    """Compare backlinks and orphans with the links that the files contain."""
+    links = resolved_links(root)
+    linked = {path for source, _, target in links if source != target for path in (source, target)}
+    found = vault.call("memory_orphans", limit=99)["orphans"]
+    everything = {path.relative_to(root).as_posix() for path in files_of(root)}
+    assert {entry["filePath"] for entry in found} == everything - linked
+    for path in everything:
+        back = vault.call("memory_backlinks", memId=path, limit=99)["backlinks"]
+        assert [(entry["filePath"], entry.get("key")) for entry in back] == [
+            (source, place if isinstance(place, str) else None)
+            for source, place, target in links
+            if target == path != source
+        ]
+        for entry in back:
+            if "line" in entry:
+                lines = (root / entry["filePath"]).read_text("utf-8").split("\n")
+                assert lines[entry["line"] - 1].strip() == entry["text"]
+
+
+def test_links_are_current_while_another_process_indexes(folder: Path, vault: Vault) -> None:
+    """Links of files that changed after the last commit of the index count at once."""
+    write(folder, "one.md", "See [[two]].\n")
+    write(folder, "two.md", "Text.\n")
+    compare_with_files(vault, folder)
+    other = Workspace(folder)
+    assert isinstance(other.index, LocalIndex)
+    try:
+        with other.index.files.locked(0.0) as locked:
+            assert locked
+            write(folder, "one.md", "See [three](a/three.md)\nand [[Third]].\n")
+            write(folder, "a/three.md", "---\nsupersedes: two\n---\n\n# Third\n")
+            compare_with_files(vault, folder)
+    finally:
+        other.close()
 
 
 _MOVER = """

@@ -19,7 +19,6 @@ from memvault.files import atomic, lock
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.git import index_file, program
 from memvault.git.tree_merge import LINK
-from memvault.memories.link_graph import ends
 from memvault.recall.filters import Filters
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import MOVE_INTENT
@@ -27,6 +26,7 @@ from memvault.vault import document, paths
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,
+    ends,
     name_key,
     name_keys,
     referenced_names,

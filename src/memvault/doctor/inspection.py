@@ -154,8 +154,8 @@ class VaultInspection:
 
     @cached_property
     def links(self) -> LinkGraph:
-        """The links between the memories."""
-        return LinkGraph([memory.record for memory in self.memories], self.call.store)
+        """The names of the memories, to resolve links."""
+        return LinkGraph.of_records(memory.record for memory in self.memories)
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories with each memId."""

@@ -97,6 +97,31 @@ class MemoryRecord(NamedTuple):
         return cls(key=key, size=size, language=language, **shared)
 
 
+class StoredLink(NamedTuple):
+    """A link in a memory's text, or a name of another memory in its header.
+
+    ``target`` is that of ``vault.markdown.Link``, ``line`` the number of its line in the text, from
+    0. Of a markdown link, ``beside`` is the path that it names relative to the folder of its file.
+    Of a name in the header, ``key`` is its key, and ``line`` is -1.
+    """
+
+    target: str
+    beside: str = ""
+    line: int = -1
+    key: str = ""
+
+
+class LinkEntry(NamedTuple):
+    """A memory as links refer to it: its names and its links, those of the text first, in order.
+
+    ``names`` are those that ``vault.file_names.link_keys`` returns.
+    """
+
+    path: str
+    names: Sequence[str]
+    links: Sequence[StoredLink]
+
+
 class KeywordQuery(NamedTuple):
     """A keyword search: the words of a query and the limits of the answer.
 
@@ -390,6 +415,13 @@ class Index(SearchIndex, Protocol):
 
     def status(self) -> IndexStatus:
         """Return the state of the index and of its embedders, which are loaded if necessary."""
+
+    def links(self, view: View) -> Mapping[int, LinkEntry]:
+        """Return the names and links of each memory, by the view's keys.
+
+        Raises:
+            StaleView: the index must be refreshed.
+        """
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from memvault.errors import MemvaultError, NotFound
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import LinkEntry, MemoryRecord, StaleView, StoredLink
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
-from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import (
-    SUPERSEDED_BY,
-    SUPERSEDES,
-    name_key,
-    name_keys,
-    referenced_names,
-)
-from memvault.vault.markdown import Link, links
-
-HEADER_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
-"""The header keys that name other memories."""
+from memvault.vault.file_names import LINK_KEYS, link_keys, name_key, referenced_names
+from memvault.vault.markdown import Link, links, path_beside
 
 
 class ResolvedLink(NamedTuple):
@@ -40,87 +28,129 @@ class ResolvedLink(NamedTuple):
     key: str = ""
 
 
-class LinkGraph:
-    """The links of a vault, based on a snapshot of its records; texts are read on demand.
+class IndexedLink(NamedTuple):
+    """A link between two memories as the index stores it; both are given by their keys."""
 
-    ``records`` are all memories; ``unread`` collects the paths of those that could not be read.
+    source: int
+    target: int
+    stored: StoredLink
+
+
+class LinkGraph:
+    """The links of a vault as of one view of its index.
+
+    ``entries`` are the names and links of all memories by key; ``record`` returns a record by key.
+    Links are resolved when they are asked for, so that a new name changes where the links of other
+    memories lead. Any method may raise ``StaleView``.
     """
 
-    def __init__(self, records: Sequence[MemoryRecord], store: MemoryStore) -> None:
-        self.records = records
-        self.unread: list[str] = []
-        self._store = store
-        self._named: dict[str, list[MemoryRecord]] = {}
-        for record in self.records:
-            names = name_keys(record.path, record.mem_id, record.title, record.aliases)
-            for name in dict.fromkeys([*names, *map(name_key, ends(record.path))]):
-                self._named.setdefault(name, []).append(record)
+    def __init__(
+        self,
+        entries: Mapping[int, LinkEntry],
+        record: Callable[[int], MemoryRecord | None],
+    ) -> None:
+        self.entries = entries
+        self._record = record
+        self._targets: dict[str, int | None] = {}
+        self._named: dict[str, list[int]] = {}
+        for key, entry in entries.items():
+            for name in entry.names:
+                self._named.setdefault(name, []).append(key)
+
+    @classmethod
+    def of_records(cls, records: Iterable[MemoryRecord]) -> LinkGraph:
+        """Create a graph of memories without their links, to resolve names."""
+        by_key = {record.key: record for record in records}
+        entries = {
+            key: LinkEntry(record.path, keys_of(record), ()) for key, record in by_key.items()
+        }
+        return cls(entries, by_key.get)
 
     @cached_property
     def files(self) -> Counter[str]:
         """The number of memories with each file name, normalised as an index stores it."""
-        return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.records)
+        return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.entries.values())
 
-    def memories(self) -> Iterator[Memory]:
-        """Yield every memory with its file as it is now; unreadable ones are skipped."""
-        for record in self.records:
-            try:
-                memory = self._store.read(record.path)
-            except NotFound:
-                continue
-            except MemvaultError:
-                self.unread.append(record.path)
-                continue
-            yield memory
+    def record(self, key: int) -> MemoryRecord:
+        """Return the record of a memory."""
+        found = self._record(key)
+        if found is None:
+            raise StaleView
+        return found
 
     def outgoing(self, memory: Memory) -> list[ResolvedLink]:
         """Return the links of a memory to notes: those of its text in order, then its header."""
         found = []
         for link in links(memory.body):
-            target = self.resolve(link, memory.path)
+            beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
+            key = self._resolve(link.target, beside)
+            target = self.record(key) if key is not None else None
             if link.is_wikilink or target is not None or link.target.lower().endswith(".md"):
                 found.append(ResolvedLink(memory, link.target, target, link))
-        for key in HEADER_KEYS:
-            names = referenced_names(memory.metadata, key)
-            found += [
-                ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
-                for name in names
-            ]
+        found += [
+            ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
+            for key in LINK_KEYS
+            for name in referenced_names(memory.metadata, key)
+        ]
         return found
 
-    def backlinks(self, path: str) -> list[ResolvedLink]:
-        """Return all backlinks of the memory at a path, except for links to itself."""
-        return [
-            link
-            for memory in self.memories()
-            if memory.path != path
-            for link in self.outgoing(memory)
-            if link.target is not None and link.target.path == path
-        ]
+    def indexed(self) -> Iterator[IndexedLink]:
+        """Yield all links that lead from a memory to another, as the index stores them."""
+        for source, entry in self.entries.items():
+            for link in entry.links:
+                target = self._resolve(link.target, link.beside)
+                if target is not None and target != source:
+                    yield IndexedLink(source, target, link)
 
-    def resolve(self, link: Link, path: str) -> MemoryRecord | None:
-        """Return the memory that a link in the file at a path leads to, or None."""
-        relative = None if link.is_wikilink else self.beside(link, path)
-        return relative or next(iter(self.by_name(link.target)), None)
+    def backlinks(self, path: str) -> list[IndexedLink]:
+        """Return all backlinks of the memory at a path, from the last modified memory on."""
+        found = [link for link in self.indexed() if self.entries[link.target].path == path]
+        return sorted(found, key=lambda link: by_time(self.record(link.source)), reverse=True)
+
+    def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
+        """Yield the paths of the memories with a link whose target has one of the keys."""
+        for entry in self.entries.values():
+            targets = {name for link in entry.links for name in (_bare(link.target), link.beside)}
+            if not keys.isdisjoint(map(name_key, targets)):
+                yield entry.path
+
+    def _resolve(self, target: str, beside: str) -> int | None:
+        """Return the key of the memory that a link leads to, or None."""
+        for key in self._named.get(name_key(beside), ()) if beside else ():
+            if self.entries[key].path == beside:
+                return key
+        if target not in self._targets:
+            known = self._named.get(name_key(_bare(target)), ())
+            best = self.by_name(target)[0].key if len(known) > 1 else None
+            self._targets[target] = known[0] if len(known) == 1 else best
+        return self._targets[target]
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
-        known = self._named.get(name_key(target), ())
-        return next((entry for entry in known if entry.path == target), None)
+        target = path_beside(link.target, path)
+        return next((entry for entry in self.named(target) if entry.path == target), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
         """Return the memories that a link target, or a name in a header, fits equally well."""
-        name = target.removeprefix("./").strip("/")
+        name = _bare(target)
         known = self.named(name)
         return match_link(name, known) or known
 
     def named(self, name: str) -> list[MemoryRecord]:
-        """Return all memories that have a name, or whose path ends with it."""
-        return self._named.get(name_key(name), [])
+        """Return all memories that have a name, or whose path ends with it, newest first."""
+        records = map(self.record, self._named.get(name_key(name), ()))
+        return sorted(records, key=by_time, reverse=True)
 
 
-def ends(path: str) -> Iterable[str]:
-    """Yield what remains of a path after removing each of its leading folders, as Obsidian does."""
-    parts = path.split("/")
-    return ("/".join(parts[start:]) for start in range(1, len(parts)))
+def by_time(record: MemoryRecord) -> tuple[str, str]:
+    """Return a sort key by the time of the last change."""
+    return record.modified, record.path
+
+
+def keys_of(memory: Memory | MemoryRecord) -> list[str]:
+    """Return all names that links may use for a memory, as the index stores them."""
+    return link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
+
+
+def _bare(target: str) -> str:
+    return target.removeprefix("./").strip("/")

@@ -15,14 +15,15 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from memvault.errors import Conflict, Refused, UsageError
+from memvault.errors import Conflict, NotFound, Refused, UsageError
+from memvault.index.protocol import MemoryRecord
 from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
-from memvault.memories.link_graph import LinkGraph, ResolvedLink, ends
+from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.file_names import name_key, referenced_names, retitled
+from memvault.vault.file_names import ends, name_key, referenced_names, retitled
 from memvault.vault.markdown import first_heading, headings
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
@@ -41,16 +42,12 @@ class LinkRewrite(NamedTuple):
 
 
 class RenamePlan(NamedTuple):
-    """A new title or path of a memory, and the changes of other memories that it requires.
-
-    ``unread`` are memories that cannot be read, so that their links stay as they are.
-    """
+    """A new title or path of a memory, and the changes of other memories that it requires."""
 
     memory: Memory
     title: str
     path: str
     others: list[LinkRewrite]
-    unread: tuple[str, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -82,8 +79,7 @@ def plan_rename(
     if plan.is_nothing:
         return plan
     links = graph()
-    others = list(_link_rewrites(store, links, plan))
-    return plan._replace(others=others, unread=tuple(links.unread))
+    return plan._replace(others=list(_link_rewrites(store, links, plan)))
 
 
 def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
@@ -126,8 +122,19 @@ def _link_rewrites(
     store: MemoryStore, graph: LinkGraph, renaming: RenamePlan
 ) -> Iterator[LinkRewrite]:
     """Yield the memories with links to change, which may include the renamed one."""
-    after = _graph_after(store, graph, renaming)
-    for memory in graph.memories():
+    before = renaming.memory
+    renamed = before._replace(
+        path=renaming.path,
+        title=renaming.title,
+        metadata={**before.metadata, **_aliases(renaming)},
+    )
+    after = _graph_after(graph, before.path, renamed)
+    linking = graph.may_lead_to({*keys_of(before), *keys_of(renamed)})
+    for path in dict.fromkeys([*linking, before.path]):
+        try:
+            memory = store.read(path)
+        except NotFound:
+            continue
         changed = [
             (link, written)
             for link in graph.outgoing(memory)
@@ -138,17 +145,23 @@ def _link_rewrites(
             yield _rewrite_links(memory, changed)
 
 
-def _graph_after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
+def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
     """Return the links after the rename, to determine where names will lead."""
-    memory = renaming.memory
-    metadata = {**memory.metadata, **_aliases(renaming)}
-    records = [
-        entry._replace(path=renaming.path, title=renaming.title, metadata=metadata)
-        if entry.path == memory.path
-        else entry
-        for entry in graph.records
-    ]
-    return LinkGraph(records, store)
+    changed = {
+        key: entry._replace(path=renamed.path, names=keys_of(renamed))
+        for key, entry in graph.entries.items()
+        if entry.path == old_path
+    }
+
+    def record(key: int) -> MemoryRecord:
+        found = graph.record(key)
+        if key in changed:
+            found = found._replace(
+                path=renamed.path, title=renamed.title, metadata=renamed.metadata
+            )
+        return found
+
+    return LinkGraph({**graph.entries, **changed}, record)
 
 
 def _aliases(renaming: RenamePlan) -> dict[str, Any]:

@@ -36,6 +36,11 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 
 
+def sorted_records(view: View) -> list[MemoryRecord]:
+    """Return the records of all memories of a view, last modified first."""
+    return sorted(view.records(), key=lambda record: (record.modified, record.path), reverse=True)
+
+
 class RecallEngine:
     """Recall over one vault during one call: the folder is scanned once.
 
@@ -65,9 +70,11 @@ class RecallEngine:
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
         filters.predicate()  # an invalid expression fails before the folder is scanned
-        records = self._retry_stale(lambda _: list(self._current_view(False).records()))
-        chosen = filters.passing(records)
-        return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
+        return list(filters.passing(self.on_view(sorted_records)))
+
+    def on_view(self, action: Callable[[View], Result]) -> Result:
+        """Return what an action returns for a view; while the view is stale, it is repeated."""
+        return self._retry_stale(lambda _: action(self._current_view(False)))
 
     def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
         """Return the validity of each memory: superseded, expired, not yet valid or current.
@@ -91,7 +98,7 @@ class RecallEngine:
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages in which a query is analysed, most frequent first."""
-        return self._retry_stale(lambda _: self._current_view(False).languages())
+        return self.on_view(lambda view: view.languages())
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory with a given memId, path, title or wikilink.

@@ -22,6 +22,7 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord, StoredLink, View
     from memvault.memories.link_graph import LinkGraph, ResolvedLink
     from memvault.model import Memory
     from memvault.results import (
@@ -87,17 +88,23 @@ def memory_rename(
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
+    from memvault.recall.filters import Filters
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
     memory = call.resolve(name)
-    plan = rename.plan_rename(call.store, lambda: _graph(call), memory, title or "", to or "")
+    plan = call.engine.on_view(
+        lambda view: rename.plan_rename(
+            call.store, lambda: _graph(call, view), memory, title or "", to or ""
+        )
+    )
+    unread = [entry.path for entry in call.engine.list_records(Filters()) if not entry.etag]
     links: list[RewrittenLinks] = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others
     ]
     others = [entry for entry in plan.others if entry.memory.path != memory.path]
-    call.notes += [f"{path} cannot be read, so links in it stay" for path in plan.unread]
+    call.notes += [f"{path} cannot be read, so links in it stay" for path in unread]
     before: MemoryPlace = {"title": memory.title, "filePath": memory.path}
     states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
     items = [plan.title, plan.path, *states]
@@ -139,7 +146,8 @@ def memory_links(
     A link whose target does not exist has no memId.
     """
     memory = call.resolve(name)
-    shown, paging = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
+    outgoing = call.engine.on_view(lambda view: _graph(call, view).outgoing(memory))
+    shown, paging = paginate(outgoing, limit, offset, "It links to nothing")
     return {"links": [_link_item(link) for link in shown], **paging}
 
 
@@ -155,16 +163,19 @@ def memory_backlinks(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
 ) -> MemoryBacklinks:
     """List the memories that link to a memory, with each line that contains a link."""
-    from memvault.recall.answer import memory_reference
-
     memory = call.resolve(name)
-    linking = _graph(call).backlinks(memory.path)
-    lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
-    shown, paging = paginate(lines, limit, offset, "Nothing links to it")
-    backlinks: list[BacklinkEntry] = [
-        {**memory_reference(link.source), **_link_position(call, link)} for link in shown
-    ]
-    return {"backlinks": backlinks, **paging}
+
+    def found(view: View) -> MemoryBacklinks:
+        graph = _graph(call, view)
+        linking = graph.backlinks(memory.path)
+        lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
+        shown, paging = paginate([*lines.values()], limit, offset, "Nothing links to it")
+        backlinks: list[BacklinkEntry] = [
+            _backlink_item(call, view, graph.record(link.source), link.stored) for link in shown
+        ]
+        return {"backlinks": backlinks, **paging}
+
+    return call.engine.on_view(found)
 
 
 @group.tool(
@@ -178,27 +189,26 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     """List memories without links to or from other memories."""
     from memvault.model import is_example
     from memvault.recall.answer import memory_reference
+    from memvault.recall.engine import sorted_records
 
-    graph = _graph(call)
-    linked: set[str] = set()
-    for memory in graph.memories():
-        for link in graph.outgoing(memory):
-            if link.target is not None and link.target.path != memory.path:
-                linked |= {memory.path, link.target.path}
-    orphans = [
-        entry
-        for entry in graph.records
-        if entry.path not in linked and not is_example(entry.metadata)
-    ]
+    def found(view: View) -> list[MemoryRecord]:
+        links = list(_graph(call, view).indexed())
+        linked = {link.source for link in links} | {link.target for link in links}
+        return [
+            entry
+            for entry in sorted_records(view)
+            if entry.key not in linked and not is_example(entry.metadata)
+        ]
+
+    orphans = call.engine.on_view(found)
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 
 
-def _graph(call: Call) -> LinkGraph:
+def _graph(call: Call, view: View) -> LinkGraph:
     from memvault.memories.link_graph import LinkGraph
-    from memvault.recall.filters import Filters
 
-    return LinkGraph(call.engine.list_records(Filters()), call.store)
+    return LinkGraph(call.index.links(view), view.record)
 
 
 def _link_item(found: ResolvedLink) -> LinkEntry:
@@ -219,23 +229,28 @@ def _kind(found: ResolvedLink) -> dict[Any, Any]:
     return {**heading, **({"embed": True} if found.link.is_embed else {})}
 
 
-def _row(found: ResolvedLink) -> int:
-    """Return the index of a link's line in its text, from 0; -1 for a link in a header."""
-    return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
+def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
+    """Return the memory that contains a link, and the link's line with its number in the file.
 
+    For a link in a header, return its key in place of the line.
 
-def _link_position(call: Call, found: ResolvedLink) -> dict[Any, Any]:
-    """Return the line that contains a link, and its number in the file; or its header key."""
-    if found.link is None:
-        return {"key": found.key}
+    Raises:
+        StaleView: the memory has changed since the view was made.
+    """
+    from memvault.recall.answer import memory_reference
     from memvault.vault import document
 
-    body, offset = found.source.body, found.link.span[0]
-    text = document.decode(call.store.read_bytes(found.source.path)[0]).text
-    above = text.count("\n", 0, max(0, len(text) - len(body)))
-    start = body.rfind("\n", 0, offset) + 1
-    line = body[start:].partition("\n")[0].strip()
-    return {"line": above + _row(found) + 1, "text": line if len(line) <= 200 else f"{line[:200]}…"}
+    reference = memory_reference(source)
+    if link.key:
+        return {**reference, "key": link.key}
+    memory = view.text(source.key)
+    if memory is None:
+        return {**reference}
+    text = document.decode(call.store.read_bytes(memory.path)[0]).text
+    above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
+    line = memory.body.split("\n", link.line + 1)[link.line].strip()
+    shown = line if len(line) <= 200 else f"{line[:200]}…"
+    return {**reference, "line": above + link.line + 1, "text": shown}
 
 
 def _as_tree(found: Result) -> Result:

@@ -84,6 +84,8 @@ def _is_same_title(name: str, other: str) -> bool:
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
+LINK_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
+"""The header keys that name other memories."""
 _MAX_NAMES = 100
 """Maximum number of names read from one header key."""
 
@@ -126,6 +128,18 @@ def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
     """Return every name that a header may use for a memory, as the index stores them."""
     file = path.rpartition("/")[2]
     return list(dict.fromkeys(map(name_key, (mem_id, path, title, file, *aliases))))
+
+
+def link_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
+    """Return every name that a link may use for a memory: also each end of its path."""
+    names = name_keys(path, mem_id, title, aliases)
+    return list(dict.fromkeys([*names, *map(name_key, ends(path))]))
+
+
+def ends(path: str) -> Iterable[str]:
+    """Yield what remains of a path after removing each of its leading folders, as Obsidian does."""
+    parts = path.split("/")
+    return ("/".join(parts[start:]) for start in range(1, len(parts)))
 
 
 _DAY = re.compile(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -45,6 +46,11 @@ def links(text: str) -> Iterator[Link]:
         )
         if link is not None:
             yield link
+
+
+def path_beside(target: str, path: str) -> str:
+    """Return the path that a markdown link's target names in the file at a path."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
 
 def _parse_wikilink(match: re.Match[str]) -> Link | None:

@@ -30,6 +30,7 @@ from memvault.index.protocol import (
     EmbedderStatus,
     IndexCorrupted,
     IndexStatus,
+    LinkEntry,
     View,
     WaitPolicy,
 )
@@ -134,6 +135,11 @@ class LocalIndex:
         except IndexCorrupted as error:
             self.files.discard(error)
         return None
+
+    def links(self, view: View) -> dict[int, LinkEntry]:
+        """Return the names and links of each memory; errors as for the index protocol."""
+        assert isinstance(view, Snapshot)
+        return view.links()
 
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""

@@ -46,6 +46,7 @@ def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
         previous.missing,
         _select(previous.cuts, unchanged),
         _select(previous.blocks, unchanged),
+        _select(previous.links, unchanged),
     )
     first = min(previous.records, default=0) - 1
     languages = {record.key: record.language for record in existing}

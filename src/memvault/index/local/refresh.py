@@ -19,7 +19,7 @@ from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles, OpenIndex
 from memvault.index.local.manifest import IndexedFile, ManifestRow, columns_of
 from memvault.index.local.snapshot import Overlay
-from memvault.index.protocol import IndexCorrupted, MemoryRecord
+from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.analysis import analyser, detect_languages
 from memvault.index.text.bm25f import KeywordDocument, field_lengths
 from memvault.index.text.indexed_text import (
@@ -32,6 +32,8 @@ from memvault.index.text.indexed_text import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
+from memvault.vault.file_names import LINK_KEYS, link_keys, referenced_names
+from memvault.vault.markdown import links, path_beside
 from memvault.vault.reader import Scan
 
 if TYPE_CHECKING:
@@ -225,7 +227,7 @@ def read_overlay(
     detected = detect_languages(
         store.settings.language, [memory for _, memory, _ in found], languages
     )
-    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {})
+    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {}, {})
     for (key, memory, fresh), language in zip(found, detected, strict=True):
         add_memory(overlay, key, memory, fresh.size, language)
     return overlay
@@ -238,6 +240,22 @@ def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: 
     overlay.passages[key] = passage_texts(memory)
     overlay.cuts[key] = split_memory(memory)
     overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
+    overlay.links[key] = link_entry(memory)
+
+
+def link_entry(memory: Memory) -> LinkEntry:
+    """Return the names of a memory and its links."""
+    names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
+    found: list[StoredLink] = []
+    line = position = 0
+    for link in links(memory.body):
+        line += memory.body.count("\n", position, link.span[0])
+        position = link.span[0]
+        beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
+        found.append(StoredLink(link.target, beside, line))
+    for key in LINK_KEYS:
+        found += [StoredLink(name, key=key) for name in referenced_names(memory.metadata, key)]
+    return LinkEntry(memory.path, names, found)
 
 
 class _BatchTexts(NamedTuple):
@@ -343,6 +361,7 @@ class IndexWriter(NamedTuple):
         rows: list[ManifestRow] = []
         texts = _BatchTexts({}, {})
         blocks: dict[int, list[EncodedBlock]] = {}
+        entries: dict[int, LinkEntry] = {}
 
         def documents() -> Iterable[KeywordDocument]:
             for number, (memory, fresh, checked) in enumerate(read):
@@ -355,6 +374,7 @@ class IndexWriter(NamedTuple):
                 texts.passages[uid] = passage_texts(memory)
                 texts.cuts[uid] = split_memory(memory)
                 blocks[uid] = encode_blocks(texts.cuts[uid], analyser(language))
+                entries[uid] = link_entry(memory)
                 yield from counted
 
         # Build all documents first: a bug of ours must not be taken for a corrupted index.
@@ -363,7 +383,7 @@ class IndexWriter(NamedTuple):
             self.files.backend.delete_vectors(opened.manifest.identity(), removed)
         opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
-            opened.manifest.apply(removed, rows, blocks)
+            opened.manifest.apply(removed, rows, blocks, entries)
             return self.files.commit(opened.keyword), texts
 
     def _encode_pending(

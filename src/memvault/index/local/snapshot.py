@@ -19,6 +19,7 @@ from memvault.index.protocol import (
     IndexCorrupted,
     KeywordAnswer,
     KeywordQuery,
+    LinkEntry,
     MatchLocation,
     MemoryRecord,
     SentenceFeatures,
@@ -62,10 +63,11 @@ class Overlay(NamedTuple):
     missing: int
     cuts: dict[int, list[TextBlock]]
     blocks: dict[int, list[EncodedBlock]]
+    links: dict[int, LinkEntry]
     texts: Mapping[int, Memory] = MappingProxyType({})
 
 
-EMPTY = Overlay({}, [], {}, None, 0, {}, {})
+EMPTY = Overlay({}, [], {}, None, 0, {}, {}, {})
 
 
 def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list[int]:
@@ -148,6 +150,15 @@ class Snapshot(NamedTuple):
         if self.manifest is not None:
             found += self._visible(self.manifest.records())
         return iter(found)
+
+    @stale_if_corrupted
+    def links(self) -> dict[int, LinkEntry]:
+        """Return the names of each memory and its links; nothing of a published vault."""
+        indexed = self.manifest.links() if self.manifest is not None else {}
+        alive = self._alive(None)
+        if alive is not None:
+            indexed = {uid: entry for uid, entry in indexed.items() if uid in alive}
+        return indexed | self.overlay.links
 
     @stale_if_corrupted
     def find_by_name(

@@ -29,7 +29,7 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication, vector_generation
 from memvault.index.milvus.text_rows import StoredTexts
-from memvault.index.protocol import COMPLETE, IndexStatus, View, WaitPolicy
+from memvault.index.protocol import COMPLETE, IndexStatus, LinkEntry, View, WaitPolicy
 from memvault.store.memory_store import MemoryStore
 
 
@@ -114,6 +114,10 @@ class PublishedIndex:
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""
         return self.local.at(view, moment)
+
+    def links(self, view: View) -> dict[int, LinkEntry]:
+        """Return the names and links of each memory; errors as for the index protocol."""
+        return self.local.links(view)
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a cross-encoder's score of each text for a query; no model is downloaded."""

@@ -319,7 +319,7 @@ class RemoteIndex:
             opened.manifest,
             opened.keyword,
             self._vector_search(card) if vectors and card.passages else None,
-            Overlay({}, [], {}, None, 0, {}, {}),
+            Overlay({}, [], {}, None, 0, {}, {}, {}),
             card.sent,
             reader.fetch_for_view,
         )
