@@ -357,3 +357,37 @@ def test_the_shell_says_where_the_part_is(vault: Vault, manual: str, run: Run) -
     shown = run("show", manual, "--section", "Faults/Linux").out
     assert re.search(r"Faults/Linux  \d+ to \d+ of \d+ characters", shown)
     assert shown.endswith("Restart udev.\n")
+
+
+README = """---
+title: left over
+tags:
+  - imported
+---
+<!-- markdownlint-disable MD013 lorikeet -->
+[![build](https://ci.example/b.svg)](https://ci.example) [![docs](d.svg)](https://d.example)
+
+- [Install](docs/install.md)
+- [Lorikeet guide](docs/lorikeet.md)
+- [[Usage]] | [[Questions]]
+
+Lorikeet syncs address books between phones. It needs a server.
+
+```html
+<!-- kept in code -->
+```
+"""
+
+
+def test_a_snippet_begins_with_prose(vault: Vault, folder: Path) -> None:
+    """Comments, badges, link lists and a pasted header are no snippet where there is a sentence."""
+    write(folder, "readme.md", README)
+    write(folder, "links.md", "- [Cockatoo](a.md)\n- [[Galah]]\n\nNothing else to say here.\n")
+    for query in ("lorikeet", "syncing address books", "markdownlint imported build"):
+        found = [entry for entry in explained(vault, query) if entry["filePath"] == "readme.md"]
+        assert found[0]["snippet"].startswith("Lorikeet syncs address books"), query
+    assert beginning(README).startswith("Lorikeet syncs")
+    assert "Galah" in explained(vault, "galah")[0]["snippet"]
+    assert [unit.text for unit in units("<!-- all of it -->")] == ["<!-- all of it -->"]
+    assert units("```\n<!-- kept -->\n```")[0].text == "<!-- kept -->"
+    assert beginning("- [A](a.md)\n- [[B]]\n") == "[A](a.md) / [[B]]"

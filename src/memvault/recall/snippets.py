@@ -23,6 +23,17 @@ _QUOTE = re.compile(r"\A(?:[ \t]*+>)++[ \t]?")
 _CELLS = re.compile(r"(?<!\\)\|")
 _BEFORE_SPEAKER = re.compile(r"\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)")
 _SPACE = re.compile(r"\s+")
+_HEADER = re.compile(
+    r"\A\s*+(?:---|\+\+\+)[ \t]*\n"
+    r"(?:(?:[\w-]++[ \t]*[:=]|[ \t]|-[ \t]).*\n)*+(?:---|\+\+\+)[ \t]*$",
+    re.MULTILINE,
+)
+"""A header that was pasted into a body."""
+_BADGE = re.compile(r"\[!\[[^\]\n]*+\]\([^)\n]*+\)\]\([^)\n]*+\)")
+_LINKS = re.compile(
+    r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
+)
+"""Nothing but links and images."""
 
 
 class TextUnit(NamedTuple):
@@ -37,7 +48,8 @@ def units(text: str) -> list[TextUnit]:
     result: list[TextUnit] = []
     block: list[str] = []
     last = ""
-    for kind, line in (*_lines(mask_comments(text)), ("", "")):
+    prose = _BADGE.sub("", mask_comments(_HEADER.sub("", text)))
+    for kind, line in (*_lines(prose if prose.strip() else text), ("", "")):
         continues = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
         if block and not (kind == "text" and continues):
             result += (unit for unit in _unit_text(last, block) if unit.text)
@@ -91,6 +103,8 @@ def _line(text: str) -> str:
 
 
 _MAX_LENGTH = 240
+_MIN_SENTENCE = 20
+"""Minimum length of a sentence that a snippet without words of the query begins with."""
 _SEPARATOR = " / "
 """The separator between two units that are not sentences of one paragraph."""
 _TermSpan = tuple[int, int, frozenset[str]]
@@ -177,9 +191,17 @@ def _without_headings(body: str, passage: Passage) -> str:
 
 
 def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser: Analyser) -> str:
-    """Return the text of the adjacent units that contain the most distinct terms."""
+    """Return the text of the adjacent units that contain the most distinct terms.
+
+    Units of nothing but links count only if no other one contains a term.
+    """
+    prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
+    if prose and len(prose) < len(units):
+        in_links = any(_matched_terms(unit.text, query_terms, analyser) for unit in units)
+        in_prose = any(_matched_terms(unit.text, query_terms, analyser) for unit in prose)
+        units = units if in_links and not in_prose else prose
     matched = [_matched_terms(unit.text, query_terms, analyser) for unit in units]
-    first, last, best = 0, len(units), frozenset[str]()
+    first, last, best = _first_sentence(units), len(units), frozenset[str]()
     for start, _ in filter(itemgetter(1), enumerate(matched)):
         covered: frozenset[str] = frozenset()
         length = 0
@@ -195,6 +217,15 @@ def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser
     if best and len(units[first].text) > _MAX_LENGTH:
         return _window(units[first].text, query_terms, analyser)
     return _join(units[first:], last - first)
+
+
+def _first_sentence(units: Sequence[TextUnit]) -> int:
+    """Return the number of the first unit that is a sentence of a paragraph; 0 if none is."""
+    is_sentence = (
+        not unit.is_alone and not _LINKS.fullmatch(unit.text) and len(unit.text) >= _MIN_SENTENCE
+        for unit in units
+    )
+    return next((place for place, found in enumerate(is_sentence) if found), 0)
 
 
 def _matched_terms(text: str, query_terms: frozenset[str], analyser: Analyser) -> frozenset[str]:
@@ -286,4 +317,4 @@ def beginning(body: str) -> str:
     """Return the first words of a body on one line."""
     text = _HEADINGS.sub("", body[: _MAX_LENGTH * 4])
     parts = units(text) or units(body[: _MAX_LENGTH * 4])
-    return _join(parts, len(parts))
+    return _join(parts[_first_sentence(parts) :], len(parts))

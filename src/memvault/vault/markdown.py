@@ -101,6 +101,7 @@ _FENCES = ("```", "~~~")
 _OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
 _TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
 _COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
+_ANY_COMMENT = re.compile(r"%%.*?%%|<!--.*?(?:-->|\Z)", re.DOTALL)
 _NOT_LINE_END = re.compile(r"[^\n\r]")
 _HTML_TAG = re.compile(
     r"<[A-Za-z][\w-]*+(?:\s++[A-Za-z_:][\w.:-]*+"
@@ -159,13 +160,13 @@ def mask_code(text: str) -> str:
 
 
 def mask_comments(text: str) -> str:
-    """Return a text of the same length with spaces in place of Obsidian's comments."""
-    if "%%" not in text:
+    """Return a text of the same length with spaces in place of Obsidian's and HTML's comments."""
+    if "%%" not in text and "<!--" not in text:
         return text
     bare = _without_spans(_without_fenced(text))
     pieces: list[str] = []
     end = 0
-    for comment in _COMMENT.finditer(bare):
+    for comment in _ANY_COMMENT.finditer(bare):
         pieces += (text[end : comment.start()], _blank(comment))
         end = comment.end()
     return "".join(pieces) + text[end:]
