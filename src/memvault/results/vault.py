@@ -196,7 +196,7 @@ class RenamedMemory(ConfirmedResult):
     rewritten: list[RewrittenLinks]
 
 
-class LinkEntry(TypedDict):
+class OutgoingLink(TypedDict):
     """A link; ``key`` is the key of the header that it is in, if it is not in the text."""
 
     link: str
@@ -212,7 +212,7 @@ class LinkEntry(TypedDict):
 class MemoryLinks(Listing):
     """The result of ``memory_links``."""
 
-    links: list[LinkEntry]
+    links: list[OutgoingLink]
 
 
 class BacklinkEntry(MemoryReference):

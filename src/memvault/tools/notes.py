@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.results import (
         BacklinkEntry,
-        LinkEntry,
         MemoryBacklinks,
         MemoryLinks,
         MemoryPlace,
         OrphanedMemories,
+        OutgoingLink,
         RenamedMemory,
         RenamedTag,
         RewrittenLinks,
@@ -211,7 +211,7 @@ def _graph(call: Call, view: View) -> LinkGraph:
     return LinkGraph(call.index.links(view), view.record)
 
 
-def _link_item(found: ResolvedLink) -> LinkEntry:
+def _link_item(found: ResolvedLink) -> OutgoingLink:
     from memvault.recall.answer import memory_reference
 
     target: dict[Any, Any] = (
