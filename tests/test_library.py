@@ -176,6 +176,8 @@ def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> Non
                 await vault.show("nothing")
             failed = await vault.call("memory_show", memId="nothing")
             assert failed["error"]["code"] == "not_found"
+            with open_vault(folder) as same:
+                assert failed == same.call("memory_show", memId="nothing")
             assert (await vault.call("memory_active"))["agent"] == "ann"
 
     asyncio.run(talk())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memvault.errors import MemvaultError
 from memvault.library.calls import OpenVault, arguments_of
 from memvault.tools.core.invoke import settled_result
+from memvault.tools.core.wording import for_tools
 
 if TYPE_CHECKING:
     from memvault.tools.core.invoke import ToolOutcome
@@ -37,9 +38,10 @@ class AsyncOpenVault:
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
         try:
-            return await self._result(tool, arguments)
+            result = await self._result(tool, arguments)
         except MemvaultError as error:
-            return error.result()
+            result = error.result()
+        return for_tools(result, tool, self._vault._caller)
 
     async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
         """Run a tool with values of its function's parameters, and acknowledge its events.
