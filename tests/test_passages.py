@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memvault import Vault
 from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.index.text import analysis, passages
 from memvault.index.text.analysis import analyser
@@ -245,3 +246,10 @@ def test_sentences_lose_nothing(text: str) -> None:
     ends = list(sentence_ends(text))
     assert ends == sorted(set(ends))
     assert all(0 < end <= len(text) for end in ends)
+
+
+def test_a_title_is_a_whole_sentence(vault: Vault) -> None:
+    """A title made of a text does not end at the period of an abbreviation."""
+    kept = vault.call("store_fact", fact="Dr. Ahn drinks tea, e.g. oolong. Never coffee.")
+    shown = vault.call("memory_show", memId=kept["factId"])
+    assert shown["title"] == "Dr. Ahn drinks tea, e.g. oolong"

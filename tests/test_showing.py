@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from conftest import Run, succeeded, write
 from memvault.cli import output, terminal
@@ -205,3 +207,36 @@ def test_a_vault_brings_no_pager(folder: Path) -> None:
         assert "Note 29" in shown
         assert "Note 0" in shown
     assert not (folder / "ran").exists()
+
+
+NAMES = {
+    "wide": "漢字で書いた覚え書き、長い題名の一つ",
+    "joined": "Trip 👨‍👩‍👧 ❤️ to the mountains with all of them",
+    "marks": "Re\u0301sume\u0301 of a meeting that was re\u0301pe\u0301te\u0301",
+}
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_no_row_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
+    """Rows fit, whatever the script; a date, a memId or a path that fits stays in one piece."""
+    for name, title in NAMES.items():
+        head = f"---\nid: {name}-abc123\ntitle: {title}\nmodified: 2026-03-04T12:00:00Z\n---\n"
+        write(folder, f"projects/a b/{name}.md", f"{head}" + "A walk in the park. " * 20)
+    environment = {"COLUMNS": str(columns), "MEMVAULT_PAGER": "cat", "TZ": "UTC"}
+    for words in (("recall", "a walk in the park"), ("list",)):
+        code, shown = at_terminal(folder, *words, environment=environment)
+        assert code == 0, shown
+        rows = re.sub(r"\x1b\[[0-9;]*m", "", shown).split("\n")
+        assert [row for row in rows if cell_len(row) > columns] == []
+        for name in NAMES:
+            for whole in (f"{name}-abc123", f"projects/a b/{name}.md", "2026-03-04"):
+                assert any(whole in row for row in rows), (whole, rows)
+
+
+def test_columns_of_a_template_have_their_width_in_cells(folder: Path, run: Run) -> None:
+    """A width and a precision in --format count cells, so that columns stand below each other."""
+    for name, title in NAMES.items():
+        write(folder, f"{name}.md", f"---\nid: {name}-abc123\ntitle: {title}\n---\n{title}\n")
+    for spec in ("<60", ">60", "^60", "<12.10", "60"):
+        rows = succeeded(run("list", "--format", f"{{title:{spec}}}|")).out.splitlines()
+        assert {cell_len(row) for row in rows} == {61 if "60" in spec else 13}

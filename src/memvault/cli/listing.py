@@ -22,6 +22,7 @@ _ESCAPE = re.compile(r"\\([tn\\])")
 _ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
 _MAX_WIDTH = 1_000
 """Maximum width and precision in a template."""
+_TEXT_SPEC = re.compile(r"(?P<align>.?[<>^])?(?P<width>[1-9]\d*)?(?:\.(?P<most>\d+))?s?")
 _META_KEYS = ("warnings", "success")
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 """First characters of texts that spreadsheets evaluate as formulas."""
@@ -136,9 +137,25 @@ def _fill(
             try:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 shown = sanitize.escape_text if field in texts else sanitize.escape_line
-                yield format(value if number else shown(_to_text(value)), spec)
+                yield format(value, spec) if number else _fit(shown(_to_text(value)), spec)
             except ValueError as error:
                 raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
+
+
+def _fit(text: str, spec: str) -> str:
+    """Format a text; its width and precision count cells, of which a wide character has two."""
+    match = None if text.isascii() else _TEXT_SPEC.fullmatch(spec)
+    if match is None:
+        return format(text, spec)
+    from rich.cells import cell_len
+
+    if match["most"]:
+        most = int(match["most"])
+        text = text[:most]
+        while cell_len(text) > most:
+            text = text[:-1]
+    width = max(0, int(match["width"] or 0) - cell_len(text) + len(text))
+    return format(text, f"{match['align'] or '<'}{width}" if width else "")
 
 
 def _value(row: Mapping[str, Any], field: str) -> Any:

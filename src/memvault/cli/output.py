@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -98,11 +99,28 @@ def is_coloured(stream: TextIO | None) -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def styled(lines: Iterable[Any], coloured: bool) -> Iterator[str]:
-    """Yield styled lines as text, with line breaks and control characters escaped."""
+def styled(lines: Iterable[Any], coloured: bool, width: int = 0) -> Iterator[str]:
+    """Yield styled lines as text, with line breaks and control characters escaped.
+
+    With a ``width``, lines are broken between words, so that each fits that many cells.
+    """
     for line in lines:
         pieces = [(sanitize.escape_line(text), style) for text, style in line]
-        yield "".join(_styled(*piece) if coloured else piece[0] for piece in pieces)
+        for row in _wrapped(pieces, width) if width else [pieces]:
+            yield "".join(_styled(*piece) if coloured else piece[0] for piece in row)
+
+
+def width_of(stream: TextIO | None) -> int:
+    """Return the width of a terminal in cells; 0 if the stream is none."""
+    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else 0
+
+
+def _wrapped(line: list[tuple[str, str]], width: int) -> list[list[tuple[str, str]]]:
+    if sum(len(text) for text, _ in line) * 2 <= width:  # no character has more than two cells
+        return [line]
+    from memvault.cli import terminal
+
+    return terminal.wrap(line, width)
 
 
 def _write(lines: list[Any], stream: TextIO | None) -> None:
@@ -110,7 +128,7 @@ def _write(lines: list[Any], stream: TextIO | None) -> None:
     if stream is None:
         return
     with map_output_errors():
-        for line in styled(lines, is_coloured(stream)):
+        for line in styled(lines, is_coloured(stream), width_of(stream)):
             print(line, file=stream)
 
 

@@ -93,7 +93,7 @@ def _print_human(
         return
     coloured = output.is_coloured(sys.stdout)
     rendered = _highlighted(view, found, query) if coloured else render.lines(view, found)
-    lines = list(output.styled(rendered, coloured))
+    lines = list(output.styled(rendered, coloured, output.width_of(sys.stdout)))
     may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
     if may_page and os.environ.get("TERM") != "dumb":
         from memvault.cli import terminal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -45,6 +45,10 @@ def show(text: str, root: Path | None) -> bool:
 
 
 Piece = tuple[str, str]
+_LEAD = re.compile(r" *(?:> )?")
+_PART = re.compile(r"\S+(?: \S+)*")
+"""What a view separates by two spaces, such as a title, a path or a date."""
+_NON_SPACE = re.compile(r"\S+")
 _WORD = re.compile(r"\w+")
 _MIN_LETTERS = 3
 """Minimum length of a word that is highlighted despite a different ending."""
@@ -77,6 +81,50 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     console = Console(width=width, force_terminal=True, color_system="standard")
     lines = console.render_lines(whole, pad=False)
     return [[(part.text, str(part.style or "")) for part in line] for line in lines]
+
+
+def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
+    """Break a line into rows of a width in cells, between its parts or, in a long part, its words.
+
+    Further rows are indented, and those of a quoted passage begin with its sign. A word that is
+    longer than a row is left to the terminal.
+    """
+    text = "".join(piece for piece, _ in line)
+    if cell_len(text) <= width:
+        return [line]
+    lead = _LEAD.match(text)
+    assert lead is not None
+    indent = lead[0] if lead[0].endswith("> ") else f"{lead[0]}  "
+    rows: list[list[Piece]] = []
+    begin, end, room = 0, lead.end(), width
+    for start, stop in _unbroken(text, lead.end(), width - len(indent)):
+        if end > lead.end() and cell_len(text[begin:stop]) > room:
+            rows.append(_cut(line, begin, end))
+            begin, room = start, width - len(indent)
+        end = stop
+    rows.append(_cut(line, begin, end))
+    return [rows[0], *([(indent, ""), *row] for row in rows[1:])]
+
+
+def _unbroken(text: str, begin: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans that are not broken: the parts that fit a row, and the words of others."""
+    for part in _PART.finditer(text, begin):
+        if cell_len(part[0]) <= width:
+            yield part.span()
+        else:
+            yield from (word.span() for word in _NON_SPACE.finditer(text, *part.span()))
+
+
+def _cut(line: list[Piece], begin: int, end: int) -> list[Piece]:
+    """Return the pieces of a line from one position to another."""
+    cut: list[Piece] = []
+    place = 0
+    for text, style in line:
+        piece = text[max(0, begin - place) : max(0, end - place)]
+        if piece:
+            cut.append((piece, style))
+        place += len(text)
+    return cut
 
 
 def highlight(line: list[Piece], query: str) -> list[Piece]:
