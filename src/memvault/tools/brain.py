@@ -31,6 +31,7 @@ from memvault.tools.core.results import (
 
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, ActiveSet
+    from memvault.agents.prompt import PromptBlock
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult
 
@@ -40,6 +41,8 @@ _MIN_SEARCHED = 100
 """Minimum number of memories to search for, since search results are not sorted by probability."""
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
+_LOAD_ROOM = 200
+"""Tokens of the other values of a loaded memory."""
 
 
 @group.tool(
@@ -101,6 +104,7 @@ def _about(metadata: Result) -> Result:
 
 @group.tool(
     "load",
+    pages=("memories", "content"),
     examples=(
         'memvault load "Use PostgreSQL"',
         'memvault load "Use PostgreSQL" --offset 0 --length 500',
@@ -124,7 +128,10 @@ def memory_load(
     mem_id: Annotated[
         str | None, Arg(f"Load this memory: {MEMORY_HELP}", positional=True, names="memory")
     ] = None,
-    offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
+    offset: Annotated[
+        int | None,
+        Arg("First character to load; with a query, entries to skip", minimum=0, default=0),
+    ] = None,
     length: Annotated[
         int | None, Arg("Characters to load; 0: all, up to 20,000", minimum=0, default=0)
     ] = None,
@@ -151,8 +158,9 @@ def memory_load(
     memory answers the query, strength the same as a word; both are comparable across vaults.
     """
     if query is not None:
-        _refuse_mix("query", memId=mem_id, offset=offset, length=length)
-        return _search_texts(call, query, threshold, limit or _DEFAULT_LOADED, expression)
+        _refuse_mix("query", memId=mem_id, length=length)
+        window = (limit or _DEFAULT_LOADED, offset or 0)
+        return _search_texts(call, query, threshold, window, expression)
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
@@ -184,18 +192,26 @@ def _by_probability(found: Sequence[RecallResult]) -> list[RecallResult]:
 
 
 def _search_texts(
-    call: Call, query: str, threshold: float | None, limit: int, expression: str | None
+    call: Call,
+    query: str,
+    threshold: float | None,
+    window: tuple[int, int],
+    expression: str | None,
 ) -> dict[str, Any]:
-    """Return the memories that match a query well enough, the most probable first."""
+    """Return the memories that match a query well enough, the most probable first.
+
+    ``window`` is how many, and how many of them to skip.
+    """
     from memvault.index.protocol import BEST_EFFORT
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
+    limit, offset = window
     search_filters = filters(None, None, None, None, expression)
     request = RecallRequest(
         query,
-        limit=max(limit, _MIN_SEARCHED),
+        limit=max(offset + limit, _MIN_SEARCHED),
         filters=search_filters,
         threshold=threshold or 0.0,
         strict=threshold is None,
@@ -203,7 +219,7 @@ def _search_texts(
     )
     results = collect_hits(call, call.engine.search(request))
     ranked = _by_probability(results)
-    page = ranked[:limit]
+    page = ranked[offset : offset + limit]
     count_retrievals(call, (entry.memory for entry in without_weak(page)))
     memories = [
         {
@@ -216,10 +232,8 @@ def _search_texts(
         }
         for entry in page
     ]
-    if ranked[limit:]:
-        call.notes.append(
-            f"left out, though they fit: {len(ranked) - limit}; a larger limit gives them"
-        )
+    if left := ranked[offset + limit :]:
+        call.notes.append(f"left out, though they fit: {len(left)}; a larger limit gives them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
@@ -247,6 +261,12 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     memory = call.engine.resolve(mem_id)
     active = _active_memory(call)
     evicted: list[str] = []
+    wanted = length
+    if call.budget:
+        from memvault.tools.core import budget
+
+        text = memory.body.strip("\r\n")[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
+        length = budget.prefix_length(text, max(1, call.budget - _LOAD_ROOM))
     try:
         piece, text, active_set = active.load(memory, offset, length)
         evicted = _evicted_ids(call, active_set)
@@ -264,11 +284,13 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
         "tokens": piece.tokens,
         "etag": piece.etag,
     }
-    requested = min(length or piece.total, piece.total - piece.offset)
+    requested = min(wanted or piece.total, piece.total - piece.offset)
     if piece.length < requested:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
-        result["budget"] = call.settings.active.budget
+        result["budget"] = call.budget or call.settings.active.budget
+        if call.budget:
+            result["next"] = piece.offset + piece.length
     return result
 
 
@@ -343,6 +365,7 @@ def memory_mutate(
 
 @group.tool(
     "search",
+    pages=("results",),
     read_only=True,
     works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
@@ -400,6 +423,7 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "active",
+    pages=("memories",),
     read_only=True,
     examples=("memvault active", "memvault active --agent historian"),
     view=Template(
@@ -466,10 +490,13 @@ def _active_memory(call: Call) -> ActiveMemory:
 
 
 _DEFAULT_BUDGET = 2_000
+_MAX_NOTES, _MAX_NOTE = 20, 300
+"""Maximum number and length of the warnings that are counted with a block over MCP."""
 
 
 @group.tool(
     "context",
+    pages=(),
     own_scope="read",
     core=True,
     examples=(
@@ -489,8 +516,13 @@ def context(
         ),
     ] = "",
     budget: Annotated[
-        int, Arg("Maximum tokens of the block, counted by the built-in tokenizer", minimum=0)
-    ] = _DEFAULT_BUDGET,
+        int | None,
+        Arg(
+            "Maximum tokens of the block; over MCP, of the whole result",
+            minimum=0,
+            default=_DEFAULT_BUDGET,
+        ),
+    ] = None,
 ) -> dict[str, Any]:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
@@ -505,19 +537,40 @@ def context(
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += gathered.notes
-    block = prompt.build(gathered.sections, budget, tokenizer.count_tokens)
+    limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
+    limit = limit if budget is None else budget
+
+    def build(room: int) -> tuple[PromptBlock, dict[str, Any]]:
+        block = prompt.build(gathered.sections, room, tokenizer.count_tokens)
+        return block, _context_result(block, limit, with_parts=not call.caller.budgeted)
+
+    block, result = build(limit)
+    if call.caller.budgeted:
+        from memvault.tools.core.budget import count
+
+        room = limit
+        notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
+        whole = {"success": True, "warnings": notes}
+        while block.text and (over := count({**whole, **result}) - limit) > 0:
+            room = max(0, min(room, block.tokens) - over)
+            block, result = build(room)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
-        call.notes.append(f"not even the first entry fits into {budget} token{'s' * (budget != 1)}")
+        call.notes.append(f"not even the first entry fits into {limit} token{'s' * (limit != 1)}")
+    return result
+
+
+def _context_result(block: PromptBlock, budget: int, with_parts: bool) -> dict[str, Any]:
+    parts = [
+        {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
+        for section in block.kept
+    ]
     return {
         "context": block.text,
         "tokens": block.tokens,
         "budget": budget,
-        "parts": [
-            {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
-            for section in block.kept
-        ],
+        **({"parts": parts} if with_parts else {}),
         "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
         **({"shortened": block.shortened} if block.shortened else {}),
     }

@@ -132,6 +132,7 @@ _EPISODES = """*episodes
 
 @group.tool(
     "episode recall",
+    pages=("episodes",),
     read_only=True,
     examples=(
         'memvault episode recall "the tests hang again"',
@@ -171,6 +172,7 @@ def recall_similar_experience(
 
 @group.tool(
     "episode recent",
+    pages=("episodes",),
     read_only=True,
     examples=("memvault episode recent", "memvault episode recent --days 1 --limit 5"),
     view=_EPISODES,
@@ -193,6 +195,7 @@ def get_recent_episodes(
 
 @group.tool(
     "episode with-skill",
+    pages=("episodes",),
     read_only=True,
     examples=(
         "memvault episode with-skill ops.deploy.roll",

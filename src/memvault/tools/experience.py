@@ -43,6 +43,7 @@ def store_fact(
 
 @group.tool(
     "fact recall",
+    pages=("facts",),
     read_only=True,
     examples=(
         'memvault fact recall "how much disk has staging"',
@@ -182,6 +183,7 @@ def store_procedure(
 
 @group.tool(
     "procedure recall",
+    pages=("procedures",),
     read_only=True,
     examples=(
         'memvault procedure recall "a deploy is due"',
@@ -249,6 +251,7 @@ def update_success_rate(
 
 @group.tool(
     "experience",
+    pages=(),
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',

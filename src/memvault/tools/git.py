@@ -41,6 +41,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 
 @group.tool(
     "git sync",
+    pages=(),
     destructive=True,
     open_world=True,
     own_scope="all",
@@ -72,6 +73,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
 
 @group.tool(
     "git status",
+    pages=(),
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),

@@ -54,6 +54,7 @@ _MAX_SIMILAR_TEXT = 2_000
 
 @group.tool(
     "recall",
+    pages=("memories", "brief"),
     read_only=True,
     works_without_files=True,
     core=True,
@@ -458,9 +459,11 @@ def memory_compound(
 
 @group.tool(
     "forget",
+    pages=("candidates",),
+    rest="trash_list names what was forgotten",
     destructive=True,
     core=True,
-    advanced=("threshold", "filter"),
+    advanced=("threshold", "filter", "offset", "budget"),
     examples=(
         'memvault forget "Old notes"',
         'memvault forget "Old notes" --confirm true',
@@ -530,9 +533,11 @@ def memory_forget(
 
 @group.tool(
     "types",
+    pages=("types",),
     read_only=True,
     works_without_files=True,
     core=True,
+    advanced=("offset", "budget"),
     examples=("memvault types", "memvault types --json"),
     view="""*types
         {name:<24}{count:>5}  {description}

@@ -54,10 +54,11 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "show",
+    pages=("content",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("revision",),
+    advanced=("revision", "length", "budget"),
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -73,7 +74,9 @@ def _with_part_ends(found: Result) -> Result:
            {heading}  {offset} to {end} of {whole} characters
 
 
-        {content:markdown}""",
+        {content:markdown}
+
+        --offset {next} shows the rest of {totalLength} characters""",
         _with_part_ends,
     ),
 )
@@ -147,10 +150,11 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
 
 @group.tool(
     "list",
+    pages=("memories",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("filter", "since", "until"),
+    advanced=("filter", "since", "until", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
@@ -190,6 +194,7 @@ def memory_list(
 
 @group.tool(
     "restore",
+    rest="trash_list shows the others",
     destructive=True,
     core=True,
     advanced=("revision",),
@@ -240,6 +245,7 @@ def memory_restore(
 
 @group.tool(
     "status",
+    pages=(),
     read_only=True,
     own_scope="all",
     examples=("memvault status", "memvault status --json"),
@@ -299,6 +305,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 
 @group.tool(
     "model list",
+    pages=("models", "rerankers"),
     read_only=True,
     own_scope="all",
     examples=("memvault model list", "memvault model list --json"),
