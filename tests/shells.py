@@ -28,6 +28,7 @@ def hostile_names(folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -
     write(folder, "odd/d.md", "---\nmemory_type: field-note\n---\nx\n")
     write(folder, "agents/bob.md", "x")
     write(folder, "spaces/team/space.md", "x")
+    write(folder, "templates/minutes.md", "x")
     assert vault.call("memory_list")["success"]
     monkeypatch.setenv("MEMVAULT_VAULT", str(folder))
     return folder

@@ -67,6 +67,8 @@ def test_a_tool_answers_alike_however_it_is_called(
             for form in forms:
                 copy.put_back()
                 found.append(_same(copy.root, typed(*vault, *form)))
+            if tool.name == "call_tool":  # the command of that name prints what the tool returns
+                found[2] = json.dumps(json.loads(found[2])["result"], sort_keys=True)
             assert found[0] == found[1] == found[2]
 
 
@@ -488,11 +490,42 @@ def offered(line: str) -> list[str]:
         ("memvault nothing ", []),
         ("memvault recall --nothing ", []),
         ("memvault doctor --fi", ["--fix"]),
+        ("memvault recall words -t field", ["field-note"]),
+        ("memvault recall -T dig,ani", ["dig,animals"]),
+        ("memvault new Title --template min", ["minutes"]),
+        ("memvault hel", ["help"]),
+        ("memvault help git s", ["sync", "status"]),
+        ("memvault help rem", ["remember"]),
     ],
 )
 def test_what_fits_is_offered(hostile_vault: Path, line: str, words: list[str]) -> None:
     """Commands, options and the vault's own names are offered where they can stand."""
     assert offered(line) == words
+
+
+def test_changes_and_the_trash_are_offered(run: Run, folder: Path) -> None:
+    """Changes that can be undone are offered newest first, and to restore, first the trash."""
+    kept = run("remember", "Ferry at noon", "It waits for the mail.", "--json").json["memId"]
+    gone = run("remember", "Ferry at nine", "It does not wait.", "--json").json["memId"]
+    run("delete", gone)
+    before = ["--vault", str(folder)]
+    assert [entry.word for entry in candidates([*before, "restore"], "ferry")] == [gone, kept]
+    changes = run("log", "--json").json["changes"]
+    offer = candidates([*before, "undo"], "")
+    assert [entry.word for entry in offer] == [change["changeId"] for change in changes]
+    assert offer[0].about == "memory_delete Ferry at nine"
+    run("undo")
+    offer = candidates([*before, "undo"], "")
+    assert changes[0]["changeId"] not in [entry.word for entry in offer]
+
+
+def test_bash_lists_titles_beside_the_words(hostile_vault: Path, run: Run) -> None:
+    """Where bash lists several words each has its title, which is never inserted."""
+    line = ["memvault", "show"]
+    listed = run("__complete", "bash:63", "2", *line, "use").out.splitlines()
+    assert listed[1] == "use-wombats-abc123  (Use: wombats)"
+    assert run("__complete", "bash:9", "2", *line, "use").out.split()[0] == "use-quokkas-abc123"
+    assert run("__complete", "bash:63", "2", *line, "use-w").out == "use-wombats-abc123\n"
 
 
 def test_the_vault_on_the_line_counts(hostile_vault: Path, tmp_path: Path) -> None:

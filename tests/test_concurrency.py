@@ -632,9 +632,9 @@ def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> Non
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
     with invoke.call(workspace, "call_tool", {"toolName": "peek_inbox"}) as left:
-        assert len(left.result["events"]) == 1
+        assert len(left.result["result"]["events"]) == 1
     with invoke.call(workspace, "peek_inbox", {}) as settled:
-        assert settled.result["events"] == left.result["events"]
+        assert settled.result["events"] == left.result["result"]["events"]
         assert settled.settle() == []
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import Run, succeeded, write
+from conftest import Run, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import cleaned, is_under
@@ -130,18 +130,40 @@ def test_links_are_listed_both_ways(planned: Path, vault: Vault) -> None:
 def test_tags_are_a_tree_with_counts(vault: Vault, folder: Path, run: Run) -> None:
     """Tags of headers and of texts are counted, a nested one with what it is nested in."""
     write(folder, "a.md", "---\ntags: [db]\n---\n\nSee #project/active and #db.\n")
-    write(folder, "b.md", "A #project.\n")
-    found = called(vault, "tag_list")["tags"]
-    assert found == [
-        {"tag": "db", "count": 1, "own": 1},
+    write(folder, "b.md", "A #project, #project/old and #project/active.\n")
+    db = {"tag": "db", "count": 1, "own": 1}
+    project = [
         {"tag": "project", "count": 2, "own": 1},
-        {"tag": "project/active", "count": 1, "own": 1},
+        {"tag": "project/active", "count": 2, "own": 2},
+        {"tag": "project/old", "count": 1, "own": 1},
     ]
+    assert called(vault, "tag_list")["tags"] == [*project, db]
+    assert called(vault, "tag_list", sort="name")["tags"] == [db, *project]
     assert [line.split() for line in succeeded(run("tags")).out.splitlines()] == [
-        ["db", "1"],
         ["project", "2"],
-        ["active", "1"],
+        ["active", "2"],
+        ["old", "1"],
+        ["db", "1"],
     ]
+
+
+def test_a_listing_can_be_sorted(folder: Path, run: Run) -> None:
+    """A list is ordered by title, creation, type or path, over its pages too."""
+    header = "---\nmemory_type: {}\ncreated: {}\n---\n\n# {}\n"
+    write(folder, "z.md", header.format("issue", "2026-01-02", "apples"))
+    write(folder, "a.md", header.format("learning", "2026-01-03", "Berries"))
+    write(folder, "m.md", header.format("fact", "2026-01-01", "Cherries"))
+
+    def titles(*words: str) -> list[str]:
+        rows = run("list", *words, "--json").json["memories"]
+        return [row["title"] for row in rows]
+
+    assert titles("--sort", "title") == ["apples", "Berries", "Cherries"]
+    assert titles("--sort", "created") == ["Berries", "apples", "Cherries"]
+    assert titles("--sort", "type") == ["Cherries", "apples", "Berries"]
+    assert titles("--sort", "path") == ["Berries", "Cherries", "apples"]
+    assert titles("--sort", "title", "-n", "1", "--offset", "1") == ["Berries"]
+    assert "modified, created, title, type" in refused(run("list", "--sort", "size"), 2)
 
 
 def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
@@ -154,6 +176,35 @@ def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
     assert done["tags"] == ["db"]
     assert done["missing"] == ["nothing"]
     assert (folder / "a.md").read_text("utf-8") == text.replace("#Sql", "Sql")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tags:\n  - \n", "tags:\n  - \n  - x\n"),
+        ("tags:\n- a\n-\n# mine\n-   'b' # why\n", "tags:\n- a\n-\n# mine\n-   'b' # why\n- x\n"),
+        ("tags: [~, {a: 1}, 2024, 'b']\n", "tags: [~, {a: 1}, 2024, 'b', x]\n"),
+        ("tags:\n  - k: 1\n    l: [2]\n", "tags:\n  - k: 1\n    l: [2]\n  - x\n"),
+        ("tags: {a: 1}\n", "tags: [{a: 1}, x]\n"),
+        ("tags: []\n", "tags: [x]\n"),
+    ],
+)
+def test_an_item_of_the_tags_that_is_no_tag_stays_in_the_file(
+    folder: Path, vault: Vault, before: str, after: str, newline: str
+) -> None:
+    """An empty item is no tag, and adding and removing a tag leaves the other items as written."""
+    header = f"---\n{before}---\n\nText.\n".replace("\n", newline).encode()
+    (folder / "a.md").write_bytes(header)
+    tags = called(vault, "memory_show", memId="a.md")["tags"]
+    assert not {"None", ""} & set(tags)
+    called(vault, "tag_add", memId="a.md", tags=["x"])
+    assert (folder / "a.md").read_bytes() == header.replace(
+        before.replace("\n", newline).encode(), after.replace("\n", newline).encode()
+    )
+    assert called(vault, "tag_remove", memId="a.md", tags=["x"])["tags"] == tags
+    if before.startswith("tags:\n"):
+        assert (folder / "a.md").read_bytes() == header
 
 
 def test_a_tag_is_renamed_everywhere(folder: Path, vault: Vault) -> None:

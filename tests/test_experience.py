@@ -84,12 +84,12 @@ def test_an_episode_went_well_with_fewer_than_30_percent_errors(errors: int, oth
 
 
 def test_storing_says_how_the_episode_went(vault: Vault) -> None:
-    """A bad episode is stored like a good one; success is its own, and a failure has an error."""
+    """A bad episode is stored like a good one, by a call that succeeds; episodeSuccess is false."""
     good = vault.call("store_episode", actions=["Asked Kai"], outcomes=[{"type": "answered"}])
     bad = vault.call("store_episode", actions=["Jumped"], outcomes=[{"type": "action_error"}])
     empty = vault.call("store_episode")
-    assert (good["success"], bad["success"], empty["success"]) == (True, False, False)
-    assert "error" not in bad
+    assert (good["success"], bad["success"], empty["success"]) == (True, True, False)
+    assert (good["episodeSuccess"], bad["episodeSuccess"]) == (True, False)
     assert vault.call("memory_show", memId=bad["episodeId"])["memoryType"] == "episode"
     assert empty["error"]["code"] == "usage"
     told = vault.call("get_recent_episodes")["episodes"]
@@ -105,7 +105,7 @@ def test_the_command_line_takes_repeated_options(run: Run) -> None:
         "--outcomes", "action_error", "--skill", "social.talk,trade", "--skills-used", "trade.buy",
         "--reflection", "-", "--importance", "0.75", "--json", stdin="# Well\n\nAsk earlier.\n",
     )  # fmt: skip
-    assert (done.code, done.json["success"]) == (0, False)
+    assert (done.code, done.json["success"], done.json["episodeSuccess"]) == (0, True, False)
     (found,) = run("episode", "recent", "--json").json["episodes"]
     said = found["metadata"]
     assert said["context"] == ["Market, noon", "Rain"]

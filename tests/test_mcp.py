@@ -157,10 +157,14 @@ async def test_a_tool_of_the_vault_is_offered_once_it_is_trusted(
     assert found["error"]["code"] == "refused"
     assert "memvault tools trust echo" in found["error"]["hint"]
     assert "--yes" not in found["error"]["hint"]
-    assert (await structured(client, "call_tool", toolName="echo", parameters={"a": 1})) == found
+    called = await structured(client, "call_tool", toolName="echo", parameters={"a": 1})
+    error = found.pop("error")
+    assert called == {**found, "error": error.pop("message"), **error}
     assert run("tools", "trust", "echo", "--yes").code == 0
     assert await offered(client)
     assert await structured(client, "echo", a=1) == {"success": True, "a": 1}
+    called = await structured(client, "call_tool", toolName="echo", parameters={"a": 1})
+    assert called == {"success": True, "result": {"success": True, "a": 1}}
     assert (await structured(client, "echo", a="x"))["error"]["code"] == "usage"
     (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "echo"]
     assert (tool.description, tool.input_schema["required"]) == ("Says it again", ["a"])
@@ -185,7 +189,8 @@ async def test_no_model_names_a_program_to_run(client: Client, folder: Path) -> 
         ),
     ):
         found = await structured(client, arguments[0], **arguments[1])
-        assert found["error"]["code"] == "refused"
+        error = found["error"]
+        assert (found if arguments[0] == "call_tool" else error)["code"] == "refused"
     assert not (folder / "ran").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:  # scipy is behind it: a second, which no other test needs
     from judged import JudgedSet
 
 EVERYDAY = Path(__file__).resolve().parents[1] / "bench" / "everyday"
+REPEATS = EVERYDAY.with_name("repeats")
 
 
 def _judged() -> JudgedSet:
@@ -75,3 +77,26 @@ def test_the_everyday_sets_are_whole() -> None:
         "research": (90, 80, 10),
     }
     assert mean({}) is None
+
+
+def test_the_sets_of_repeats_are_whole() -> None:
+    """Every expected sentence stands in its episode, and the counts are those of the README."""
+    counts = {}
+    for folder in sorted(path.parent for path in REPEATS.glob("*/expected.json")):
+        lines = (folder / "episodes.jsonl").read_text("utf-8").splitlines()
+        episodes = {entry["_id"]: entry for entry in map(json.loads, lines)}
+        expected = json.loads((folder / "expected.json").read_text("utf-8"))
+        rows = [row for kind in expected.values() for row in kind]
+        sentences = [
+            each for row in rows for key in row.keys() - {"steps", "_id"} for each in row[key]
+        ]
+        sentences += [
+            each for row in expected["procedures"] for step in row["steps"] for each in step
+        ]
+        for sentence in sentences:
+            episode = episodes[sentence["episode"]]
+            assert (
+                sentence["text"] in episode["reflection"] or sentence["text"] in episode["actions"]
+            )
+        counts[folder.name] = (len(episodes), *map(len, expected.values()))
+    assert counts == {"three-places": (60, 6, 3, 4, 10), "ferry": (30, 3, 2, 2, 5)}

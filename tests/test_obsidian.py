@@ -38,12 +38,16 @@ TAGGED = {
         "a_b-c/",
     ],
     "#!/bin/sh #% # ## #": [],
+    '<span style="color: #a1b2c3">x</span> <a href=" #section" >y</a> #d': ["d"],
+    "<font\n  color=' #fff000'\n  size=3>x</font> #d\n": ["d"],
+    "<!-- #a\n\n#b --> #c <!-- #d": ["c", "d"],
+    'If 1 <a and " #b " or <c> #d': ["b", "d"],
 }
 
 
 @pytest.mark.parametrize("text", TAGGED)
 def test_tags_in_a_text_are_those_that_obsidian_shows(text: str) -> None:
-    """Not numbers, headings, code, comments, or what stands behind the # of an address."""
+    """Not numbers, headings, code, comments, HTML attributes, or what follows an address's #."""
     assert [match[1] for match in tags(text)] == TAGGED[text]
 
 

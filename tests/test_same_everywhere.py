@@ -125,7 +125,8 @@ def test_flags_json_and_mcp_give_the_same_result(
             files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.md"))
             found[name] = result, normal(root, [f for f in files if not f.startswith(".")])
         assert found["call"] == found["mcp"]
-        assert found["flags"] == found["call"], words(tool, arguments)
+        if tool.name != "call_tool":  # its command is the one that runs any tool by JSON
+            assert found["flags"] == found["call"], words(tool, arguments)
 
     for tool in TOOLS:
         with subtests.test(tool=tool.name):

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import Run, succeeded, write
-from memvault.cli import terminal
+from memvault.cli import output, terminal
 from terminal import at_terminal
 
 
@@ -114,6 +114,48 @@ def test_matches_are_marked_on_a_terminal(folder: Path) -> None:
     shown = shown_at(folder, "show", "ci.md", "--around", "cafe 東京", PAGER="cat")
     assert "\x1b[1mcafé\x1b[0m" in shown
     assert "\x1b[1m東京駅前\x1b[0m" in shown
+
+
+def test_changes_are_coloured_on_a_terminal(folder: Path, run: Run) -> None:
+    """A diff shows what came in green and what went in red, and log the parts of each change."""
+    succeeded(run("compound", "n1-7k2m9q", "A bird in the bush.\n", "--mode", "replace"))
+    shown = shown_at(folder, "diff", "n1-7k2m9q", PAGER="cat")
+    assert "\x1b[32m+A bird in the bush." in shown
+    assert "\x1b[31m-" in shown
+    assert "\x1b[36m@@" in shown
+    change = run("log", "--json").json["changes"][0]
+    shown = shown_at(folder, "log", PAGER="cat")
+    assert f"\x1b[33m{change['changeId']}\x1b[0m" in shown
+    assert f"\x1b[36m{change['tool']}\x1b[0m" in shown
+
+
+class _Terminal(io.StringIO):
+    """A stream that takes itself for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_there_is_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is one bar for one work after the other, and another round never sets it back."""
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    monkeypatch.setattr(output, "_PROGRESS_DELAY", 0.0)
+    bar = output.ProgressBar(quiet=False)
+    seen = []
+    steps = [("indexing", 0, 9), ("indexing", 9, 9), ("embedding", 2, 4), ("embedding", 4, 4)]
+    for step in [*steps, ("embedding", 0, 1), ("embedding", 1, 1)]:
+        bar(*step)
+        (task,) = bar._bar.tasks
+        seen.append((task.description, task.completed, task.total))
+    bar._bar.stop()
+    assert seen == [
+        ("Indexing", 0, 9),
+        ("Indexing", 9, 9),
+        ("Embedding", 2, 4),
+        ("Embedding", 4, 4),
+        ("Embedding", 4, 5),
+        ("Embedding", 5, 5),
+    ]
 
 
 def test_colours_can_be_switched_off(folder: Path, tmp_path: Path) -> None:

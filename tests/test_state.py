@@ -60,6 +60,15 @@ def test_values_come_back_in_the_order_of_keys(vault: Vault) -> None:
     assert set(values(vault)) == {"b", "c"}
 
 
+def test_asked_values_come_in_the_order_asked_for(vault: Vault) -> None:
+    """Values got by key are in the order of those keys, each once; unknown keys are noted."""
+    keep(vault, a="1", b="2", c="3")
+    found = vault.call("get_memories", keys=["c", "zz", "a", "c", "aa", "b"], limit=2)
+    assert [entry["key"] for entry in found["memories"]] == ["c", "a"]
+    assert (found["total"], found["next"]) == (3, 2)
+    assert found["warnings"] == ["there is no memory 'zz'", "there is no memory 'aa'"]
+
+
 @pytest.mark.parametrize(
     "key",
     ["a/b", "..", "../../x", "a\\b", "ключ 键 🔑", "con", ".hidden", "k" * 900, "1.0", "true",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memvault import clock
-from memvault.errors import MemvaultError, TimedOut
+from memvault.errors import MemvaultError, Refused, TimedOut
 from memvault.settings import vault_settings
 from memvault.store.change_set import ChangeSet
 from memvault.workspace import Workspace
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memvault.agents.messages.inbox import Inbox, Lease
     from memvault.agents.plans.plans import AgentPlans
     from memvault.index.protocol import Index, SearchIndex
+    from memvault.model import Memory
     from memvault.recall.engine import RecallEngine
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
@@ -42,7 +43,8 @@ class Caller(NamedTuple):
     token, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
     files of other agents. With ``masks``, secrets in its answers are masked, so what a tool
-    compares or cuts has to be masked before.
+    compares or cuts has to be masked before. ``asks`` prints lines and a question to the person at
+    the terminal, and returns whether the answer is yes; None if there is no terminal.
     """
 
     agent: str = "main"
@@ -52,6 +54,7 @@ class Caller(NamedTuple):
     vaults: tuple[str, ...] | None = None
     scope: Scope = "all"
     masks: bool = False
+    asks: Callable[[Sequence[str], str], bool] | None = None
 
 
 LOCAL = Caller()
@@ -171,6 +174,30 @@ class Call:
 
         patience = BEST_EFFORT if self.read_only else COMPLETE
         return RecallEngine(self.reader, self.workspace.search_index, patience)
+
+    def resolve(self, name: str, writes: bool | None = None, whole: bool = False) -> Memory:
+        """Return the memory that the caller means by a name.
+
+        A part of a title is enough for reading. For writing it is not, unless the person at the
+        terminal confirms it; ``writes`` overrides whether the tool does. With ``whole``, the
+        beginning of a memId has to be confirmed there, too.
+
+        Raises:
+            NotFound: no memory has this name; the closest are in its details as ``candidates``.
+            Ambiguous: several memories have it.
+            Refused: the person does not mean the memory.
+        """
+        from memvault.recall.resolve import cleaned, is_exact
+
+        asks = self.caller.asks if writes or (writes is None and not self.read_only) else None
+        partial = asks is not None or (self.read_only if writes is None else not writes)
+        memory = self.engine.resolve_similar(name, partial)
+        is_prefix = not whole and memory.mem_id.startswith(cleaned(name))
+        if asks is None or is_prefix or is_exact(name, memory):
+            return memory
+        if not asks((), f"Do you mean {memory.title!r} ({memory.mem_id})?"):
+            raise Refused("Nothing was changed", "name the memory by its memId")
+        return memory
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
         """Return the folders of the vaults to search.

@@ -55,11 +55,13 @@ class FailedCall(NamedTuple):
 class MemvaultError(Exception):
     """Base class of all errors shown to users.
 
-    ``details`` are further keys of the failed result, such as ``candidates``.
+    ``details`` are further keys of the failed result, such as ``candidates``. With ``is_flat``,
+    the error in that result is the message alone, with ``code`` and ``hint`` beside it.
     """
 
     code = "failed"
     exit_code = 1
+    is_flat = False
 
     def __init__(
         self, message: str, hint: str = "", details: Mapping[str, object] | None = None
@@ -74,10 +76,10 @@ class MemvaultError(Exception):
 
     def result(self) -> dict[str, object]:
         """Return the failed result that all front ends return."""
-        error = {"code": self.code, "message": self.message}
-        if self.hint:
-            error["hint"] = self.hint
-        return {"success": False, "error": error, **self.details}
+        rest = {"code": self.code, **({"hint": self.hint} if self.hint else {})}
+        if self.is_flat:
+            return {"success": False, "error": self.message, **rest, **self.details}
+        return {"success": False, "error": {"message": self.message, **rest}, **self.details}
 
 
 class NotFound(MemvaultError):

@@ -21,7 +21,7 @@ from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
-_SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 """Single-letter forms of options, in every command that has the option."""
 
 
@@ -149,16 +149,24 @@ def run_tool(
 
     results.check(options)
     workspace = options.workspace()
+    query = str(arguments.get("query") or arguments.get("around") or "")
+    view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
         try:
             outcome = invoke.call(workspace, name, arguments, options.caller())
         except Refused as error:
-            outcome = invoke.call(
-                workspace, name, {**arguments, **_confirm(error)}, options.caller()
-            )
+            confirmed = {**arguments, **_confirm(error)}
+            outcome = invoke.call(workspace, name, confirmed, options.caller())
+        token = outcome.result.get("confirmToken")
+        if tool and token and "message" not in outcome.result and options.may_ask:
+            preview = {**outcome.result, "confirmToken": None}
+            results.print_result(options, preview, view, query)
+            output.flush()
+            if not output.agrees((), "Go ahead?"):
+                raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
+            confirmed = {**arguments, "confirm": token}
+            outcome = invoke.call(workspace, name, confirmed, options.caller())
         with outcome:
-            query = str(arguments.get("query") or arguments.get("around") or "")
-            view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
             results.print_result(options, outcome.result, view, query, writes)
             output.flush()
             notes = outcome.settle()
@@ -254,7 +262,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
         kind = (int if int in parameter.types else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (flag, arg.alias, _SHORT_FLAGS.get(flag))),
+        *filter(None, (flag, arg.alias, SHORT_FLAGS.get(flag))),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,

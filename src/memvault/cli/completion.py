@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +48,7 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
+    from memvault.cli.commands import SHORT_FLAGS
     from memvault.cli.registry import find
     from memvault.tools.core import registry
 
@@ -58,13 +61,16 @@ def table() -> str:
     own = {entry.words for entry in COMMANDS if not entry.tool}
     for entry in COMMANDS:
         if not entry.tool:
-            specs += _specs(entry.words, find(entry).parameters)
+            specs += _specs(entry.words, find(entry).parameters, SHORT_FLAGS)
         elif entry.words not in own:
-            specs += _specs(entry.words, registry.find(entry.tool).shell_parameters)
+            parameters = registry.find(entry.tool).shell_parameters
+            specs += _specs(entry.words, parameters, SHORT_FLAGS)
     return "".join("\t".join(word).replace("\n", " ") + "\n" for word in specs)
 
 
-def _specs(command: str, parameters: Iterable[Parameter]) -> Iterator[CompletionSpec]:
+def _specs(
+    command: str, parameters: Iterable[Parameter], short_flags: Mapping[str, str]
+) -> Iterator[CompletionSpec]:
     position = 0
     for parameter in parameters:
         arg = parameter.arg
@@ -75,7 +81,8 @@ def _specs(command: str, parameters: Iterable[Parameter]) -> Iterator[Completion
             yield CompletionSpec(command, name, value, arg.help)
             position += 1
             continue
-        for flag in parameter.flag.split("/"):
+        short = short_flags.get(parameter.flag, "")
+        for flag in filter(None, (*parameter.flag.split("/"), arg.alias, short)):
             is_switch = parameter.types == (bool,)
             yield CompletionSpec(command, flag, "" if is_switch else value, arg.help)
 
@@ -96,24 +103,42 @@ class CompletionItem(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Print the completions, one per line, for the arguments ``SHELL INDEX WORD...``.
 
-    The words begin with ``memvault``. A tab separates a word from its description,
-    which is left out for bash.
+    The words begin with ``memvault``. A tab separates a word from its description. bash knows
+    no descriptions; it is given words, or, as ``bash:63`` and the like where its COMP_TYPE is one
+    that lists several, words with their descriptions in brackets.
     """
     with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
         shell, index, *words = arguments
+        shell, _, kind = shell.partition(":")
         before, typed = words[1 : int(index)], (words[int(index) :] or [""])[0]
         if shell == "bash":  # bash splits words at =
             before, typed = [word for word in before if word != "="], typed.removeprefix("=")
-        for choice in candidates(before, typed):
+        choices = candidates(before, typed)
+        for choice in choices:
             about = sanitize.escape_line(choice.about).replace("\t", " ")
-            print(choice.word if shell == "bash" or not about else f"{choice.word}\t{about}")
+            if shell == "bash" and kind in _LISTING and len(choices) > 1 and about:
+                print(_fit(f"{choice.word}  ({about})"))
+            else:
+                print(choice.word if shell == "bash" or not about else f"{choice.word}\t{about}")
     return 0
+
+
+_LISTING = ("63", "33", "64")
+"""Values of COMP_TYPE with which bash lists the words, and inserts what they have in common."""
+
+
+def _fit(line: str) -> str:
+    """Shorten a line to the width of the terminal, in which bash lists one per line."""
+    width = max(20, shutil.get_terminal_size().columns - 2)
+    return line if len(line) <= width else f"{line[: width - 2]}…)"
 
 
 def candidates(before: list[str], typed: str) -> list[CompletionItem]:
     """Return the completions that may follow the words ``before`` and start with ``typed``."""
     specs = read()
     flags = {word.name: word for word in specs if not word.command}
+    if before[:1] == ["help"]:
+        return _matching(_next_words(" ".join(before[1:])), typed)
     command, position, vault, pending = _parse_line(before, specs, flags)
     command_specs = [word for word in specs if word.command == command]
     if pending is None and "=" in typed and typed.startswith("--"):
@@ -171,7 +196,7 @@ def _names() -> dict[str, str]:
     """Return every command with its summary, and every command group."""
     summaries = {entry.words: entry.summary for entry in (*TOOLS, *COMMANDS)}
     groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
-    return {**groups, **summaries}
+    return {**groups, **summaries, "help": "Show what a command takes"}
 
 
 def _next_words(command: str) -> list[CompletionItem]:
@@ -203,6 +228,32 @@ def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
     from memvault.index.local import name_lookup
 
     return [CompletionItem(*entry) for entry in name_lookup.memories(root, typed, _MAX_CANDIDATES)]
+
+
+def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
+    """Yield the memories in the trash, last deleted first, and then the others."""
+    from memvault.memories import delete
+    from memvault.workspace import Workspace
+
+    for entry in delete.trash(Workspace(root).store):
+        yield CompletionItem(entry.mem_id, entry.title)
+    yield from _memories(root, typed)
+
+
+def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
+    """Yield the changes that are not undone yet, newest first."""
+    from memvault.store.change_set import Journal
+
+    for change in islice(Journal(root).changes(), _MAX_CANDIDATES):
+        if not change.reverted_by:
+            names = ", ".join(entry.title or entry.path for entry in change.files)
+            yield CompletionItem(change.change_id, f"{change.tool} {names}")
+
+
+def _templates(root: Path, _: str) -> Iterable[CompletionItem]:
+    from memvault.memories import create
+
+    return map(CompletionItem, create.names(root))
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:
@@ -239,6 +290,9 @@ def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
 
 _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "memory": _memories,
+    "trash": _restorable,
+    "change": _changes,
+    "template": _templates,
     "type": _types,
     "tag": _tags,
     "agent": _folders("agents"),

@@ -15,7 +15,10 @@ from memvault.errors import Refused, UsageError
 
 _BASH = """\
 _memvault() {
-    mapfile -t COMPREPLY < <(memvault __complete bash "$COMP_CWORD" "${COMP_WORDS[@]}" 2>/dev/null)
+    mapfile -t COMPREPLY < <(
+        COLUMNS=$COLUMNS memvault __complete "bash:$COMP_TYPE" "$COMP_CWORD" "${COMP_WORDS[@]}" \\
+            2>/dev/null
+    )
 }
 complete -o default -o nosort -F _memvault memvault
 """

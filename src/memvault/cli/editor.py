@@ -42,7 +42,7 @@ def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     For use with other programs: vim "$(memvault path deploy-notes)".
     """
     with _open_call(options, memory) as (call, name):
-        file = call.root / call.engine.resolve(name).path if name else call.root
+        file = call.root / call.resolve(name, writes=True).path if name else call.root
         return _result(call, {"path": str(file)})
 
 
@@ -61,7 +61,7 @@ def edit(
     program: it takes effect at once, and memvault undo does not revert it.
     """
     with _open_call(options, memory) as (call, name):
-        return _edit(call, call.engine.resolve(name))
+        return _edit(call, call.resolve(name, writes=True))
 
 
 @command(
@@ -85,11 +85,13 @@ def open_memory(
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
     with _open_call(options, memory) as (call, name):
-        target = call.engine.resolve(name) if name else None
+        in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
+        in_editor = in_editor and not address
+        target = call.resolve(name, writes=in_editor) if name else None
         url = _obsidian_url(call.root / target.path if target is not None else call.root)
         if address:
             return _result(call, {"address": url})
-        if where == "editor" or (not where and not (call.root / ".obsidian").is_dir()):
+        if in_editor:
             if target is None:
                 raise UsageError(
                     "The memory is missing", "an editor opens one: memvault open MEMORY"
@@ -109,7 +111,9 @@ def open_memory(
 def new(
     options: GlobalOptions,
     title: Annotated[str, Arg("The memory's title", positional=True)],
-    template: Annotated[str, Arg("A file in the templates folder", metavar="NAME")] = "",
+    template: Annotated[
+        str, Arg("A file in the templates folder", metavar="NAME", names="template")
+    ] = "",
     memory_type: Annotated[
         str, Arg("The memory's type", flag="--type", names="type", metavar="TYPE")
     ] = "",

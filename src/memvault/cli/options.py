@@ -145,8 +145,18 @@ class GlobalOptions:
 
         return Workspace(find_vault(self.vault), ProgressBar(self.quiet))
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether a person at a terminal reads the output and can answer questions."""
+        from memvault.cli import output
+
+        is_for_programs = self.json or self.csv or self.row_format is not None
+        return not is_for_programs and output.has_terminal() and output.is_shown()
+
     def caller(self) -> Caller:
         """Return the caller; a local user may name programs and paths."""
-        from memvault.call import Caller
+        from memvault.call import LOCAL
+        from memvault.cli import output
 
-        return Caller(self.agent) if self.agent else Caller()
+        caller = LOCAL._replace(asks=output.agrees if self.may_ask else None)
+        return caller._replace(agent=self.agent) if self.agent else caller

@@ -124,27 +124,38 @@ def _styled(text: str, style: str) -> str:
 class ProgressBar:
     """A progress bar on standard error for work that takes longer than a second.
 
-    It is shown only if standard error is a terminal.
+    It is shown only if standard error is a terminal. There is one bar: a new piece of work takes
+    the place of the last one, and further rounds of the same work continue its count.
     """
 
     def __init__(self, quiet: bool) -> None:
         self._silent = quiet or not sys.stderr.isatty()
-        self._started: dict[str, float] = {}
+        self._started = 0.0
         self._bar: Any = None
-        self._tasks: dict[str, Any] = {}
+        self._work = ""
+        self._offset = self._done = 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Report the progress of a task."""
+        """Report that ``done`` of ``total`` steps of the work ``what`` are finished."""
         if self._silent:
             return
-        started = self._started.setdefault(what, time.monotonic())
-        if self._bar is None and time.monotonic() - started < _PROGRESS_DELAY:
+        self._started = self._started or time.monotonic()
+        is_new = what != self._work
+        if is_new:
+            self._work, self._offset = what, 0
+        elif self._offset + done < self._done:  # another round
+            self._offset = self._done
+        self._done = self._offset + done
+        if self._bar is None and time.monotonic() - self._started < _PROGRESS_DELAY:
             return
         if self._bar is None:
             self._start()
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(sanitize.escape_line(what), total=total)
-        self._bar.update(self._tasks[what], completed=done, total=total)
+        whole = self._offset + total
+        about = sanitize.escape_line(what).capitalize()
+        task = self._bar.task_ids[0]
+        if is_new:
+            self._bar.reset(task, description=about)
+        self._bar.update(task, description=about, completed=self._done, total=whole)
 
     def _start(self) -> None:
         import atexit
@@ -161,6 +172,7 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
+        self._bar.add_task("")
         self._bar.start()
         atexit.register(self._bar.stop)
 
@@ -170,9 +182,14 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def is_shown() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def agrees(lines: Iterable[str], question: str) -> bool:
     """Print lines and a yes/no question to standard error; return whether the answer is yes."""
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{sanitize.escape_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

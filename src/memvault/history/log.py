@@ -46,7 +46,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
                 known = (entry.mem_id, entry.path, entry.title)
                 if key in (value.casefold() for value in known):
                     return LoggedMemory(*known, None)
-        raise
+        memory = call.resolve(name)
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
 
 

@@ -56,14 +56,14 @@ def _error_budget(call: Call) -> int:
 def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result whose error and warnings do not reveal paths of this machine."""
     result = dict(found)
-    has_error = isinstance(found.get("error"), Mapping)
-    if not (has_error or found.get("warnings")):
-        return result
-    if "warnings" in found:
+    if found.get("warnings"):
         result["warnings"] = [call.hide_paths(entry) for entry in found["warnings"]]
-    if has_error:
-        error = found["error"]
+    error = found.get("error")
+    if isinstance(error, Mapping):
         result["error"] = {key: call.hide_paths(str(entry)) for key, entry in error.items()}
+    elif error is not None:
+        keys = ("error", "hint")
+        result |= {key: call.hide_paths(str(found[key])) for key in keys if key in found}
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from memvault import clock
@@ -96,8 +96,10 @@ def _named_by_query(engine: RecallEngine, query: str) -> list[Memory]:
     return list(found.values())
 
 
-def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
-    """Return the memories that ids refer to, and the ids that refer to none.
+def named(
+    engine: RecallEngine, resolve: Callable[[str], Memory], ids: Iterable[str]
+) -> tuple[list[Memory], list[str]]:
+    """Return the memories that ids refer to by ``resolve``, and the ids that refer to none.
 
     An id is split at commas, unless the whole is a path or title that contains commas.
 
@@ -112,7 +114,7 @@ def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[
     missing: list[str] = []
     for name in dict.fromkeys(name.strip() for name in names if name.strip()):
         try:
-            memory = engine.resolve(name)
+            memory = resolve(name)
         except Ambiguous:
             raise
         except NotFound:

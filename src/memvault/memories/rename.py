@@ -141,8 +141,7 @@ def _link_rewrites(
 def _graph_after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
     """Return the links after the rename, to determine where names will lead."""
     memory = renaming.memory
-    aliases = retitled(memory, renaming.title) if renaming.title != memory.title else {}
-    metadata = {**memory.metadata, **aliases}
+    metadata = {**memory.metadata, **_aliases(renaming)}
     records = [
         entry._replace(path=renaming.path, title=renaming.title, metadata=metadata)
         if entry.path == memory.path
@@ -150,6 +149,15 @@ def _graph_after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> 
         for entry in graph.records
     ]
     return LinkGraph(records, store)
+
+
+def _aliases(renaming: RenamePlan) -> dict[str, Any]:
+    """Return the aliases of the renamed memory, with its former title; empty if it has none."""
+    memory = renaming.memory
+    if renaming.title == memory.title:
+        return {}
+    given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
+    return given | retitled(memory._replace(path=renaming.path), renaming.title, keep_old=True)
 
 
 def _new_target(
@@ -251,6 +259,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
             raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
         edited.append((entry.memory, document.edit(data, entry.changes, entry.body)))
     if renaming.title != memory.title:
+        changes = {**changes, **_aliases(renaming)}
         stem = PurePosixPath(renaming.path).stem
         heading = _retitle_heading(body or memory.body, memory.title, renaming.title)
         says = heading is None and (first_heading(memory.body) or stem != renaming.title)

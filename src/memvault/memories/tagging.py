@@ -11,7 +11,7 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore, WriteResult
-from memvault.vault.document import header_tags
+from memvault.vault.document import tag_items, tag_of_item
 from memvault.vault.markdown import tags as tags_in
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
@@ -75,10 +75,11 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
-    """Return the counts of all tags of the records, in the order of a tree.
+def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
+    """Return the counts of all tags of the records, each followed by those nested in it.
 
-    The parents of nested tags are included. Tags of examples are not counted.
+    Those of one level are ordered by their counts, the highest first, or by name. The parents of
+    nested tags are included. Tags of examples are not counted.
     """
     with_nested: dict[str, set[int]] = defaultdict(set)
     exact: dict[str, set[int]] = defaultdict(set)
@@ -91,9 +92,16 @@ def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
                 spelled.setdefault(parent.casefold(), parent)
                 with_nested[parent.casefold()].add(record.key)
             exact[tag.casefold()].add(record.key)
+
+    def position(key: str) -> list[tuple[int, str]]:
+        """Return a sort key: the count and the name of each level of a tag."""
+        parts = key.split("/")
+        levels = ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        return [(0 if by_name else -len(with_nested[level]), level) for level in levels]
+
     return [
         TagCount(spelled[key], len(with_nested[key]), len(exact[key]))
-        for key in sorted(with_nested, key=lambda key: key.split("/"))
+        for key in sorted(with_nested, key=position)
     ]
 
 
@@ -103,8 +111,7 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
         new = [tag for tag in tags if tag.casefold() not in known]
-        existing = header_tags(now.metadata)
-        return _write_tags(store, now, [*existing, *new], now.body)
+        return _write_tags(store, now, [*tag_items(now.metadata), *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
 
@@ -114,7 +121,11 @@ def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     removed_tags = {tag.casefold() for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
-        remaining = [tag for tag in header_tags(now.metadata) if tag.casefold() not in removed_tags]
+        remaining = [
+            item
+            for item in tag_items(now.metadata)
+            if tag_of_item(item).casefold() not in removed_tags
+        ]
         body = _rename_in_text(
             now.body, lambda tag: tag if tag.casefold() in removed_tags else None, ""
         )
@@ -155,17 +166,26 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
         return "/".join([new, *nested]) if is_under(tag, old) else None
 
     def change(now: Memory) -> WriteResult:
-        tags = [renamed(tag) or tag for tag in header_tags(now.metadata)]
-        return _write_tags(store, now, tags, _rename_in_text(now.body, renamed, "#"))
+        items = [renamed(tag_of_item(item)) or item for item in tag_items(now.metadata)]
+        return _write_tags(store, now, items, _rename_in_text(now.body, renamed, "#"))
 
     return retry_on_conflict(store, memory, change).memory
 
 
-def _write_tags(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
-    """Write a memory with new tags, under the header key that it already uses, and a new text."""
-    unique = list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
+def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: str) -> WriteResult:
+    """Write a memory with new tags, under the header key that it already uses, and a new text.
+
+    Items that are no tags are kept; of a tag that is there twice, the first.
+    """
+    seen: set[str] = set()
+    unique = []
+    for item in items:
+        tag = tag_of_item(item).casefold()
+        if not tag or tag not in seen:
+            unique.append(item)
+            seen.add(tag)
     changes: Mapping[str, Any] = {}
-    if unique != list(header_tags(memory.metadata)):
+    if unique != tag_items(memory.metadata):
         key = "tag" if "tag" in memory.metadata and "tags" not in memory.metadata else "tags"
         changes = {key: unique or None}
     text = body if body != memory.body else None

@@ -94,7 +94,9 @@ class RecallEngine:
         return self._retry_stale(lambda _: self._current_view(False).languages())
 
     def resolve(self, name: str) -> Memory:
-        """Return the one memory with a given memId, path or title. A path needs no index.
+        """Return the one memory with a given memId, path, title or wikilink.
+
+        A path needs no index.
 
         Raises:
             NotFound: no memory has this name.
@@ -106,6 +108,35 @@ class RecallEngine:
             if memory is not None
             else self._retry_stale(lambda last: self._read_named(name, last))
         )
+
+    def resolve_similar(self, name: str, partial: bool) -> Memory:
+        """Return the memory with a given name, or the only one whose path ends with it.
+
+        If ``partial`` is set, it may also be the only one with a title or alias that begins with
+        the name or contains it as words.
+
+        Raises:
+            NotFound: no memory has this name; the closest are in its details as ``candidates``.
+            Ambiguous: several memories have it, as for ``resolve``.
+        """
+        try:
+            return self.resolve(name)
+        except Ambiguous:
+            raise
+        except NotFound as error:
+            records = self._retry_stale(lambda _: list(self._current_view(False).records()))
+            files = resolve.match_file(name, records)
+            close = files or resolve.match_part(name, records)
+            if len(close) == 1 and (files or partial):
+                return self.resolve(close[0].path)
+            if files:
+                raise _ambiguous(name, files) from error
+            close = (close or resolve.closest(name, records))[: resolve.MOST_CLOSE]
+            if close:
+                error.details["candidates"] = [memory_reference(record) for record in close]
+                meant = f"{close[0].title!r} ({close[0].mem_id})"
+                error.hint = f"did you mean {meant if len(close) == 1 else 'one of these'}?"
+            raise
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory with a given name, or None if the text is rather a query."""
@@ -171,6 +202,8 @@ class RecallEngine:
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.cleaned(name)
         view = self._current_view(False, BEST_EFFORT)
+        if resolve.is_link(name):
+            return resolve.match_wikilink(name, self._current_view(False).records())
         records = resolve.match_name(name, view.find_by_name(cleaned))
         is_full_id = [record.mem_id for record in records] == [cleaned]
         if view.missing and not (is_full_id and self._patience.allow_partial):
@@ -187,12 +220,7 @@ class RecallEngine:
                 raise StaleView
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(records) > 1:
-            shared = len({record.mem_id for record in records}) == 1
-            raise Ambiguous(
-                f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
-                "use one of their paths" if shared else "use one of their memIds or paths",
-                {"candidates": [memory_reference(record) for record in records[:20]]},
-            )
+            raise _ambiguous(name, records)
         try:
             memory = self._store.read(records[0].path)
         except NotFound as error:
@@ -202,3 +230,13 @@ class RecallEngine:
         if memory.etag != records[0].etag and not last:  # another memory may have this path now
             raise StaleView
         return memory
+
+
+def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
+    """Return the error for a name of several memories."""
+    shared = len({record.mem_id for record in records}) == 1
+    return Ambiguous(
+        f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
+        "use one of their paths" if shared else "use one of their memIds or paths",
+        {"candidates": [memory_reference(record) for record in records[:20]]},
+    )

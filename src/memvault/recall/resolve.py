@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
-from memvault.vault.file_names import name_key, normalize_title
+from memvault.vault.file_names import link_target, name_key, normalize_title
 
+MOST_CLOSE = 5
+"""Maximum number of memories listed for a name that none has."""
+_SIMILARITY = 0.7
+"""Minimum similarity of a name to a title or a word of it, as ``difflib`` measures it."""
+_WORD = re.compile(r"\w+")
 _GENERATED_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
 
@@ -44,7 +49,8 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a name refers to: one, none, or several that match equally well.
 
     A name is a path, a memId, an exact title, a title that ignores case and Unicode form, an alias
-    compared the same way, or the beginning of a memId; the first of these that matches decides.
+    compared the same way, a path without ``.md``, or the beginning of a memId; the first of these
+    that matches decides.
     """
     cleaned_name = cleaned(name)
     if not cleaned_name:
@@ -56,6 +62,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.title == cleaned_name,
         lambda entry: normalize_title(entry.title) == title,
         lambda entry: title in map(normalize_title, entry.aliases),
+        lambda entry: entry.path == f"{cleaned_name}.md",
         lambda entry: entry.mem_id.startswith(cleaned_name),
     )
     all_entries = list(entries)
@@ -85,9 +92,76 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     return next((matching for matching in matches if matching), [])
 
 
+def is_link(name: str) -> bool:
+    """Return whether a name is written as a wikilink."""
+    return name.strip().startswith("[[") and bool(link_target(name))
+
+
+def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries whose path ends with a name, in any case and with or without ``.md``."""
+    key = name_key(link_target(name).strip("/"))
+    return [entry for entry in entries if key and f"/{name_key(entry.path)}".endswith(f"/{key}")]
+
+
+def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries that a wikilink leads to: one, none, or several."""
+    target, all_entries = link_target(name), list(entries)
+    return match_link(target, all_entries) or match_file(target, all_entries)
+
+
+def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries with a title or alias that begins with a name or contains it as words.
+
+    Case, accents and punctuation are ignored.
+    """
+    from memvault.index.text.analysis import fold
+
+    def words(text: str) -> str:
+        return " ".join(_WORD.findall(fold(text)))
+
+    part = words(name)
+    return [
+        entry
+        for entry in entries
+        if part
+        for known in [[words(text) for text in (entry.title, *entry.aliases)]]
+        if any(text.startswith(part) or f" {part} " in f" {text} " for text in known)
+    ]
+
+
+def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries with a title, an alias or a word of these similar to a name, best first.
+
+    There are at most ``MOST_CLOSE``.
+    """
+    from difflib import get_close_matches
+
+    from memvault.index.text.analysis import fold
+
+    known: dict[str, list[Entry]] = {}
+    for entry in entries:
+        for text in map(fold, (entry.title, *entry.aliases)):
+            for part in {text, *_WORD.findall(text)}:
+                known.setdefault(part, []).append(entry)
+    near = get_close_matches(fold(link_target(name)), known, MOST_CLOSE, _SIMILARITY)
+    found = {entry.path: entry for part in near for entry in known[part]}
+    return list(found.values())[:MOST_CLOSE]
+
+
 def is_made_id(name: str) -> bool:
     """Return whether a name looks like a complete memId that memvault generated."""
     return _GENERATED_ID.fullmatch(name) is not None
+
+
+def is_exact(name: str, entry: Nameable) -> bool:
+    """Return whether a name is all of a memory's path, file name, memId, title or alias."""
+    cleaned_name = cleaned(name)
+    titles = map(normalize_title, (entry.title, *entry.aliases))
+    return (
+        cleaned_name in (entry.mem_id, entry.path)
+        or normalize_title(cleaned_name) in titles
+        or bool(match_wikilink(name, [entry]))
+    )
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
@@ -98,10 +172,6 @@ def is_name_of(name: str, entry: Nameable) -> bool:
     """
     cleaned_name = cleaned(name)
     slug = entry.mem_id.rpartition("-")[0]
-    titles = map(normalize_title, (entry.title, *entry.aliases))
-    is_full_name = (
-        cleaned_name in (entry.mem_id, entry.path) or normalize_title(cleaned_name) in titles
-    )
-    return is_full_name or bool(
+    return is_exact(name, entry) or bool(
         slug and entry.mem_id.startswith(cleaned_name) and cleaned_name.startswith(slug)
     )

@@ -237,14 +237,17 @@ def _tool_name(name: Any, arguments: Any) -> str:
 
 def _outcome(result: Any) -> str:
     content = _structured(result)
-    if content.get("success") is False and isinstance(content.get("error"), Mapping):
-        return str(content["error"].get("code", "failed"))
-    return OK
+    error = content.get("error")
+    if content.get("success") is not False or error is None:
+        return OK
+    return str((error if isinstance(error, Mapping) else content).get("code", "failed"))
 
 
 def _vault(result: Any, default: str) -> str:
     """Return the vault in which a tool ran, which differs if it names another vault's memory."""
-    vault = _structured(result).get("vault")
+    content = _structured(result)
+    called = content.get("result")  # of call_tool
+    vault = (called if isinstance(called, Mapping) else content).get("vault")
     return vault if isinstance(vault, str) else default
 
 

@@ -258,7 +258,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     from memvault.agents.active import MAX_LENGTH
     from memvault.errors import Unwritable
 
-    memory = call.engine.resolve(mem_id)
+    memory = call.resolve(mem_id)
     active = _active_memory(call)
     evicted: list[str] = []
     wanted = length

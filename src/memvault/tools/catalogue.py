@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from memvault.arguments.binding import read_input
 from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
+from memvault.errors import MemvaultError, to_memvault_error
 from memvault.plugins.tool_file import (
     ToolCommand,
     ToolDescription,
@@ -123,6 +123,7 @@ def _register_file(
     pages=(),
     destructive=True,
     own_scope="read",
+    flat_failures=True,
     examples=(
         """memvault call memory_recall '{"query": "database"}'""",
         "echo '{}' | memvault call memory_list -",
@@ -134,8 +135,12 @@ def call_tool(
     parameters: Annotated[
         dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
     ] = None,
-) -> Mapping[str, Any]:
-    """Call any tool by its exact name, and return that tool's result."""
+) -> dict[str, Any]:
+    """Call any tool by its exact name; result is what that tool returns.
+
+    If it fails, or the arguments are invalid, the result has error, a sentence, with code and
+    hint beside it. On the command line, memvault call prints the called tool's own result.
+    """
     from memvault.tools.core import invoke, registry
 
     definition = registry.find("call_tool")
@@ -143,4 +148,9 @@ def call_tool(
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
         bound = definition.bind(arguments)
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
-    return invoke.call_nested(call, tool_name, arguments)
+    try:
+        return {"result": invoke.call_nested(call, tool_name, arguments)}
+    except MemvaultError:
+        raise
+    except Exception as error:  # the caller gets a failed result of the same form
+        raise to_memvault_error(error) from error

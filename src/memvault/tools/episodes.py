@@ -57,7 +57,7 @@ def _outcome(text: str) -> dict[str, Any]:
     ),
     view="""
         Stored {episodeId}  {filePath}
-           it {success:went well|did not go well}""",
+           it {episodeSuccess:went well|did not go well}""",
 )
 def store_episode(
     call: Call,
@@ -105,9 +105,8 @@ def store_episode(
 ) -> dict[str, Any]:
     """Store an episode: the situation, what was done, and the outcome.
 
-    success in the result says whether the episode succeeded: it has outcomes, and
-    fewer than 30 % of them have the type action_error. It is stored either way; if
-    storing failed, the result has error instead.
+    episodeSuccess says whether the episode succeeded: it has outcomes, and fewer than 30 %
+    of them have the type action_error.
     """
     from memvault.memories import episodes
 
@@ -116,9 +115,8 @@ def store_episode(
     )
     memory = episodes.add(call.store, episode, str(call.address))
     return {
-        "success": episodes.succeeded(episode.outcomes),
         "episodeId": memory.mem_id,
-        "stored": True,
+        "episodeSuccess": episodes.succeeded(episode.outcomes),
         "title": memory.title,
         "filePath": memory.path,
     }

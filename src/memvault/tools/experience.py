@@ -125,7 +125,7 @@ def update_fact(
 
     if new_text is None and new_confidence is None:
         raise UsageError("There is nothing to change", "give newText, newConfidence or both")
-    memory = call.engine.resolve(fact_id)
+    memory = call.resolve(fact_id)
     change = facts.change(call.store, memory, new_text, new_confidence)
     return {
         "factId": change.memory.mem_id,

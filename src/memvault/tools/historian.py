@@ -344,12 +344,12 @@ def memory_remember(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
         source=source or None,
-        supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
+        supersedes=call.resolve(supersedes).mem_id if supersedes else None,
     )
     if file_path:
         from memvault.memories import edit
 
-        target = call.engine.resolve(file_path)
+        target = call.resolve(file_path)
         memory = edit.update(call.store, target, name, content, type_name, header).memory
     else:
         memory = create.add(call.store, name, content, type_name, header)

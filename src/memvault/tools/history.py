@@ -95,7 +95,7 @@ def memory_log(
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
-        "{diff:each}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
+        "{diff:diff}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
         lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
     ),
 )
@@ -142,7 +142,11 @@ def memory_undo(
     call: Call,
     change: Annotated[
         str | None,
-        Arg("Id of the change, as shown by log; the last one by default", positional=True),
+        Arg(
+            "Id of the change, as shown by log; the last one by default",
+            positional=True,
+            names="change",
+        ),
     ] = None,
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")

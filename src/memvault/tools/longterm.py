@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from memvault.arguments.binding import read_object
@@ -83,11 +84,13 @@ def memory_delete(
     """Delete exactly these memories: they move to the trash, all or none.
 
     An id without a memory is listed under missing, which is not an error; for an ambiguous id
-    the call is refused, and nothing is deleted. memvault restore brings deleted memories back.
+    the call is refused, and nothing is deleted. On a terminal, anything but a whole name has to
+    be confirmed. memvault restore brings deleted memories back.
     """
     from memvault.memories import delete
 
-    chosen, missing = delete.named(call.engine, [ids] if isinstance(ids, str) else ids)
+    names = [ids] if isinstance(ids, str) else ids
+    chosen, missing = delete.named(call.engine, partial(call.resolve, whole=True), names)
     if not chosen and not missing:
         raise UsageError("No ids are given", "memvault search QUERY finds memIds")
     delete.delete(call.store, chosen)

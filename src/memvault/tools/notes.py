@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -60,16 +60,16 @@ def memory_rename(
 ) -> dict[str, Any]:
     """Rename or move a memory, and rewrite the links to it.
 
-    Its memId does not change. Links in texts and headers keep their form, alias and heading;
-    links in code are not rewritten. If other memories change, they are shown first and written
-    once confirmed. It is one change to undo.
+    Its memId does not change, and its former title stays in its aliases. Links in texts and
+    headers keep their form, alias and heading; links in code are not rewritten. If other memories
+    change, they are shown first and written once confirmed. It is one change to undo.
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     plan = rename.plan_rename(call.store, lambda: _graph(call), memory, title or "", to or "")
     links = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
@@ -118,7 +118,7 @@ def memory_links(
 
     A link whose target does not exist has no memId.
     """
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     shown, paging = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
     return {"links": [_link_item(link) for link in shown], **paging}
 
@@ -138,7 +138,7 @@ def memory_backlinks(
     """List the memories that link to a memory, with each line that contains a link."""
     from memvault.recall.answer import memory_reference
 
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     linking = _graph(call).backlinks(memory.path)
     lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
     shown, paging = paginate(lines, limit, offset, "Nothing links to it")
@@ -232,7 +232,7 @@ def _as_tree(found: Result) -> Result:
     pages=("tags",),
     read_only=True,
     works_without_files=True,
-    examples=("memvault tags", "memvault tags network", "memvault tags --json"),
+    examples=("memvault tags", "memvault tags network", "memvault tags --sort name"),
     view=Template(
         """*tags
         {name:<32}{count:>6}""",
@@ -244,6 +244,9 @@ def tag_list(
     under: Annotated[
         str | None, Arg("Only this tag and those nested in it", positional=True, names="tag")
     ] = None,
+    sort: Annotated[
+        Literal["count", "name"], Arg("Order of the tags of one level: most used first, or by name")
+    ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -254,7 +257,7 @@ def tag_list(
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
 
-    found = tagging.counted(call.engine.list_records(Filters()))
+    found = tagging.counted(call.engine.list_records(Filters()), sort == "name")
     if under:
         parent = tagging.named(under)
         found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
@@ -285,7 +288,7 @@ def tag_add(
     from memvault.memories import tagging
 
     cleaned_tags = tagging.cleaned(tags)
-    return _tag_result(tagging.add(call.store, call.engine.resolve(name), cleaned_tags))
+    return _tag_result(tagging.add(call.store, call.resolve(name), cleaned_tags))
 
 
 @group.tool(
@@ -307,7 +310,7 @@ def tag_remove(
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
 
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     present_tags = tagging.present(tags, memory)
     header_tags = {tag.casefold() for tag in memory.tags}
     missing = [tag for tag in present_tags if tag.casefold() not in header_tags]

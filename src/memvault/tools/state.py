@@ -150,14 +150,14 @@ def get_memories(
     ] = None,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Get values, in the order of their keys."""
+    """Get values, in the order of the given keys, or else sorted by key."""
     from memvault.agents.agent_files import all_values, normal
 
     found, notes = all_values(call.store, call.address)
     values = {entry.name: entry.text for entry in found}
-    wanted = {normal(key) for key in keys} if keys else set(values)
-    call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
-    selected = [key for key in values if key in wanted]
+    wanted = list(dict.fromkeys(map(normal, keys))) if keys else list(values)
+    call.notes += notes + [f"there is no memory {key!r}" for key in wanted if key not in values]
+    selected = [key for key in wanted if key in values]
     shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)
     return {"memories": [{"key": key, "value": values[key]} for key in shown], **paging}
 

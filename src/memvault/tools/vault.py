@@ -31,6 +31,8 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
 
@@ -70,13 +72,12 @@ def _with_part_ends(found: Result) -> Result:
            {marks}
            etag {etag}  revisions kept: {revisions:#}
            problem: {problem}
+           --offset {next} shows the rest of {totalLength} characters
         *parts
            {heading}  {offset} to {end} of {whole} characters
 
 
-        {content:markdown}
-
-        --offset {next} shows the rest of {totalLength} characters""",
+        {content:markdown}""",
         _with_part_ends,
     ),
 )
@@ -99,7 +100,7 @@ def memory_show(
     """
     if section is not None and around is not None:
         raise UsageError("section and around cannot be combined", "leave out one of them")
-    memory = call.engine.resolve(name)
+    memory = call.resolve(name)
     history = call.store.history
     if revision:
         from memvault.history import log
@@ -148,17 +149,25 @@ def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
 
 
+_SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
+    "created": lambda record: record.created,
+    "title": lambda record: record.title.casefold(),
+    "type": lambda record: record.memory_type,
+    "path": lambda record: record.path.casefold(),
+}
+
+
 @group.tool(
     "list",
     pages=("memories",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("filter", "since", "until", "budget"),
+    advanced=("filter", "since", "until", "sort", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
-        "memvault list -T network",
+        "memvault list -T network --sort title",
     ),
     view="""*memories
         {title}  {memoryType}  {tags}  {example:example|}
@@ -175,12 +184,18 @@ def memory_list(
     expression: Expression = None,
     since: Since = None,
     until: Until = None,
+    sort: Annotated[
+        Literal["modified", "created", "title", "type", "path"],
+        Arg("Order: by time newest first, else by alphabet"),
+    ] = "modified",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""
     search_filters = filters(memory_type, tags, since, until, expression)
     records = call.engine.list_records(search_filters)
+    if sort != "modified":  # the order of the index
+        records = sorted(records, key=_SORT_KEYS[sort], reverse=sort == "created")
     if not records:
         warn_unknown_filters(call, search_filters)
     shown, paging = paginate(records, limit, offset)
@@ -215,7 +230,7 @@ def memory_restore(
             "memId, path or title; without it the trash is listed",
             key="memId",
             positional=True,
-            names="memory",
+            names="trash",
         ),
     ] = "",
     revision: Annotated[
@@ -237,7 +252,7 @@ def memory_restore(
         return {"trash": [trashed(entry) for entry in entries], **paging}
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = delete.restore_revision(call.store, call.engine.resolve(name), earlier)
+        restored = delete.restore_revision(call.store, call.resolve(name), earlier)
     else:
         restored = delete.restore(call.store, call.engine, name)
     return {**memory_reference(restored), "etag": restored.etag}

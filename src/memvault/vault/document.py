@@ -220,14 +220,23 @@ def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
 
 def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the tags in a header."""
-    value = metadata.get("tags", metadata.get("tag"))
-    entries = re.split(r"[,\s]+", value) if isinstance(value, str) else value
-    if not isinstance(entries, list):
-        entries = [] if entries is None else [entries]
-    named = (
-        str(entry).strip().lstrip("#") for entry in entries if not isinstance(entry, dict | list)
-    )
+    named = map(tag_of_item, tag_items(metadata))
     return tuple(dict.fromkeys(tag for tag in named if tag))
+
+
+def tag_items(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the items of a header's list of tags, which may be anything."""
+    value = metadata.get("tags", metadata.get("tag"))
+    if isinstance(value, str):
+        return re.findall(r"[^,\s]+", value)
+    if not isinstance(value, list):
+        return [] if value is None else [value]
+    return value
+
+
+def tag_of_item(item: Any) -> str:
+    """Return the tag that an item of a list of tags stands for; empty if it is none."""
+    return "" if item is None or isinstance(item, dict | list) else str(item).strip().lstrip("#")
 
 
 def _header_time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:

@@ -49,18 +49,24 @@ def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     return {"aliases": others} if others else {}
 
 
-def retitled(memory: Memory, title: str) -> dict[str, list[Any]]:
+def retitled(memory: Memory, title: str, keep_old: bool = False) -> dict[str, list[Any]]:
     """Return the changes to a memory's header that follow from a new title.
 
-    An alias equal to the old title is replaced by the new title; other aliases are kept.
+    An alias equal to the old title is replaced by the new title; other aliases are kept. With
+    ``keep_old``, the old title becomes the last alias, unless it holds a secret.
     """
     given = memory.metadata.get("aliases")
     old: list[Any] = given if isinstance(given, list) else [given] if given else []
+    replaced = (memory.title, title)
     new = [
-        name for name in old if not (isinstance(name, str) and _is_same_title(name, memory.title))
+        name
+        for name in old
+        if not (isinstance(name, str) and any(_is_same_title(name, other) for other in replaced))
     ]
     if _needs_alias(title, PurePosixPath(memory.path).stem):
-        new = [title, *(name for name in new if name != title)]
+        new = [title, *new]
+    if keep_old and _needs_alias(memory.title, title):
+        new = [*new, memory.title]
     return {"aliases": new} if new != old else {}
 
 
@@ -84,7 +90,7 @@ _MAX_NAMES = 100
 def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
     """Return the names at a header key, links without their brackets."""
     value = metadata.get(key)
-    names = (_link_target(entry) for entry in _strings_in(value))
+    names = (link_target(entry) for entry in _strings_in(value))
     return list(dict.fromkeys(name for name in names if name))
 
 
@@ -99,7 +105,7 @@ def _strings_in(value: Any, depth: int = 0) -> list[str]:
     ]
 
 
-def _link_target(text: str) -> str:
+def link_target(text: str) -> str:
     """Return the target of a wikilink without heading and shown text; other text unchanged."""
     name = text.strip()
     if name.startswith("[[") and name.endswith("]]"):

@@ -374,9 +374,8 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         assert line_end is not None, "the end of the header is the end of a line too"
         return header[:begin] + header[line_end.end() :]
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
-    if block and isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
-        glue = newline + " " * node.start_mark.column
-        return header[:start] + glue.join(f"- {_dump_item(item)}" for item in value) + header[end:]
+    if isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
+        return _patch_list(header, node, parse_header(header)[key], value, newline)
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
         # Put the value directly after the key, and keep a comment there after it.
         colon = header.index(":", name.end_mark.index) + 1
@@ -386,6 +385,39 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         rest = header[end:] if block else header[max(colon, end) :]
         return f"{header[:colon]} {_dump_value(value)}{between}{rest}"
     return header[:start] + _dump_value(value) + header[end:]
+
+
+def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newline: str) -> str:
+    """Return a header with other items in a list; items that it has already stay as written."""
+    import yaml
+
+    start, end = int(node.start_mark.index), _value_end(node, header)
+    glue, mark = ", ", ""
+    spans = [(int(item.start_mark.index), _value_end(item, header)) for item in node.value]
+    if not node.flow_style:
+        glue, mark = f"{newline}{' ' * node.start_mark.column}", "- "
+        line = _LINE_END.search(header, end)
+        assert line is not None
+        end = line.start()
+        starts = [
+            int(token.start_mark.index)
+            for token in yaml.scan(header, Loader=loader())
+            if isinstance(token, yaml.BlockEntryToken)
+            and token.start_mark.column == node.start_mark.column
+            and start <= token.start_mark.index < end
+        ]
+        ends = [max(header.rfind(one, 0, place) for one in "\r\n") for place in starts[1:]]
+        spans = [*zip(starts, [*ends, end], strict=True)]
+    written, place = [], 0
+    for item in value:
+        known = next((n for n in range(place, len(old)) if old[n] == item), None)
+        if known is None:
+            written.append(f"{mark}{_dump_item(item)}")
+        else:
+            written.append(header[slice(*spans[known])].rstrip("\r\n"))
+            place = known + 1
+    text = glue.join(written)
+    return f"{header[:start]}{text if mark else f'[{text}]'}{header[end:]}"
 
 
 def _value_end(node: Any, header: str) -> int:

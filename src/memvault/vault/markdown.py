@@ -96,6 +96,12 @@ _OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)
 _TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
 _COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
 _NOT_LINE_END = re.compile(r"[^\n\r]")
+_HTML_TAG = re.compile(
+    r"<[A-Za-z][\w-]*+(?:\s++[A-Za-z_:][\w.:-]*+"
+    r"(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']{0,999}+'|\"[^\"]{0,999}+\"))?+){1,99}+\s*+/?+>",
+    re.ASCII,
+)
+"""An HTML tag with attributes, as CommonMark defines it."""
 _TAG_DELIMITERS = (
     r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
 )
@@ -221,7 +227,19 @@ def tags(text: str) -> list[re.Match[str]]:
     """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
     if _TAG.search(text) is None:
         return []
-    return list(_TAG.finditer(mask_code(text)))
+    text = mask_code(text)
+    return list(_TAG.finditer(_mask_html(text) if "<" in text else text))
+
+
+def _mask_html(text: str) -> str:
+    """Return a text of the same length with spaces in place of HTML comments and attributes."""
+    pieces: list[str] = []
+    done = 0
+    start = text.find("<!--")
+    while start >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        pieces += (text[done:start], _NOT_LINE_END.sub(" ", text[start:end]))
+        done, start = end, text.find("<!--", end)
+    return _HTML_TAG.sub(_blank, "".join(pieces) + text[done:])
 
 
 def has_conflict_markers(text: str) -> bool:

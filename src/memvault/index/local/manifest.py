@@ -431,15 +431,18 @@ class Manifest:
         return self._select("", ())
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
-        """Return the memories whose path, memId or its prefix, title or alias matches a name."""
-        path = _encoded(name)
+        """Return the memories whose path, memId or its prefix, title or alias matches a name.
+
+        The path may lack ``.md``.
+        """
+        path, file = _encoded(name), _encoded(f"{name}.md")
         name = name.encode("utf-8", "replace").decode()
         where = (
-            "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ? "
+            "WHERE path IN (?, ?) OR (mem_id >= ? AND mem_id < ?) OR folded = ? "
             "OR uid IN (SELECT uid FROM aliases WHERE name = ?)"
         )
         title = normalize_title(name)
-        return list(self._select(where, (path, name, name + "\U0010ffff", title, title)))
+        return list(self._select(where, (path, file, name, name + "\U0010ffff", title, title)))
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
         """Yield the memories whose header supersedes one of the given names, or, for None, any."""

@@ -35,7 +35,9 @@ def resolve_vault(
         VaultNotFound: If the vault no longer exists.
     """
     parameter_names = {
-        parameter.name for parameter in tool.parameters if parameter.arg.names == "memory"
+        parameter.name
+        for parameter in tool.parameters
+        if parameter.arg.names in ("memory", "trash")
     }
     given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
@@ -82,6 +84,8 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 
 
 _MAX_WARNINGS = 20
+_WRAPPER = 20
+"""Tokens that are added to a result which another tool's result contains."""
 
 
 class ToolOutcome:
@@ -159,23 +163,34 @@ def _call(
     with workspace.lock:
         workspace.refresh_settings()
         tool = how.find(workspace, how.caller, name)
-        bound = tool.bind(arguments)
-        target = _other_vault(tool, bound, how.caller, workspace.root)
-        in_vault = partial(
-            Call,
-            caller=how.caller,
-            tool=tool.name,
-            read_only=tool.read_only,
-            is_cancelled=how.is_cancelled,
-        )
-        if target is None:
-            return _run(in_vault(workspace), tool, bound, arguments, how)
         try:
-            other = workspace.open_other(target.root)
-            return _run(in_vault(other), tool, target.bound, arguments, how, target.vault)
+            return _bind_and_run(workspace, tool, arguments, how)
         except MemvaultError as error:
-            error.details.setdefault("vault", target.vault)
+            error.is_flat = tool.flat_failures
             raise
+
+
+def _bind_and_run(
+    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
+) -> ToolOutcome:
+    """Run a tool in the vault that its arguments name; raises as ``call``."""
+    bound = tool.bind(arguments)
+    target = _other_vault(tool, bound, how.caller, workspace.root)
+    in_vault = partial(
+        Call,
+        caller=how.caller,
+        tool=tool.name,
+        read_only=tool.read_only,
+        is_cancelled=how.is_cancelled,
+    )
+    if target is None:
+        return _run(in_vault(workspace), tool, bound, arguments, how)
+    try:
+        other = workspace.open_other(target.root)
+        return _run(in_vault(other), tool, target.bound, arguments, how, target.vault)
+    except MemvaultError as error:
+        error.details.setdefault("vault", target.vault)
+        raise
 
 
 def _other_vault(
@@ -283,9 +298,10 @@ def _autocommit(call_context: Call) -> None:
 
 def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
-    how = _Invocation(call_context.caller, call_context.is_cancelled, budget=call_context.budget)
+    limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
+    how = _Invocation(call_context.caller, call_context.is_cancelled, budget=limit)
     outcome = _call(call_context.workspace, name, arguments, how)
-    call_context.budget = outcome.budget
+    call_context.budget = outcome.budget + _WRAPPER if outcome.budget else 0
     call_context.delivery.take_over(outcome.delivery)
     call_context.notes += outcome.result.pop("warnings", [])
     return outcome.result

@@ -10,7 +10,7 @@ from memvault.command_table import Command
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
 

@@ -36,7 +36,7 @@ def _number(key: str, help_text: str) -> Parameter:
 BUDGET = _number("budget", "Maximum tokens; 0: no limit")
 BUDGET = BUDGET._replace(arg=BUDGET.arg._replace(default=None))
 _OFFSET = _number("offset", "Entries to skip: next of the previous result")
-_TEXT_OFFSET = _number("offset", "Characters to skip: next of the previous result")
+_TEXT_OFFSET = _number("offset", "Characters to skip, as next says")
 _LENGTH = _number("length", "Maximum characters; 0: all")
 
 
@@ -64,6 +64,7 @@ class Tool(NamedTuple):
         newest_last: Whether these lists are cut at their beginning.
         rest: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
+        flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -90,6 +91,7 @@ class Tool(NamedTuple):
     pages: tuple[str, ...] | None = None
     newest_last: bool = False
     rest: str = ""
+    flat_failures: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -185,6 +187,7 @@ class ToolGroup(NamedTuple):
         pages: tuple[str, ...] | None = None,
         newest_last: bool = False,
         rest: str = "",
+        flat_failures: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -211,6 +214,7 @@ class ToolGroup(NamedTuple):
                 pages=pages,
                 newest_last=newest_last,
                 rest=rest,
+                flat_failures=flat_failures,
             )
             _GROUPS[function.__module__] = self
             return function

@@ -51,6 +51,7 @@ class Template(NamedTuple):
     - ``first``: the first line of a text
     - ``json``: JSON
     - ``each``, ``rest``: a line for each entry of a list or line of a text, or all but the first
+    - ``diff``: a line for each line of a text, coloured by what it adds or removes
     - ``markdown``, as the only thing in a line: the text, laid out
 
     Common indentation is removed, of which a first line that does not begin with a newline is no
@@ -88,11 +89,16 @@ _STYLES = {
     "evicted": "yellow",
     "why": "yellow",
     "missing": "yellow",
+    "changeId": "yellow",
+    "tool": "cyan",
+    "agent": "green",
 }
 _INDENT = "  "
 _MINUTE_LENGTH = len("2026-01-31T12:00")
-SPREADING = ("each", "rest", "markdown")
-"""Format specifications of values with several lines: all, all but the first, or markdown."""
+SPREADING = ("each", "rest", "diff", "markdown")
+"""Format specifications of values with several lines: all, all but the first, a diff, markdown."""
+_DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "@": "cyan", "+": "green", "-": "red"}
+"""Styles of the lines of a unified diff, by their beginning."""
 _FORMATTER = Formatter()
 _GAP = "  "
 """Separator of the parts of a line; a part without a value is left out."""
@@ -290,9 +296,14 @@ def _fill_part(template: str, found: Result, part: object, style: str, head: str
             text = "" if value is None else _text(name, value, spec or "")
             if not text and spec not in SPREADING:
                 return []
-            out.append((text, _STYLES.get(name, head or style)))
+            own = _diff_style(text) if spec == "diff" else _STYLES.get(name)
+            out.append((text, own or head or style))
             head = ""
     return out
+
+
+def _diff_style(line: str) -> str:
+    return next((style for head, style in _DIFF_STYLES.items() if line.startswith(head)), "none")
 
 
 def _value(name: str, found: Result) -> Any:
@@ -310,7 +321,7 @@ def _value(name: str, found: Result) -> Any:
 def _text(name: str, value: Any, spec: str) -> str:
     """Format a value by a format specification, as ``Template`` documents them.
 
-    For ``each``, ``rest`` and ``markdown``, this is called with one line at a time.
+    For a specification of ``SPREADING``, this is called with one line at a time.
     """
     if "|" in spec or "=" in spec:
         return _chosen(value, spec)
