@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import write
+from conftest import Run, succeeded, write
 from memvault import Vault, open_vault, sanitize
 from memvault.call import Call, Caller
 from memvault.index.embedding.tokenizer import count_tokens
@@ -206,3 +206,126 @@ def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtest
         with subtests.test(tool=tool.name):
             arguments = {"timeout": 0.01} if tool.name == "wait_for" else {}
             assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
+
+
+@pytest.mark.parametrize("budget", [300, 700, 5_000])
+@pytest.mark.parametrize(
+    "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]
+)
+def test_a_budget_of_the_call_is_a_hard_cap(huge: Workspace, tool: str, budget: int) -> None:
+    """A call may set another budget than the settings', and its result keeps to it."""
+    arguments = {"memId": "m2"} if tool in ("memory_show", "memory_load") else ASKED.get(tool, {})
+    found = called(huge, tool, **arguments, budget=budget)
+    assert found["success"]
+    assert tokens(found) <= budget
+    if tool != "context":  # whose first entry may not fit
+        assert tokens(found) > budget / 4
+
+
+def test_a_budget_of_0_is_no_limit(folder: Path) -> None:
+    """With budget 0 a client gets the whole result, also through call_tool."""
+    write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
+    vault = Workspace(folder)
+    whole = called(vault, "memory_show", memId="a", budget=0)
+    assert whole["content"] == HUGE
+    asked = {"memId": "a", "budget": 0}
+    for arguments in ({"parameters": asked}, {"parameters": {"memId": "a"}, "budget": 0}):
+        outer = called(vault, "call_tool", toolName="memory_show", **arguments)
+        assert outer["result"]["content"] == HUGE
+    vault.close()
+
+
+def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
+    """The block for a prompt is whole: it ends with its fence, and parts does not repeat it."""
+    found = called(huge, "context", task="zebra", budget=900)
+    assert tokens(found) <= 900
+    assert found["context"].startswith("<memory-data>\n")
+    assert found["context"].endswith("\n</memory-data>")
+    assert "parts" not in found
+
+
+def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
+    """Each event is taken out once, in order; one that is too long is read whole by its id."""
+    for number in range(40):
+        head = header(type="talk", timestamp="2026-01-31T12:00:00.000Z", **{"from": "bob"})
+        text = HUGE if number == 5 else f"Message {number}. {'Well? ' * 30}"
+        write(folder, f"agents/main/inbox/e{number:02}.md", f"{head}{text}")
+    vault = Workspace(folder)
+    seen: list[str] = []
+    remaining = 40
+    while remaining:
+        found = called(vault, "peek_inbox", count=50)
+        assert tokens(found) <= BUDGET
+        taken = [event["eventId"] for event in found["events"]]
+        assert remaining - len(taken) == found["remaining"]
+        seen += taken
+        remaining = found["remaining"]
+    assert seen == [f"e{number:02}" for number in range(40)]
+    one = called(vault, "list_inbox", eventId="e05", budget=0)
+    assert [event["data"]["message"] for event in one["events"]] == [HUGE.strip()]
+    vault.close()
+
+
+def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
+    """A wait returns its event within the budget, and says how to read the rest of it."""
+    vault = Workspace(folder)
+    called(vault, "push_service", name="ci", message=BIG)
+    events = [{"eventType": "Hook", "parameter": "ci"}]
+    found = called(vault, "wait_for", events=events, timeout=1)
+    assert tokens(found) <= BUDGET
+    event = found["events"][0]["result"]
+    assert "list_inbox with its eventId and budget 0" in found["warnings"][0]
+    whole = called(vault, "list_inbox", eventId=event["eventId"], budget=0)
+    assert whole["events"][0]["data"]["message"] == BIG.strip()
+    vault.close()
+
+
+def test_a_failed_result_is_within_the_budget(folder: Path) -> None:
+    """An error that names a thousand candidates, or repeats a long argument, is shortened."""
+    for number in range(1_000):
+        write(folder, f"f{number}/same.md", f"# Same\n\nNote {number}.\n")
+    vault = Workspace(folder)
+    for name in ("Same", "x" * 90_000):
+        found = called(vault, "memory_show", memId=name)
+        assert found["success"] is False
+        assert found["error"]["code"] in ("ambiguous", "not_found")
+        assert tokens(found) <= BUDGET
+    vault.close()
+
+
+def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
+    """Wherever a text is cut, no part of a secret is shown that is long enough to be one."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    secret = secret[:40]
+    write(folder, "a.md", header(id="a") + "".join(f"{secret} {n}\n" for n in range(200)))
+    vault = Workspace(folder)
+    for offset in range(0, 200, 7):
+        found = called(vault, "memory_show", memId="a", offset=offset, budget=200 + offset)
+        pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
+        assert not [piece for piece in pieces if piece in json.dumps(found)]
+    vault.close()
+
+
+def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
+    """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
+    write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
+    write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 tools/long.py\n---\n")
+    assert run("tools", "trust", "long", "--yes").code == 0
+    vault = Workspace(folder)
+    found = called(vault, "long")
+    assert tokens(found) <= BUDGET
+    assert "budget 0" in found["warnings"][0]
+    assert len(called(vault, "long", budget=0)["lines"]) == 100_001
+    vault.close()
+
+
+def test_a_shell_pages_too(folder: Path, run: Run) -> None:
+    """At the shell nothing is cut unasked; --length and --budget cut, and --offset goes on."""
+    write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
+    assert succeeded(run("show", "a", "--json")).json["content"] == HUGE
+    part = succeeded(run("show", "a", "--length", "100", "--json")).json
+    assert (part["content"], part["next"], part["totalLength"]) == (HUGE[:100], 100, len(HUGE))
+    small = succeeded(run("show", "a", "--budget", "300", "--json")).json
+    rest = succeeded(run("show", "a", "--offset", str(small["next"]), "--json")).json
+    assert small["content"] + rest["content"] == HUGE
+    assert f"--offset {small['next']} shows the rest" in run("show", "a", "--budget", "300").out

@@ -490,6 +490,8 @@ def _active_memory(call: Call) -> ActiveMemory:
 
 
 _DEFAULT_BUDGET = 2_000
+_CUT_ROOM = 100
+"""Tokens of the list of what is left out of a block over MCP, which has five sections."""
 _MAX_NOTES, _MAX_NOTE = 20, 300
 """Maximum number and length of the warnings that are counted with a block over MCP."""
 
@@ -540,20 +542,18 @@ def context(
     limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget
 
-    def build(room: int) -> tuple[PromptBlock, dict[str, Any]]:
-        block = prompt.build(gathered.sections, room, tokenizer.count_tokens)
-        return block, _context_result(block, limit, with_parts=not call.caller.budgeted)
-
-    block, result = build(limit)
-    if call.caller.budgeted:
+    block = prompt.build(gathered.sections, limit, tokenizer.count_tokens)
+    if call.caller.budgeted:  # the budget is that of the whole result, as JSON
         from memvault.tools.core.budget import count
 
-        room = limit
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
-        whole = {"success": True, "warnings": notes}
-        while block.text and (over := count({**whole, **result}) - limit) > 0:
-            room = max(0, min(room, block.tokens) - over)
-            block, result = build(room)
+        empty = _context_result(block._replace(text="", kept=[]), limit)
+        room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
+        block = prompt.build(gathered.sections, room, count)
+        block = block._replace(tokens=tokenizer.count_tokens(block.text))
+    result = _context_result(block, limit)
+    if call.caller.budgeted:
+        del result["parts"]  # they repeat the block
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
@@ -561,7 +561,7 @@ def context(
     return result
 
 
-def _context_result(block: PromptBlock, budget: int, with_parts: bool) -> dict[str, Any]:
+def _context_result(block: PromptBlock, budget: int) -> dict[str, Any]:
     parts = [
         {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
         for section in block.kept
@@ -570,7 +570,7 @@ def _context_result(block: PromptBlock, budget: int, with_parts: bool) -> dict[s
         "context": block.text,
         "tokens": block.tokens,
         "budget": budget,
-        **({"parts": parts} if with_parts else {}),
+        "parts": parts,
         "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
         **({"shortened": block.shortened} if block.shortened else {}),
     }
