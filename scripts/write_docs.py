@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import python_library
 from memvault import command_table
 from memvault.cli import completion
 from memvault.cli import registry as cli_registry
@@ -24,6 +25,7 @@ from memvault.tools.core import agent_guide, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+LIBRARY = ROOT / "src" / "memvault" / "library"
 GUIDE = DOCS / "guide" / "settings.md"
 TEMPLATE = """\
 # Settings of this vault. Every line but `version` is optional: to change a setting,
@@ -48,6 +50,8 @@ def generated() -> dict[Path, str]:
         ROOT / "vault-template" / "memvault.toml": vault_template(),
         completion.FILE: completion.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
+        LIBRARY / "vault.py": python_library.source(is_async=False),
+        LIBRARY / "async_vault.py": python_library.source(is_async=True),
     }
 
 

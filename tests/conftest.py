@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
+import result_types
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
@@ -116,6 +117,25 @@ def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         _keep_apart(monkeypatch, tmp_path_factory.mktemp("user"))
         yield
+
+
+_violations: list[str] = []
+"""What was wrong with the results of tools since the last test."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _results_are_validated() -> None:
+    """Compare each result of a tool with its declared type."""
+    result_types.install(_violations.append)
+
+
+@pytest.fixture(autouse=True)
+def _results_are_valid() -> Iterator[None]:
+    """Fail a test in which a tool returned what its type does not declare."""
+    yield
+    found = _violations.copy()
+    _violations.clear()
+    assert not found
 
 
 @pytest.fixture(autouse=True)

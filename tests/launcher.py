@@ -38,6 +38,7 @@ _LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__ma
 """Modules that few commands load, and dearly."""
 _OTHERS = (
     "frontmatter",
+    "jsonschema",
     "numpy.ma",
     "platformdirs",
     "py_rust_stemmers",
@@ -388,6 +389,9 @@ def _load(others: Sequence[str]) -> None:
             importlib.import_module(found.name)
     for name in (*_OTHERS, *others):
         importlib.import_module(name)
+    import result_types
+
+    result_types.install(result_types.fail)
     gc.collect()
     gc.freeze()
 

@@ -165,6 +165,13 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
     assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE) == []
 
 
+def test_importing_memvault_loads_no_other_module_of_it() -> None:
+    """A program that imports memvault pays for it when it opens a vault."""
+    code = "import sys, memvault; print(*[name for name in sys.modules if 'memvault' in name])"
+    line = [sys.executable, "-c", code]
+    assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == "memvault\n"
+
+
 BUDGET = {
     "recall wombat": 105,
     "inbox peek": 65,

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, succeeded, until, write
+from conftest import Run, contents, refused, succeeded, until, write
+from made_secrets import made
+from memvault import Vault
+from terminal import at_terminal
 
 NOTE = "---\nid: plan-7k2m9q\ntitle: The plan\n---\n\nBegin.\n"
 EDITOR = """import sys
@@ -150,3 +153,180 @@ def test_a_template_is_filled_in(run: Run, folder: Path) -> None:
     now = datetime.now().astimezone()
     assert re.search(rf"# Disk full\n\n{now:%d\.%m\.%Y} \d\d:\d\d\n", found)
     assert re.search(rf"{now:%b} {now.day}(st|nd|rd|th), \d+ [AP]M Week \d+\n$", found)
+
+
+def scripted(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Set an editor that runs Python code on the file at ``path``, whose text is ``text``."""
+    script = folder.parent / "editor.py"
+    head = "import os, pathlib, signal, sys, time\npath = pathlib.Path(sys.argv[-1])\n"
+    script.write_text(f"{head}text = path.read_text('utf-8')\n{code}\n", "utf-8")
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
+
+
+IN_PLACE = "path.write_text(text + 'Go on.\\n', 'utf-8')"
+BY_RENAME = (
+    "other = path.with_name('.swap')\n"
+    "other.write_text(text + 'Go on.\\n', 'utf-8')\n"
+    "os.replace(other, path)"
+)
+KILLED = f"{IN_PLACE}\nos.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [(IN_PLACE, 0), (BY_RENAME, 0), (f"{IN_PLACE}\nsys.exit(3)", 1), (KILLED, 1)],
+    ids=["in-place", "by-rename", "non-zero", "killed"],
+)
+def test_an_edit_is_in_the_log_and_can_be_undone(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, exit_code: int
+) -> None:
+    """However the editor saves and ends, undo takes back the edit, not what was done before it."""
+    succeeded(run("remember", "Other", "Text."))
+    scripted(folder, monkeypatch, code)
+    assert run("edit", "The plan").code == exit_code
+    change = succeeded(run("log", "--json")).json["changes"][0]
+    assert (change["tool"], change["agent"]) == ("edit", "main")
+    assert change["files"][0]["memId"] == "plan-7k2m9q"
+    logged = succeeded(run("log", "The plan", "--json")).json
+    assert (logged["edited"], len(logged["changes"])) == (False, 1)
+    revision = change["files"][0]["revision"]
+    assert "+Go on." in succeeded(run("diff", "The plan", revision)).out
+    assert succeeded(run("undo", "--json")).json["undone"]["tool"] == "edit"
+    assert (folder / "ideas/the plan.md").read_text("utf-8") == NOTE
+    assert "Text." in succeeded(run("show", "Other")).out
+
+
+@pytest.mark.parametrize("code", ["", "path.write_text(text, 'utf-8')", "sys.exit(1)"])
+def test_an_edit_without_a_change_is_none(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """A file that is closed as it was opened adds nothing to the log and keeps no revision."""
+    scripted(folder, monkeypatch, code)
+    run("edit", "The plan")
+    assert succeeded(run("log", "The plan", "--json")).json["changes"] == []
+
+
+def test_a_file_deleted_in_the_editor_comes_back(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory that the editor has deleted is in the log, and undo puts it back."""
+    scripted(folder, monkeypatch, "path.unlink()")
+    assert succeeded(run("edit", "The plan", "--json")).json["gone"]
+    succeeded(run("undo"))
+    assert (folder / "ideas/the plan.md").read_text("utf-8") == NOTE
+
+
+def test_what_others_change_during_an_edit_stays_theirs(
+    run: Run, folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change by another process is logged as its own; a note says if the editor overwrote it."""
+    calls = f"subprocess.run([{sys.executable!r}, '-m', 'memvault', 'compound', 'The plan', 'So.'])"
+    compound = f"import subprocess\n{calls}"
+    scripted(folder, monkeypatch, compound)
+    said = succeeded(run("edit", "The plan", "--json"))
+    assert '"added": 0' in said.out
+    changes = succeeded(run("log", "The plan", "--json")).json["changes"]
+    assert [entry["tool"] for entry in changes] == ["memory_compound"]
+    scripted(folder, monkeypatch, f"{compound}\n{IN_PLACE}")
+    said = succeeded(run("edit", "The plan"))
+    assert "was changed by memory_compound meanwhile" in said.err
+    changes = succeeded(run("log", "The plan", "--json")).json["changes"]
+    assert [entry["tool"] for entry in changes] == ["edit", *["memory_compound"] * 2]
+    succeeded(run("undo"))
+    assert "Go on." not in (folder / "ideas/the plan.md").read_text("utf-8")
+    delete = compound.replace("'compound', 'The plan', 'So.'", "'delete', 'The plan'")
+    scripted(folder, monkeypatch, delete)
+    assert "is gone" in succeeded(run("edit", "The plan")).out
+    assert succeeded(run("log", "--json")).json["changes"][0]["tool"] == "memory_delete"
+
+
+def test_two_editors_at_once_lose_no_entry(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two people who edit one memory, the later one is noted to have overwritten the other."""
+    second = folder.parent / "second.py"
+    second.write_text("import sys\nopen(sys.argv[-1], 'a').write('Mine.\\n')\n", "utf-8")
+    nested = (
+        "import subprocess\n"
+        f"os.environ['VISUAL'] = {f'{sys.executable} {second}'!r}\n"
+        f"subprocess.run([{sys.executable!r}, '-m', 'memvault', 'edit', 'The plan'], check=True)\n"
+    )
+    scripted(folder, monkeypatch, f"{nested}{IN_PLACE}")
+    assert "was changed by edit meanwhile" in succeeded(run("edit", "The plan")).err
+    changes = succeeded(run("log", "The plan", "--json")).json["changes"]
+    assert [entry["tool"] for entry in changes] == ["edit", "edit"]
+    succeeded(run("undo"))
+    assert (folder / "ideas/the plan.md").read_text("utf-8") == NOTE
+
+
+def test_a_secret_typed_in_an_editor_is_warned_of(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit that adds a secret gets the warning of every other write."""
+    _, secret = made("GitHub token")
+    scripted(folder, monkeypatch, f"path.write_text(text + {secret!r}, 'utf-8')")
+    assert "holds a secret now" in succeeded(run("edit", "The plan")).err
+
+
+@pytest.mark.parametrize("command", ["remember", "new", "create"])
+def test_a_person_writes_the_text_in_an_editor(
+    folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """On a terminal a memory without content is written in the editor, from its type's template."""
+    write(folder, "templates/issue.md", "# {{title}}\n\n## Cause\n")
+    scripted(folder, monkeypatch, "path.write_text(text + 'The disk.\\n', 'utf-8')")
+    code, shown = at_terminal(folder, command, "Ferry is late", "--type", "issue")
+    assert code == 0, shown
+    made_memory = vault.call("memory_show", memId="Ferry is late")
+    assert made_memory["content"].split() == "# Ferry is late ## Cause The disk.".split()
+    assert len(vault.call("memory_log")["changes"]) == 1
+    assert not list((folder / ".memvault/drafts").iterdir())
+
+
+@pytest.mark.parametrize("command", ["remember", "new"])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("", "the template was not changed"),
+        ("path.write_text(text + '\\n\\n', 'utf-8')", "the template was not changed"),
+        ("path.write_text(' \\n', 'utf-8')", "the text is empty"),
+        ("path.unlink()", "the text is empty"),
+        ("sys.exit(1)", "ended with 1"),
+    ],
+    ids=["unchanged", "blank lines", "empty", "deleted", "failed"],
+)
+def test_an_unwritten_memory_is_not_kept(
+    folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str, code: str, said: str
+) -> None:
+    """An unchanged template or an empty text leaves no memory, no draft and no entry in the log."""
+    write(folder, "templates/issue.md", "# {{title}}\n\n## Cause\n")
+    scripted(folder, monkeypatch, code)
+    exit_code, shown = at_terminal(folder, command, "Ferry is late", "--type", "issue")
+    assert (exit_code, said in shown) == (1, True), shown
+    assert vault.call("memory_list")["total"] == 1
+    assert vault.call("memory_log")["changes"] == []
+    assert not list((folder / ".memvault/drafts").iterdir())
+
+
+def test_a_text_is_kept_if_it_cannot_be_remembered(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text whose editor fails, or that is refused, stays in a draft that the error names."""
+    scripted(folder, monkeypatch, "path.write_text('Pier 4.\\n', 'utf-8')\nsys.exit(1)")
+    code, shown = at_terminal(folder, "remember", "Ferry")
+    (draft,) = (folder / ".memvault/drafts").iterdir()
+    assert (code, "your text is in" in shown) == (1, True), shown
+    succeeded(run("remember", "Ferry", f"@{draft}"))
+    assert "Pier 4." in succeeded(run("show", "Ferry")).out
+
+
+def test_programs_remember_without_an_editor(folder: Path, run: Run, editor: None) -> None:
+    """In a pipe, with --json and with an explicit empty text no editor is opened."""
+    words = [sys.executable, "-m", "memvault", "remember", "One"]
+    subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, check=True, capture_output=True)
+    code, shown = at_terminal(folder, "remember", "Two", "--json")
+    assert code == 0, shown
+    code, shown = at_terminal(folder, "remember", "Three", "")
+    assert code == 0, shown
+    assert all(b"Go on." not in text for text in contents(folder).values())
+    assert succeeded(run("list", "--json")).json["total"] == 4

@@ -21,6 +21,8 @@ from made_secrets import made
 from memvault import open_vault
 from memvault.clients import NAMES
 from memvault.clients.programs import HISTORIAN
+from memvault.command_table import TOOLS
+from memvault.tools.core import registry
 from terminal import at_terminal
 
 THERE = {
@@ -113,6 +115,28 @@ def test_it_is_added_once_and_taken_back(
     assert succeeded(setup(name, "--remove")).out == "There is nothing to change\n"
     if not there:
         assert [path.name for path in project.iterdir()] == ["my 'notes'"]
+
+
+@pytest.mark.parametrize("scope", ["--project", "--user"])
+def test_claude_code_reads_without_asking(
+    home: Path, project: Path, setup: Callable[..., Ran], scope: str
+) -> None:
+    """Its rules allow the tools and commands that only read; a person's own rules are kept."""
+    folder = home if scope == "--user" else project
+    mine = '{"permissions": {"deny": [], "allow": ["mcp__memvault__memory_recall", "Read"]}}\n'
+    file = write(folder, ".claude/settings.json", mine)
+    succeeded(setup("claude-code", scope))
+    allowed = json.loads(file.read_text("utf-8"))["permissions"]["allow"][2:]
+    tools = {entry.tool: entry for entry in TOOLS}
+    named = [rule.removeprefix("mcp__memvault__") for rule in allowed if rule.startswith("mcp")]
+    assert named == [name for name in named if registry.find(name).read_only and tools[name].core]
+    assert {"memory_recall", "memory_show", "memory_list", "memory_list_types"} == {*named}
+    shell = [f"Bash(memvault {tools[name].words}:*)" for name in named]
+    assert allowed == [*(f"mcp__memvault__{name}" for name in named), *shell]
+    changed = file.read_text("utf-8").replace('"deny": []', '"deny": ["WebFetch"]')
+    file.write_text(changed, "utf-8")
+    succeeded(setup("claude-code", scope, "--remove"))
+    assert file.read_text("utf-8") == mine.replace('"deny": []', '"deny": ["WebFetch"]')
 
 
 def read_by_several(project: Path, setup: Callable[..., Ran]) -> dict[str, list[str]]:

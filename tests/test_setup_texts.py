@@ -34,12 +34,14 @@ PLACE = SetupContext(
     Path("/work/project/my notes"),
     "## Memory\n\nUse `memvault recall`.\n",
     "You are the historian.\n",
+    {"memory_recall": "recall", "memory_show": "show"},
 )
 FORMS = ROOT / "tests/clients"
 FILES = [file for name in NAMES for file in PROGRAMS[name].files(PLACE)]
 JSON = [file for file in FILES if isinstance(file.parts[0], json_edit.JsonEntry)]
 BLOCKS = [file for file in FILES if isinstance(file.parts[0], MarkedBlock)]
 KEYS = ["mcpServers", "mcp", "memvault", "hooks", "SessionStart", "Stop", "version", "other", "ä"]
+KEYS += ["permissions", "allow"]
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(
@@ -54,8 +56,10 @@ settings: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.sampled_from(KEYS),
     values
     | st.dictionaries(
-        st.sampled_from(["SessionStart", "Stop", "memvault", "other"]),
-        st.lists(st.fixed_dictionaries({"hooks": st.just([])}) | values, max_size=2) | values,
+        st.sampled_from(["SessionStart", "Stop", "memvault", "other", "allow"]),
+        st.lists(st.just("mcp__memvault__memory_recall"))
+        | st.lists(st.fixed_dictionaries({"hooks": st.just([])}) | values, max_size=2)
+        | values,
         max_size=3,
     ),
     max_size=4,
@@ -98,12 +102,12 @@ def merged(value: Any, file: ClientFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
-        assert isinstance(part, json_edit.JsonEntry)
+        assert isinstance(part, json_edit.JsonEntry | json_edit.JsonStrings)
         inner = whole
         for key in part.keys[:-1]:
             inner = inner.setdefault(key, {})
         if part.listed:
-            inner.setdefault(part.keys[-1], []).append(part.value)
+            inner.setdefault(part.keys[-1], []).extend(part.content)
         else:
             inner[part.keys[-1]] = part.value
     return whole

@@ -1,54 +1,59 @@
 """memvault: a memory shared by people and their agents.
 
 ``open_vault`` is the whole library: the same tools as the command line, with the same arguments and
-results, in a process that stays warm.
+results, in a process that stays warm. ``AsyncVault`` is the same for asyncio. ``memvault.results``
+has the types of the results, ``memvault.errors`` the exceptions.
 """
 
 from __future__ import annotations
 
-from os import PathLike
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Vault", "__version__", "open_vault"]
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from memvault import errors, results
+    from memvault.errors import MemvaultError
+    from memvault.library.async_vault import AsyncVault
+    from memvault.library.vault import Vault
+
+__all__ = [
+    "AsyncVault",
+    "MemvaultError",
+    "Vault",
+    "__version__",
+    "errors",
+    "open_vault",
+    "results",
+]
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "AsyncVault": "library.async_vault",
+    "MemvaultError": "errors",
+    "Vault": "library.vault",
+    "errors": "",
+    "results": "",
+}
+"""The modules of public names, which are imported when one is first used."""
 
-class Vault:
-    """An open vault. Safe to share between threads: calls run one at a time."""
 
-    def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
-        import os
+if not TYPE_CHECKING:  # for type checkers, other names do not exist
 
-        from memvault.call import Caller
-        from memvault.settings.locate import find_vault
-        from memvault.workspace import Workspace
+    def __getattr__(name: str) -> Any:
+        """Import a public name."""
+        from importlib import import_module
 
-        named = agent or os.environ.get("MEMVAULT_AGENT")
-        self._caller = Caller(named) if named else Caller()
-        self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if not _HOMES[name]:
+            return import_module(f"{__name__}.{name}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
-    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Run a tool and return the same dict as ``memvault call``, including failures."""
-        from memvault.tools.core.invoke import call_result
 
-        return call_result(self._workspace, tool, arguments, self._caller)
-
-    def close(self) -> None:
-        """Close the vault's open files."""
-        self._workspace.close()
-
-    def __enter__(self) -> Vault:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
 
 
 def open_vault(path: str | PathLike[str] | None = None, agent: str | None = None) -> Vault:
@@ -57,4 +62,6 @@ def open_vault(path: str | PathLike[str] | None = None, agent: str | None = None
     Raises:
         memvault.errors.VaultNotFound: there is none.
     """
+    from memvault.library.vault import Vault
+
     return Vault(path, agent)

@@ -165,7 +165,10 @@ class Parameter(NamedTuple):
 @cache
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the arguments that a function declares: its parameters with an ``Arg``."""
-    hints = typing.get_type_hints(function, include_extras=True)
+    # The type of a result is only imported by type checkers.
+    own = {key: hint for key, hint in function.__annotations__.items() if key != "return"}
+    annotated = types.SimpleNamespace(__annotations__=own)
+    hints = typing.get_type_hints(annotated, function.__globals__, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
     return tuple(
         _parameter(entry.name, hints[entry.name], entry.default)

@@ -84,13 +84,16 @@ def _build(
         options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
         spelling.assign_positionals(parameters, values)
         given = {}
-        for parameter in parameters:
-            value = _text_from_pipe(parameter, values, options)
-            if value is None:
-                value = _argument(parameter, values[parameter.name], options)
-            if value is not None:
-                given[parameter.name] = value
-        run(given)
+        with contextlib.ExitStack() as drafts:
+            for parameter in parameters:
+                value = _text_from_pipe(parameter, values, options)
+                if value is None:
+                    value = _text_from_editor(parameter, values, options, drafts)
+                if value is None:
+                    value = _argument(parameter, values[parameter.name], options)
+                if value is not None:
+                    given[parameter.name] = value
+            run(given)
 
     own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     with_signature(
@@ -128,13 +131,36 @@ def _text_from_pipe(
     parameter: Parameter, given: dict[str, Any], options: GlobalOptions
 ) -> str | None:
     """Return the text piped to standard input if a required text argument was not given."""
-    arg = parameter.arg
-    needed = arg.text and arg.positional and parameter.required and list not in parameter.types
-    if not needed or given[parameter.name] is not None:
+    if not _is_missing_text(parameter, given):
         return None
     from memvault.cli.stdin import piped
 
-    return piped(_kebab_upper(parameter.key), arg.cli_optional, options.quiet)
+    return piped(_kebab_upper(parameter.key), parameter.arg.cli_optional, options.quiet)
+
+
+def _text_from_editor(
+    parameter: Parameter,
+    given: dict[str, Any],
+    options: GlobalOptions,
+    drafts: contextlib.ExitStack,
+) -> str | None:
+    """Return the text of a new memory that a person at a terminal writes, if none was given."""
+    title = given.get("title") or given.get("name")
+    if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional or not title:
+        return None
+    if not options.may_ask:
+        return None
+    from memvault.cli import editor
+
+    written = editor.written(options, options.unescape(title), given.get("memory_type") or "")
+    return drafts.enter_context(written)
+
+
+def _is_missing_text(parameter: Parameter, given: dict[str, Any]) -> bool:
+    """Return whether a required text argument was not given."""
+    arg = parameter.arg
+    needed = arg.text and arg.positional and parameter.required and list not in parameter.types
+    return needed and given[parameter.name] is None
 
 
 def run_tool(
@@ -277,6 +303,7 @@ def _help(parameter: Parameter) -> str:
         text += "; - reads standard input, @file a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
             text += "; if missing, it is read from a pipe"
+            text += " or written in your editor" * parameter.arg.cli_optional
     text += _limits(parameter)
     if default in (None, False, "", 0.0):
         return sanitize.escape_line(text)

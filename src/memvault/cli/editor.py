@@ -14,12 +14,12 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import NotFound, Refused, UsageError
-from memvault.tools.core.render import Template
+from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.model import Memory
+    from memvault.store.change_set import JournalEntry
 
 _EDITORS = ("sensible-editor", "nano", "vim", "vi", "notepad")
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
@@ -57,8 +57,8 @@ def edit(
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
-    The editor is VISUAL, else EDITOR. The edit counts as made by hand, as in any
-    program: it takes effect at once, and memvault undo does not revert it.
+    The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
+    close it, the edit is in the log, and memvault undo reverts it.
     """
     with _open_call(options, memory) as (call, name):
         return _edit(call, call.resolve(name, writes=True))
@@ -123,25 +123,84 @@ def new(
 
     Templates are the files in the vault's templates folder. {{title}}, {{date}} and
     {{time}} are filled in, as in Obsidian. The default template is the one with the
-    name of the type.
+    name of the type. A template that you leave as it was is not kept.
     """
     from memvault.memories import create
     from memvault.tools.core import invoke, registry
     from memvault.vault.paths import normal_type
 
-    with _open_call(options) as (call, _):
+    with _open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         type_template = normal_type(memory_type) if memory_type else ""
         filled = create.filled(call.root, template or type_template, title, bool(template))
-        arguments: dict[str, Any] = {"title": title, "content": filled.body or " "}
+        text = filled.body
+        if options.may_ask and not no_edit:
+            text = drafts.enter_context(_draft(call.root, create.clean_title(title), text))
+        arguments: dict[str, Any] = {"title": title, "content": text or " "}
         arguments["memoryType"] = memory_type or filled.memory_type or template
         if filled.tags:
             arguments["tags"] = filled.tags
-        result = invoke.call_nested(call, "memory_remember", arguments)
-        if no_edit or not _is_at_a_terminal():
-            view, found = registry.find("memory_remember").view, _result(call, result)
-        else:
-            view, found = Template(_EDITED), _edit(call, call.store.read(result["filePath"]))
+        found = _result(call, invoke.call_nested(call, "memory_remember", arguments))
+        view = registry.find("memory_remember").view
         results.print_result(options, {"success": True, **found}, view, writes=True)
+
+
+@contextlib.contextmanager
+def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
+    """Let a person write the text of a new memory in an editor, from its type's template.
+
+    The draft is deleted after the body of the ``with`` statement; if that fails, it is kept, and
+    the error names it.
+
+    Raises:
+        Refused: If nothing was written, or the editor failed.
+    """
+    from memvault.memories import create
+    from memvault.vault.paths import normal_type
+
+    name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
+    with _open_call(options) as (call, _):
+        root, template = call.root, create.filled(call.root, kind, name, is_named=False).body
+    with _draft(root, name, template) as text:
+        yield text
+
+
+@contextlib.contextmanager
+def _draft(root: Path, title: str, template: str) -> Iterator[str]:
+    """Open a draft in the editor, and yield its text; otherwise as ``written``."""
+    from memvault import clock
+    from memvault.files import atomic, plain_files
+    from memvault.secrets.detector import masked
+    from memvault.vault import document
+    from memvault.vault.paths import private_folder, slug
+
+    name = f"{slug(masked(title))}-{clock.random_id()}.md"
+    file = private_folder(root, "drafts") / name
+    with atomic.map_os_errors(file):
+        atomic.create(file, f"{template}\n".encode() if template else b"")
+    problem = None
+    try:
+        _run_editor(root, file)
+    except Refused as error:
+        problem = error
+    try:
+        text = document.decode(plain_files.read(file)).text
+    except OSError:
+        text = ""
+    if text.strip() in ("", template.strip()):
+        file.unlink(missing_ok=True)
+        what = "the template was not changed" if text.strip() else "the text is empty"
+        hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
+        raise problem or Refused(f"Nothing was remembered: {what}", hint)
+    try:
+        if problem is not None:
+            raise problem
+        yield text
+    except MemvaultError as error:
+        shown = sanitize.quote_argument(f"@{file}")
+        kept = f"your text is in {file}; memvault remember TITLE {shown} takes it from there"
+        error.hint = "; ".join(filter(None, (error.hint, kept)))
+        raise
+    file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -157,7 +216,7 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
     try:
         caller = options.caller()
         root, name = invoke.split_vault_prefix(memory, caller, workspace.root)
-        call = Call(workspace.open_other(root), caller, read_only=True)
+        call = Call(workspace.open_other(root), caller, tool="edit", read_only=True)
         invoke.require_local_files(call, "this command")
         yield call, name
     finally:
@@ -213,19 +272,16 @@ def _edit(call: Call, memory: Memory) -> dict[str, Any]:
 
     output.flush()
     before, _ = call.store.read_bytes(memory.path)
-    environment = process.environment(call.root)
-    command = _editor(environment)
+    last = next(call.store.changes.journal.changes(), None)
+    problem = None
     try:
-        code = process.run_interactive([*command, str(call.root / memory.path)], environment)
-    except UsageError as error:
-        raise Refused(
-            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
-        ) from error
-    if code:
-        raise Refused(
-            f"The editor {command[0]} ended with {code}",
-            f"what it saved is in {sanitize.quote_argument(memory.path)}",
-        )
+        _run_editor(call.root, call.root / memory.path)
+    except Refused as error:
+        problem = error
+    before = _record_edit(call, memory, before, last)
+    if problem is not None:
+        problem.hint = problem.hint or f"what it saved is in {sanitize.quote_argument(memory.path)}"
+        raise problem
     result: dict[str, Any] = {"filePath": memory.path}
     try:
         after, state = call.store.read_bytes(memory.path)
@@ -238,6 +294,63 @@ def _edit(call: Call, memory: Memory) -> dict[str, Any]:
         if now.problem:
             result["problem"] = now.problem
     return _result(call, result)
+
+
+def _record_edit(call: Call, memory: Memory, before: bytes, last: JournalEntry | None) -> bytes:
+    """Record in the journal what an editor did to a file, and return the file as it found it.
+
+    ``last`` is the change made last before the editor was started. A change by another process
+    meanwhile is in the journal already; a note tells of one that the editor has overwritten.
+    """
+    from memvault.store.change_set import FileRef
+    from memvault.tools.core import invoke
+    from memvault.vault import document
+
+    store = call.store
+    try:
+        with store.lock():
+            try:
+                after, _ = store.read_bytes(memory.path)
+            except NotFound:
+                after = None
+            tag = document.etag(after) if after is not None else ""
+            for change in store.changes.journal.changes():
+                if last is not None and change.change_id == last.change_id:
+                    break
+                entries = [entry for entry in change.files if entry.path == memory.path]
+                if entries and entries[-1].left == tag:
+                    return before if after is None else after
+                if entries:
+                    call.notes.append(
+                        f"{memory.path} was changed by {change.tool} meanwhile, and the editor "
+                        "has overwritten that"
+                    )
+                    break
+            if after != before:
+                subject = FileRef(memory.mem_id, memory.title)
+                store.changes.record_edit(memory.path, before, after, subject)
+    except MemvaultError as error:
+        call.notes.append(f"undo does not know of this edit: {error.message}")
+    invoke.autocommit(call)
+    return before
+
+
+def _run_editor(root: Path, file: Path) -> None:
+    """Open a file in the person's editor.
+
+    Raises:
+        Refused: If there is no editor, or it could not be started, or failed.
+    """
+    environment = process.environment(root)
+    command = _editor(environment)
+    try:
+        code = process.run_interactive([*command, str(file)], environment)
+    except UsageError as error:
+        raise Refused(
+            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
+        ) from error
+    if code:
+        raise Refused(f"The editor {command[0]} ended with {code}")
 
 
 def _editor(environment: dict[str, str]) -> list[str]:

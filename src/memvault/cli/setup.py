@@ -15,8 +15,9 @@ from memvault.cli import hook, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.clients import NAMES
+from memvault.command_table import TOOLS
 from memvault.errors import Refused, UsageError
-from memvault.tools.core import agent_guide
+from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
     from memvault.clients.programs import SetupContext
@@ -129,6 +130,11 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         vault,
         agent_guide.instructions(sanitize.quote_argument(vault_option) if vault_option else ""),
         agent_guide.historian_prompt(),
+        {
+            entry.tool: entry.words
+            for entry in TOOLS
+            if entry.core and registry.find(entry.tool).read_only
+        },
     )
 
 

@@ -48,6 +48,28 @@ class JsonEntry(NamedTuple):
     is_ours: Callable[[Any], bool]
     listed: bool = False
 
+    @property
+    def content(self) -> Any:
+        """The value at the keys of a file that holds nothing else there."""
+        return [self.value] if self.listed else self.value
+
+
+class JsonStrings(NamedTuple):
+    """Strings that follow each other in the list below nested keys.
+
+    Only all of them together, in this order, are recognised later: a person may have added single
+    ones before.
+    """
+
+    keys: tuple[str, ...]
+    value: tuple[str, ...]
+    listed: bool = True
+
+    @property
+    def content(self) -> list[str]:
+        """The value at the keys of a file that holds nothing else there."""
+        return [*self.value]
+
 
 class _Node(NamedTuple):
     """A value and its position; ``start`` is the position of its key, if it has one."""
@@ -117,7 +139,7 @@ class _Document:
         return path
 
 
-def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
+def insert_entry(text: str | None, entry: JsonEntry | JsonStrings, base: dict[str, Any]) -> str:
     """Return a text with an entry; a text that already contains it is returned unchanged.
 
     ``base`` holds the other entries of a file that is created for the entry. Keys that others have
@@ -126,7 +148,7 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
     Raises:
         JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
     """
-    value: Any = [entry.value] if entry.listed else entry.value
+    value = entry.content
     if text is None or not text.strip():
         content = {**_nest(entry.keys, value), **base}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -139,6 +161,8 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
         return _insert(document, node, value, entry.keys[depth])
     if entry.listed:
         _check_type(text, node, entry.keys, list)
+    if isinstance(entry, JsonStrings):
+        return _insert_strings(document, entry)
     for item in document.entries(node) if entry.listed else [node]:
         if entry.is_ours(item.value):
             content = {**item.value, **entry.value}
@@ -154,7 +178,7 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
     return _insert(document, node, entry.value, None)
 
 
-def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
+def remove_entry(text: str, entry: JsonEntry | JsonStrings, base: dict[str, Any]) -> str | None:
     """Return a text without an entry, or None if the file was created for the entry.
 
     Raises:
@@ -164,10 +188,20 @@ def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | Non
     path = document.path(entry.keys)
     if len(path) <= len(entry.keys):
         return text
-    if entry.listed:
+    if isinstance(entry, JsonStrings):
+        place = _run_of(document, path[-1], entry)
+        if place is None:
+            return text
+        for index in range(place + len(entry.value) - 1, place, -1):
+            items = document.entries(path[-1])
+            text = _without_entry(document, items, items[index])
+            document = _Document(text)
+            path = document.path(entry.keys)
+        path.append(document.entries(path[-1])[place])
+    elif entry.listed:
         path += [item for item in document.entries(path[-1]) if entry.is_ours(item.value)][:1]
     removed = path.pop()
-    if not entry.is_ours(removed.value):
+    if isinstance(entry, JsonEntry) and not entry.is_ours(removed.value):
         return text
     while path[1:] and len(path[-1].value) == 1 and _made_for(text, path[-1], removed):
         removed = path.pop()
@@ -177,6 +211,23 @@ def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | Non
     if len(path) == 1 and entries[0] == removed and _made_for(text, holder, removed):
         return None if _Document(result).root.value == base else result
     return result
+
+
+def _insert_strings(document: _Document, entry: JsonStrings) -> str:
+    """Return a text with all strings of an entry at the end of their list, which exists."""
+    if _run_of(document, document.path(entry.keys)[-1], entry) is not None:
+        return document.text
+    for string in entry.value:
+        document = _Document(_insert(document, document.path(entry.keys)[-1], string, None))
+    return document.text
+
+
+def _run_of(document: _Document, holder: _Node, entry: JsonStrings) -> int | None:
+    """Return the index in a list at which all strings of an entry follow each other, or None."""
+    values = [item.value for item in document.entries(holder)]
+    count = len(entry.value)
+    places = range(len(values) - count + 1)
+    return next((at for at in places if values[at : at + count] == [*entry.value]), None)
 
 
 def _nest(keys: tuple[str, ...], value: Any) -> Any:

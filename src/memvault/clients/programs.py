@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from memvault.clients.json_edit import JsonEntry
+from memvault.clients.json_edit import JsonEntry, JsonStrings
 from memvault.clients.marked_blocks import BlockMarkers
 from memvault.command_table import TOOLS
 
@@ -59,7 +59,8 @@ class SetupContext(NamedTuple):
     """Where to set up a program, and the command, vault and texts to use there.
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
-    memvault; ``instructions`` and ``historian`` are texts for models.
+    memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the tools
+    that the server offers and that change nothing, with the words of their commands.
     """
 
     scope: Scope
@@ -70,6 +71,7 @@ class SetupContext(NamedTuple):
     vault: Path
     instructions: str
     historian: str
+    reading: Mapping[str, str] = {}
 
     @property
     def of_project(self) -> bool:
@@ -123,7 +125,7 @@ class OwnedFile(NamedTuple):
     text: str
 
 
-Part = JsonEntry | MarkedBlock | OwnedFile
+Part = JsonEntry | JsonStrings | MarkedBlock | OwnedFile
 
 
 class ClientFile(NamedTuple):
@@ -294,10 +296,21 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
     tools = ", ".join(f"mcp__{SERVER}__{name}" for name in _HISTORIAN_TOOLS)
     return [
         ClientFile(servers, (_server(program, {"type": "stdio", **_command(program, context)}),)),
-        ClientFile(folder / "settings.json", _hooks(program, context)),
+        ClientFile(folder / "settings.json", (*_hooks(program, context), *_permissions(context))),
         _historian(program, context, f"{_HISTORIAN_HEADER}tools: {tools}\n"),
         _instructions(program, context, "CLAUDE.md"),
     ]
+
+
+def _permissions(context: SetupContext) -> tuple[JsonStrings, ...]:
+    """Return the rules that let Claude Code read memories without asking.
+
+    Its rules are documented at https://code.claude.com/docs/en/permissions.
+    """
+    rules = [f"mcp__{SERVER}__{name}" for name in context.reading]
+    if context.program == ("memvault",):
+        rules += [f"Bash(memvault {words}:*)" for words in context.reading.values()]
+    return (JsonStrings(("permissions", "allow"), tuple(rules)),) if rules else ()
 
 
 def _codex(program: AgentProgram, context: SetupContext) -> list[ClientFile]:

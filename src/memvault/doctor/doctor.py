@@ -5,13 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from memvault.call import Call
 from memvault.doctor import checks_files, checks_vault  # noqa: F401  # they register their checks
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError, UsageError
+
+if TYPE_CHECKING:
+    from memvault.results import DoctorFinding, DoctorReport
 
 CODES = {
     one.code: one
@@ -48,7 +51,7 @@ def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_Found]
 
 def run_doctor(
     call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
-) -> dict[str, Any]:
+) -> DoctorReport:
     """Return the findings of a vault; with ``fix``, apply fixes first and return those too.
 
     Raises:
@@ -73,7 +76,7 @@ def run_doctor(
         findings = run_checks(vault, codes)
     counts = Counter(check.severity for check, _ in findings)
     more = len(findings) - offset - limit
-    return {
+    result = {
         "memories": len(vault.memories),
         **({"only": codes} if codes else {}),
         "findings": [_as_result(*finding) for finding in findings[offset : offset + limit]],
@@ -84,6 +87,7 @@ def run_doctor(
         "errors": counts["error"],
         "counts": {severity: counts[severity] for severity in SEVERITIES},
     }
+    return cast("DoctorReport", result)
 
 
 def _apply_fixes(
@@ -118,7 +122,7 @@ def _apply_fixes(
     return fixed
 
 
-def _as_result(check: Check, finding: Finding) -> dict[str, str]:
+def _as_result(check: Check, finding: Finding) -> DoctorFinding:
     fix = finding.fix
     only = f" with --only {check.code}" if fix is not None and fix.irreversible else ""
     return {

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from memvault.call import Call
 from memvault.files import atomic, walk
@@ -16,22 +16,24 @@ from memvault.index.protocol import EmbedderStatus, MemoryRecord
 from memvault.recall.filters import Filters
 from memvault.vault.reader import scan
 
+if TYPE_CHECKING:
+    from memvault.results import EmbedderSummary, FileProblem, VaultStatus
 
-def status(call: Call) -> dict[str, Any]:
+
+def status(call: Call) -> VaultStatus:
     """Return the counts, index state, embedders, sizes, pending work and problems of a vault."""
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
     remove_temporary_files(call)
     call.notes += call.index.notes()
-    result: dict[str, Any] = {
+    result: VaultStatus = {
         "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
         "memories": len(records),
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
             "state": index.freshness,
-            **({"folder": str(folder)} if folder and call.caller.may_see_paths else {}),
             "language": settings.language,
         },
         "embedder": _static_embedder(call, index.static),
@@ -53,9 +55,11 @@ def status(call: Call) -> dict[str, Any]:
             )
         },
     }
+    if folder and call.caller.may_see_paths:
+        result["index"]["folder"] = str(folder)
     if "rerank.model" in settings.explicit:
         result["reranker"] = {"name": call.hide_paths(settings.rerank.model)}
-    problems = [
+    problems: list[FileProblem] = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
     problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call)]
@@ -64,7 +68,7 @@ def status(call: Call) -> dict[str, Any]:
     return result
 
 
-def unlisted(call: Call) -> list[dict[str, str]]:
+def unlisted(call: Call) -> list[FileProblem]:
     """Return the folders that cannot be listed, whose memories are therefore not found."""
     folders = scan(call.root, call.settings.ignore).unreadable
     return [
@@ -80,7 +84,7 @@ def remove_temporary_files(call: Call) -> None:
             atomic.sweep_below(folder)
 
 
-def _static_embedder(call: Call, static: EmbedderStatus) -> dict[str, Any]:
+def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
     """Describe the built-in static embedder."""
     if static.problem:
         return {"name": static.name, "problem": call.hide_paths(static.problem)}
@@ -92,13 +96,13 @@ def _static_embedder(call: Call, static: EmbedderStatus) -> dict[str, Any]:
     }
 
 
-def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> dict[str, Any]:
+def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSummary:
     """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
-    entry: dict[str, Any] = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
+    entry: EmbedderSummary = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
     if transformer.mode == "off":
         return entry
     if transformer.version:
-        entry.update(version=transformer.version, dimension=transformer.dimension)
+        entry["version"], entry["dimension"] = transformer.version, transformer.dimension
     entry["vectors"] = transformer.vectors
     entry["waiting"] = transformer.waiting
     entry["working"] = transformer.is_running
@@ -107,7 +111,7 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> dict[str, 
     return entry
 
 
-def _shared_ids(records: list[MemoryRecord]) -> list[dict[str, str]]:
+def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
     """Return the files that share a memId, so that only their paths distinguish them."""
     sharing: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: record.path):
@@ -119,7 +123,7 @@ def _shared_ids(records: list[MemoryRecord]) -> list[dict[str, str]]:
     ]
 
 
-def too_large(root: Path) -> list[dict[str, str]]:
+def too_large(root: Path) -> list[FileProblem]:
     """Return the program's own state files that are too large to be read."""
     excluded = (root / ".memvault" / "history", root / ".memvault" / "trash")
     problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault import process
 from memvault.call import Call
@@ -30,6 +30,7 @@ from memvault.vault.file_names import referenced_names
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
+    from memvault.results import RepositoryStatus
 
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
@@ -217,7 +218,7 @@ def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
     )
 
 
-def status(call: Call) -> dict[str, Any]:
+def status(call: Call) -> RepositoryStatus:
     """Return the state of the vault's repository, pending changes, and the next commands.
 
     Without approval, return only what can be read without running git.
@@ -232,7 +233,9 @@ def status(call: Call) -> dict[str, Any]:
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
     if place is None:
-        return {"repository": False, "todo": ["memvault git init"], **shown}
+        return cast(
+            "RepositoryStatus", {"repository": False, "todo": ["memvault git init"], **shown}
+        )
     if place.prefix_of(call.root):
         call.notes.append(LARGER)
     try:
@@ -240,8 +243,8 @@ def status(call: Call) -> dict[str, Any]:
     except NotAllowed as error:
         if error.was_allowed:
             call.notes.append(f"{error.message}: memvault git init")
-        return {"repository": True, **_without_git(call, place), **shown}
-    return {"repository": True, **_about(call, found), **shown}
+        return cast("RepositoryStatus", {"repository": True, **_without_git(call, place), **shown})
+    return cast("RepositoryStatus", {"repository": True, **_about(call, found), **shown})
 
 
 def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:

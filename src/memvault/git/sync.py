@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
@@ -35,6 +35,9 @@ from memvault.store import writer
 from memvault.vault import paths
 from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
+
+if TYPE_CHECKING:
+    from memvault.results import SyncedVault
 
 _SCRATCH = "memvault-sync-"
 """Prefix of the temporary folders in the git directory, which a killed sync leaves behind."""
@@ -63,7 +66,7 @@ class RemoteBranch(NamedTuple):
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
-def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
+def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
     """Commit, merge what others pushed, and push; return counts and notes for a tool's result.
 
     Raises:
@@ -108,7 +111,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
                     done["notSynced"] = nested
                     message = "is a git repository of its own, so it is not synced"
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
-                return done
+                return cast("SyncedVault", done)
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.call import Call
@@ -13,6 +13,9 @@ from memvault.errors import NotFound
 from memvault.model import Memory
 from memvault.store.change_set import FileChange, JournalEntry
 from memvault.vault import document
+
+if TYPE_CHECKING:
+    from memvault.results import ChangedFile, ChangeEntry, ComparedRevisions, LineChanges
 
 _MAX_COMPARED_LINES = 5_000
 """Maximum number of lines to compare; a longer difference is shown as a replacement."""
@@ -77,35 +80,41 @@ def is_edited(call: Call, named: LoggedMemory) -> bool:
     return False
 
 
-def change_item(change: JournalEntry) -> dict[str, Any]:
+def change_item(change: JournalEntry) -> ChangeEntry:
     """Return a change in the form that results use."""
-    item: dict[str, Any] = {
+    item: ChangeEntry = {
         "changeId": change.change_id,
         "when": change.when,
         "tool": change.tool,
         "agent": change.agent,
         "files": [file_item(entry) for entry in change.files],
     }
-    item |= {"undoes": change.reverts} if change.reverts else {}
-    return item | ({"undoneBy": change.reverted_by} if change.reverted_by else {})
+    if change.reverts:
+        item["undoes"] = change.reverts
+    if change.reverted_by:
+        item["undoneBy"] = change.reverted_by
+    return item
 
 
-def file_item(entry: FileChange) -> dict[str, Any]:
+def file_item(entry: FileChange) -> ChangedFile:
     """Return the change of one file in the form that results use.
 
     ``revision`` is the revision with the content before the change.
     """
-    item = {
+    item: ChangedFile = {
         "change": entry.kind,
         "filePath": entry.path,
         "memId": entry.mem_id,
         "title": entry.title,
     }
-    revision = entry.before if entry.kind in ("changed", "removed") else ""
-    return item | ({"revision": revision} if revision else {})
+    if entry.before and entry.kind in ("changed", "removed"):
+        item["revision"] = entry.before
+    return item
 
 
-def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str) -> dict[str, Any]:
+def compare_revisions(
+    call: Call, named: LoggedMemory, revision: str, other: str
+) -> ComparedRevisions:
     """Compare two revisions of a memory, or a revision with the current file.
 
     ``revision`` defaults to the latest revision, ``other`` to the current file.
@@ -156,7 +165,7 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
 
 def difference(
     first: bytes, second: bytes, before: str, after: str, transform: Callable[[str], str] = str
-) -> dict[str, Any]:
+) -> LineChanges:
     """Return the numbers of added and removed lines of two versions, and a unified diff.
 
     The diff compares the results of applying ``transform`` to both texts, for example to mask

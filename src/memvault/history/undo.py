@@ -88,7 +88,7 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
             earlier = RevertStep(change.path, subject, "", kept, trashed, found_etag)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # moved to the trash and restored again
-        steps[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
+        steps[change.path] = earlier._replace(left=change.left)
     return [step for step in reversed(steps.values()) if step.left or step.kept]
 
 
@@ -233,7 +233,7 @@ def _conflict_message(
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
         if left and not later.reverts and not later.reverted_by:
-            if now == ("" if left[-1].kind in _GONE else left[-1].after):
+            if now == left[-1].left:
                 hint = f"memvault undo {later.change_id} first, which came after it"
             break
     return message, hint

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from memvault.index.protocol import MemoryRecord, WaitPolicy
 from memvault.model import Memory
 from memvault.recall.filters import Filters
+
+if TYPE_CHECKING:
+    from memvault.results import MemoryReference, ValidityMarks
 
 Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.08
@@ -82,7 +85,7 @@ class Validity(NamedTuple):
         """Whether the memory is valid and not superseded."""
         return self.replaced_by is None and not self.expired_on and not self.starts_on
 
-    def marks(self) -> dict[str, Any]:
+    def marks(self) -> ValidityMarks:
         """Return the keys that a result shows for this validity, without empty ones."""
         values = {
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
@@ -90,7 +93,7 @@ class Validity(NamedTuple):
             "notYet": self.starts_on,
             "newer": "" if self.replaced_by else self.newer,
         }
-        return {key: value for key, value in values.items() if value}
+        return cast("ValidityMarks", {key: value for key, value in values.items() if value})
 
 
 CURRENT = Validity()
@@ -150,6 +153,6 @@ class RecallAnswer(NamedTuple):
         return next((strength for strength in order if strength in strengths), "none")
 
 
-def memory_reference(memory: Memory | MemoryRecord) -> dict[str, Any]:
+def memory_reference(memory: Memory | MemoryRecord) -> MemoryReference:
     """Return the keys by which a result identifies a memory."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}

@@ -194,6 +194,11 @@ class FileChange(NamedTuple):
     before: str
     after: str
 
+    @property
+    def left(self) -> str:
+        """The etag of the file that the change left at its path; empty if it left none."""
+        return "" if self.kind in ("removed", "forgotten") else self.after
+
 
 class JournalEntry(NamedTuple):
     """The changes of one call, as recorded in the journal.

@@ -268,6 +268,22 @@ class VaultWriter:
             return True
         return False
 
+    def record_edit(self, path: str, before: bytes, after: bytes | None, subject: FileRef) -> None:
+        """Record what a person's editor did to a file, and keep its bytes from before it.
+
+        ``after`` is None if the file is gone. The vault lock has to be held.
+
+        Raises:
+            StorageError: the revision cannot be written.
+        """
+        revision = self._history.save(subject.mem_id, before)
+        if after is None:
+            self._record("removed", path, subject, revision, "")
+            return
+        self._record("changed", path, subject, revision, etag(after))
+        if self._on_write != "off":
+            self.warn_secrets(path, added_secrets(before, after, self.detector))
+
     def discard(self, path: str, subject: FileRef) -> TrashedFile:
         """Move a file to the trash; raises as ``Revisions.discard`` does."""
         item = self._history.discard(self.root, path)

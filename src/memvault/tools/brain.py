@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -26,6 +26,7 @@ from memvault.tools.core.results import (
     paginate,
     tags_in,
     warn_unknown_filters,
+    without_none,
     without_weak,
 )
 
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
     from memvault.agents.prompt import PromptBlock
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult
+    from memvault.results import (
+        ActiveMemories,
+        ActivePart,
+        CreatedMemory,
+        EvictedMemory,
+        FoundMemories,
+        FoundMemory,
+        LoadedMemory,
+        LoadedText,
+        MutatedMemory,
+        PromptContextBlock,
+    )
 
 group = ToolGroup("brain", "Active memory and context", place=20)
 
@@ -61,7 +74,7 @@ def memory_create(
     value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
     memory_type: TypeName = None,
     tags: NewTags = None,
-) -> dict[str, Any]:
+) -> CreatedMemory:
     """Create a memory and load it into active memory.
 
     It always gets a new memId, even if another memory has the same name. Memories
@@ -72,7 +85,7 @@ def memory_create(
 
     header = {"tags": create.clean_tags(tags or [])}
     memory = create.add(call.store, name, value, memory_type or "", header)
-    result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
+    result: CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         active_set = _active_memory(call).load(memory)[2]
     except MemvaultError as error:  # the file is written; a failure would cause a duplicate
@@ -147,7 +160,7 @@ def memory_load(
         int | None, Arg("How many at most", minimum=1, default=_DEFAULT_LOADED)
     ] = None,
     expression: Expression = None,
-) -> dict[str, Any]:
+) -> LoadedMemory:
     """Load a memory into active memory by memId, or long-term memories by a query.
 
     By memId: replaces the part of the memory that was loaded before; if the budget is
@@ -197,7 +210,7 @@ def _search_texts(
     threshold: float | None,
     window: tuple[int, int],
     expression: str | None,
-) -> dict[str, Any]:
+) -> LoadedMemory:
     """Return the memories that match a query well enough, the most probable first.
 
     ``window`` is how many, and how many of them to skip.
@@ -221,7 +234,7 @@ def _search_texts(
     ranked = _by_probability(results)
     page = ranked[offset : offset + limit]
     count_retrievals(call, (entry.memory for entry in without_weak(page)))
-    memories = [
+    memories: list[LoadedText] = [
         {
             "id": entry.memory.mem_id,
             "text": entry.memory.body.strip("\r\n"),
@@ -237,7 +250,7 @@ def _search_texts(
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
-    return list_result("memories", memories, nothing)
+    return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
@@ -254,7 +267,7 @@ def _metadata(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
+def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
     from memvault.agents.active import MAX_LENGTH
     from memvault.errors import Unwritable
 
@@ -274,7 +287,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
         piece, text = active.cut(memory, offset, length)
         call.notes.append(f"the memory is not in active memory: {error.message}")
     count_retrievals(call, [memory])
-    result = {
+    result: LoadedMemory = {
         "memId": piece.mem_id,
         "length": piece.length,
         "totalLength": piece.total,
@@ -305,7 +318,7 @@ def memory_evict(
     mem_id: Annotated[
         str, Arg(f"The memory to evict: {MEMORY_HELP}", positional=True, names="memory")
     ],
-) -> dict[str, Any]:
+) -> EvictedMemory:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active_memory(call).evict(mem_id)
     return {"memId": piece.mem_id}
@@ -334,7 +347,7 @@ def memory_mutate(
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by memvault load")
     ] = None,
-) -> dict[str, Any]:
+) -> MutatedMemory:
     """Replace the text of a memory in active memory, and in its file.
 
     The old text is kept as a revision; front matter is not changed. The memory must be in
@@ -343,7 +356,7 @@ def memory_mutate(
     from memvault.errors import MemvaultError
     from memvault.memories import edit
 
-    result: dict[str, Any] = {}
+    result: dict[Any, Any] = {}
 
     def change(memory: Memory) -> Memory:
         body = edit.replace_all(memory.body, value, memory.newline)
@@ -359,8 +372,8 @@ def memory_mutate(
             raise
         # The file already has its new text; a failure would make the caller change it again.
         call.notes.append(f"active memory was not brought up to date: {error.message}")
-        return result
-    return {**result, "evicted": _evicted_ids(call, active_set)}
+        return cast("MutatedMemory", result)
+    return cast("MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
 
 
 @group.tool(
@@ -385,14 +398,14 @@ def memory_search(
         Arg("How to search", key="type", flag="--mode"),
     ] = "Hybrid",
     limit: Limit = _DEFAULT_LIMIT,
-) -> dict[str, Any]:
+) -> FoundMemories:
     """Search for memories to load: memIds with short snippets."""
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     answer = call.engine.search(RecallRequest(query, mode.lower(), limit))
-    results = [
+    results: list[FoundMemory] = [
         {
             "memId": entry.memory.mem_id,
             "title": entry.memory.title,
@@ -407,7 +420,11 @@ def memory_search(
     if not results and mode == "Tag":
         warn_unknown_filters(call, tags_in(query))
     nothing = "No memory was found; other words may help"
-    return {"best": answer.best, **list_result("results", results, nothing)}
+    return {
+        "best": answer.best,
+        "results": results,
+        **without_none(message=None if results else nothing),
+    }
 
 
 def _with_part_ends(found: Result) -> Result:
@@ -440,7 +457,7 @@ def memory_active(
     full: Annotated[bool, Arg("Include the texts")] = False,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> ActiveMemories:
     """List active memory, last used first, with sizes in tokens and the remaining budget.
 
     Sizes are those of the current files. A memory whose file is missing is removed from
@@ -452,7 +469,7 @@ def memory_active(
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
     shown, paging = paginate(list(reversed(active_set.pieces)), limit, offset)
-    memories = [
+    memories: list[ActivePart] = [
         {
             "memId": piece.mem_id,
             "title": piece.title,
@@ -461,7 +478,7 @@ def memory_active(
             "length": piece.length,
             "totalLength": piece.total,
             "tokens": piece.tokens,
-            **({"content": active.text(piece)} if full else {}),
+            **without_none(content=active.text(piece) if full else None),
         }
         for piece in shown
     ]
@@ -525,7 +542,7 @@ def context(
             default=_DEFAULT_BUDGET,
         ),
     ] = None,
-) -> dict[str, Any]:
+) -> PromptContextBlock:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
     Entries that exceed the budget are left out from the end and counted under cut.
@@ -561,16 +578,18 @@ def context(
     return result
 
 
-def _context_result(block: PromptBlock, budget: int) -> dict[str, Any]:
-    parts = [
-        {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
-        for section in block.kept
-    ]
+def _context_result(block: PromptBlock, budget: int) -> PromptContextBlock:
     return {
         "context": block.text,
         "tokens": block.tokens,
         "budget": budget,
-        "parts": parts,
+        "parts": [
+            {
+                "section": section.title,
+                "entries": [{"date": date, "text": text} for date, text in section.entries],
+            }
+            for section in block.kept
+        ],
         "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
-        **({"shortened": block.shortened} if block.shortened else {}),
+        **without_none(shortened=block.shortened or None),
     }

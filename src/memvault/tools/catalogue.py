@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.binding import read_input
 from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
@@ -17,7 +17,10 @@ from memvault.plugins.tool_file import (
     tool_definition,
 )
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
-from memvault.tools.core.results import Offset, paginate
+from memvault.tools.core.results import Offset, paginate, without_none
+
+if TYPE_CHECKING:
+    from memvault.results import CalledTool, RegisteredTool, ToolEntry, ToolListing
 
 group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
@@ -44,7 +47,7 @@ def get_available_tools(
     ] = True,
     limit: Annotated[int | None, Arg("How many at most; all by default", minimum=1)] = None,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> ToolListing:
     """List the tools of this vault: the built-in ones, and those registered in it.
 
     trusted says whether a registered tool may run on this machine.
@@ -52,9 +55,12 @@ def get_available_tools(
     from memvault.plugins import tool_file, trust
     from memvault.tools.core import available, plugin_tools, reference
 
-    def described(tool: Tool) -> dict[str, Any]:
+    def described(tool: Tool) -> ToolEntry:
         entry = reference.described(tool)
-        return {key: entry[key] for key in entry if schemas or key != "inputSchema"}
+        if not schemas:
+            entry.pop("inputSchema")
+            entry.pop("outputSchema", None)
+        return entry
 
     files = tool_file.read_all(call.root)
     call.notes += files.broken.values()
@@ -62,9 +68,9 @@ def get_available_tools(
     trusted = {kept.path for kept in trust.trusted(call.root, files.tools.values())}
     for kept in files.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(plugin_tools.tool_from_plugin(kept)), **file})
+        tools.append({**described(plugin_tools.tool_from_plugin(kept)), **without_none(**file)})
     shown, paging = paginate(tools, limit or len(tools), offset)
-    return {"tools": shown, **paging}
+    return {"tools": list(shown), **paging}
 
 
 @group.tool(
@@ -87,7 +93,7 @@ def register_tool(
     parameters: ToolParameters = None,
     timeout: ToolTimeout = None,
     documentation: Annotated[str | None, Arg("Markdown for people, the file's body")] = None,
-) -> dict[str, Any]:
+) -> RegisteredTool:
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 
     It replaces a registered tool of the same name, which is kept as a revision. The program
@@ -99,12 +105,12 @@ def register_tool(
     definition = tool_definition(name, description, command, parameters, timeout)
     path, revision = tool_file.put(call.store, definition, documentation)
     registered = tool_file.read_all(call.root).tools.get(normal_name(name))
-    result = {
+    return {
         "name": definition.name,
         "filePath": path,
         "trusted": registered is not None and bool(trust.trusted(call.root, [registered])),
+        **without_none(previousRevision=revision or None),
     }
-    return {**result, "previousRevision": revision} if revision else result
 
 
 @command_line_form("register_tool")
@@ -135,7 +141,7 @@ def call_tool(
     parameters: Annotated[
         dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
     ] = None,
-) -> dict[str, Any]:
+) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.
 
     If it fails, or the arguments are invalid, the result has error, a sentence, with code and
@@ -149,7 +155,7 @@ def call_tool(
         bound = definition.bind(arguments)
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
-        return {"result": invoke.call_nested(call, tool_name, arguments)}
+        return {"result": dict(invoke.call_nested(call, tool_name, arguments))}
     except MemvaultError:
         raise
     except Exception as error:  # the caller gets a failed result of the same form

@@ -10,11 +10,20 @@ from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
+from memvault.tools.core.results import without_none
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
     from memvault.consolidation.proposals import ConsolidationInput, Proposals
     from memvault.model import Memory
+    from memvault.results import (
+        ConsolidatedMemories,
+        ContradictoryTexts,
+        MergedFacts,
+        ProposedFact,
+        ProposedProcedure,
+        RefusedLine,
+    )
 
 group = ToolGroup("experience", place=52)
 
@@ -77,7 +86,7 @@ def consolidate_memories(
             '{"procedure": "name", "prompt": "...", "episodes": ["memId"]}'
         ),
     ] = None,
-) -> dict[str, Any]:
+) -> ConsolidatedMemories:
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
     A statement made in several episodes becomes a fact, a sequence of actions that mostly
@@ -150,7 +159,7 @@ def _proposals(
 
 def _result(
     proposals: Proposals, extracted: ExtractorOutput | None, written: Mapping[str, Memory] | None
-) -> dict[str, Any]:
+) -> ConsolidatedMemories:
     """Return proposals as the tool's result; after applying, only those that were written."""
     from memvault.consolidation.proposals import origin
     from memvault.recall.answer import memory_reference
@@ -158,7 +167,7 @@ def _result(
     is_empty = not any(proposals)
     if written is not None:
         proposals = proposals.only(written)
-    result: dict[str, Any] = {
+    result: ConsolidatedMemories = {
         "facts": _facts(proposals, written or {}),
         "procedures": _procedures(proposals, written or {}),
         "forgotten": [
@@ -174,18 +183,18 @@ def _result(
         ],
         "applied": written is not None,
     }
-    optional = {
-        "merged": _merged(proposals),
-        "contradictions": _contradictions(proposals),
-        "refused": _refused_lines(extracted) if extracted else [],
-    }
-    result.update({key: value for key, value in optional.items() if value})
+    if merged := _merged(proposals):
+        result["merged"] = merged
+    if contradictions := _contradictions(proposals):
+        result["contradictions"] = contradictions
+    if extracted and extracted.refused:
+        result["refused"] = _refused_lines(extracted)
     if is_empty:
         result["message"] = "Nothing new repeats, and there is nothing to archive"
     return result
 
 
-def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
+def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[ProposedFact]:
     return [
         {
             "proposalId": entry.proposal,
@@ -193,14 +202,14 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str
             "category": entry.category,
             "confidence": entry.confidence,
             "episodes": list(entry.episodes),
-            **({"wordings": list(entry.wordings)} if entry.wordings else {}),
+            **without_none(wordings=list(entry.wordings) or None),
             **_location(written.get(entry.proposal), "factId"),
         }
         for entry in proposals.facts
     ]
 
 
-def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
+def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[ProposedProcedure]:
     return [
         {
             "proposalId": entry.proposal,
@@ -209,18 +218,18 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dic
             "successRate": entry.success_rate,
             "usageCount": len(entry.episodes),
             "episodes": list(entry.episodes),
-            **({"skillId": entry.skill} if entry.skill else {}),
+            **without_none(skillId=entry.skill or None),
             **_location(written.get(entry.proposal), "procedureId"),
         }
         for entry in proposals.procedures
     ]
 
 
-def _location(memory: Memory | None, key: str) -> dict[str, str]:
+def _location(memory: Memory | None, key: str) -> dict[Any, Any]:
     return {} if memory is None else {key: memory.mem_id, "filePath": memory.path}
 
 
-def _merged(proposals: Proposals) -> list[dict[str, Any]]:
+def _merged(proposals: Proposals) -> list[MergedFacts]:
     from memvault.consolidation.proposals import origin
     from memvault.memories.experience_search import text_of
 
@@ -237,7 +246,7 @@ def _merged(proposals: Proposals) -> list[dict[str, Any]]:
     ]
 
 
-def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
+def _contradictions(proposals: Proposals) -> list[ContradictoryTexts]:
     return [
         {
             "difference": entry.difference,
@@ -250,7 +259,7 @@ def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
     ]
 
 
-def _refused_lines(extracted: ExtractorOutput) -> list[dict[str, Any]]:
+def _refused_lines(extracted: ExtractorOutput) -> list[RefusedLine]:
     return [
         {"line": entry.line, "text": entry.text, "problem": entry.problem}
         for entry in extracted.refused

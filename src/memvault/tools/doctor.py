@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, page_info
+
+if TYPE_CHECKING:
+    from memvault.results import CheckedVault
 
 group = ToolGroup("vault", place=102)
 
@@ -52,7 +55,7 @@ def vault_doctor(
     only: Annotated[list[str] | None, Arg("Only findings of these codes")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> CheckedVault:
     """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
     Each finding has a code, a severity, a file, and what --fix would do. All fixes of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from memvault import model
 from memvault.arguments.binding import read_object
@@ -16,7 +16,6 @@ from memvault.tools.core.results import (
     Offset,
     collect_hits,
     count_accesses,
-    fields,
     list_result,
     paginate,
 )
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
+    from memvault.results import EpisodeEntry, EpisodeListing, RecalledEpisodes, StoredEpisode
 
 group = ToolGroup("experience", "Experience: episodes, facts and procedures", place=50)
 
@@ -102,7 +102,7 @@ def store_episode(
     importance: Annotated[
         float, Arg("How much it matters, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
-) -> dict[str, Any]:
+) -> StoredEpisode:
     """Store an episode: the situation, what was done, and the outcome.
 
     episodeSuccess says whether the episode succeeded: it has outcomes, and fewer than 30 %
@@ -145,7 +145,7 @@ def recall_similar_experience(
     min_importance: Annotated[
         float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
-) -> dict[str, Any]:
+) -> RecalledEpisodes:
     """Recall episodes similar to a situation, the best first.
 
     distance is 0 for the same meaning and 1 for nothing in common. Weak matches, in the
@@ -155,7 +155,7 @@ def recall_similar_experience(
 
     results = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
     count_accesses(call, [entry.memory.mem_id for entry in results])
-    items = [
+    items: list[EpisodeEntry] = [
         {
             **_fields(entry.memory),
             "distance": experience_search.distance(entry),
@@ -165,7 +165,7 @@ def recall_similar_experience(
         for entry in results
     ]
     nothing = "No episode is like this; a lower importance or memvault recall may help"
-    return list_result("episodes", items, nothing)
+    return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
 @group.tool(
@@ -180,7 +180,7 @@ def get_recent_episodes(
     days: Annotated[int, Arg("How many days back", minimum=0, maximum=_MAX_DAYS)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> EpisodeListing:
     """List the episodes of the last days, newest first; archived ones are left out."""
     from datetime import timedelta
 
@@ -206,7 +206,7 @@ def get_episodes_with_skill(
     skill_id: Annotated[str, Arg("The full id of the skill", positional=True, key="skillId")],
     limit: Limit = 5,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> EpisodeListing:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
     from memvault.memories import procedures
     from memvault.memories.episodes import texts
@@ -223,7 +223,7 @@ def get_episodes_with_skill(
 
 def _latest(
     call: Call, passes: Callable[[MemoryRecord], bool], limit: int, offset: int, nothing: str
-) -> dict[str, Any]:
+) -> EpisodeListing:
     from memvault.memories import episodes, experience_search
 
     records = experience_search.records_of(call.engine, episodes.TYPE, passes)
@@ -232,7 +232,7 @@ def _latest(
     return {"episodes": [_fields(memory) for memory in memories], **paging}
 
 
-def _fields(memory: Memory) -> dict[str, Any]:
+def _fields(memory: Memory) -> EpisodeEntry:
     """Return an episode as an entry of a result."""
     from memvault.memories.episodes import episode_of, summary
 
@@ -245,7 +245,12 @@ def _fields(memory: Memory) -> dict[str, Any]:
             "filePath": episode.path,
             "agent": episode.agent,
             "timestamp": episode.created,
-            **fields(episode, "importance", "success", "context", "actions", "outcomes"),
-            **fields(episode, "skills_used", "reflection"),
+            "importance": episode.importance,
+            "success": episode.success,
+            "context": episode.context,
+            "actions": episode.actions,
+            "outcomes": episode.outcomes,
+            "skillsUsed": episode.skills_used,
+            "reflection": episode.reflection,
         },
     }

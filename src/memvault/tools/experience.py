@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -10,6 +10,19 @@ from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import Limit, collect_hits, count_accesses, fields, list_result
+
+if TYPE_CHECKING:
+    from memvault.results import (
+        ExperienceLists,
+        ProcedureOutcome,
+        RecalledExperience,
+        RecalledFact,
+        RecalledFacts,
+        RecalledProcedures,
+        StoredFact,
+        StoredProcedure,
+        UpdatedFact,
+    )
 
 group = ToolGroup("experience", place=51)
 
@@ -33,7 +46,7 @@ def store_fact(
     category: Annotated[str, Arg("The kind of knowledge")] = CATEGORY,
     confidence: Annotated[float, Arg("How certain it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
-) -> dict[str, Any]:
+) -> StoredFact:
     """Store a fact: something known, without the story of how."""
     from memvault.memories import facts
 
@@ -60,7 +73,7 @@ def recall_fact(
     query: Annotated[str, Arg("What to look for", positional=True, join_words=True)],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
-) -> dict[str, Any]:
+) -> RecalledFacts:
     """Recall facts, the best first, and count the access.
 
     accessCount is how often a fact was recalled on this machine by any tool, including
@@ -72,7 +85,7 @@ def recall_fact(
     results = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
     counts = count_accesses(call, [entry.memory.mem_id for entry in results])
     facts_found = [facts.fact_of(entry.memory) for entry in results]
-    items = [
+    items: list[RecalledFact] = [
         {
             "factId": fact.fact_id,
             "factText": fact.text,
@@ -87,7 +100,7 @@ def recall_fact(
         for entry, fact in zip(results, facts_found, strict=True)
     ]
     nothing = "No fact fits this; memvault recall --type fact shows the nearest"
-    return list_result("facts", items, nothing)
+    return cast("RecalledFacts", list_result("facts", items, nothing))
 
 
 @group.tool(
@@ -115,7 +128,7 @@ def update_fact(
     new_confidence: Annotated[
         float | None, Arg("How certain it is now, from 0 to 1", minimum=0, maximum=1)
     ] = None,
-) -> dict[str, Any]:
+) -> UpdatedFact:
     """Update the text of a fact, its confidence, or both.
 
     The old text stays in the history. A title derived from it changes too; memId and file
@@ -155,7 +168,7 @@ def store_procedure(
     skill_id: Annotated[
         str | None, Arg("Its id in the tree of skills, such as combat.melee.swords")
     ] = None,
-) -> dict[str, Any]:
+) -> StoredProcedure:
     """Store a procedure: how something is done, under a unique name.
 
     If one of that name exists, its prompt is updated; its success rate and usage count do not
@@ -171,7 +184,7 @@ def store_procedure(
         initial_success_rate,
         skill_id or "",
     )
-    result: dict[str, Any] = {
+    result: StoredProcedure = {
         "procedureId": stored.memory.mem_id,
         "isUpdate": is_update,
         "filePath": stored.memory.path,
@@ -201,7 +214,7 @@ def recall_procedure(
     min_success_rate: Annotated[
         float, Arg("Minimum success rate", minimum=0, maximum=1)
     ] = _MIN_SUCCESS_RATE,
-) -> dict[str, Any]:
+) -> RecalledProcedures:
     """Recall the procedures that fit a context, best success rate first.
 
     A procedure fits if its name shares a word with the context, or if it matches better than
@@ -217,7 +230,7 @@ def recall_procedure(
         for entry in matches
     ]
     nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
-    return list_result("procedures", items, nothing)
+    return cast("RecalledProcedures", list_result("procedures", items, nothing))
 
 
 @group.tool(
@@ -238,7 +251,7 @@ def update_success_rate(
             flag="--success/--failure",
         ),
     ],
-) -> dict[str, Any]:
+) -> ProcedureOutcome:
     """Record one more use of a procedure, and whether it succeeded.
 
     The success rate is a moving average in which the latest outcome has a weight of one tenth.
@@ -274,7 +287,7 @@ def recall_memory(
     observations: Annotated[
         list[str], Arg("What is seen, heard or asked now", positional=True, key="observations")
     ],
-) -> dict[str, Any]:
+) -> RecalledExperience:
     """Recall what is known of a situation: facts, experiences and procedures.
 
     Returns the texts of at most 5 facts, at most 3 experiences with an importance of 0.3 or
@@ -293,13 +306,13 @@ def recall_memory(
     experiences = collect_hits(call, similar)
     matches, notes = procedures.recall_procedures(call.engine, query, _MIN_SUCCESS_RATE)
     call.notes += notes
-    sources = {
+    sources: ExperienceLists = {
         "facts": [entry.memory.mem_id for entry in facts_found],
         "experiences": [entry.memory.mem_id for entry in experiences],
         "procedures": [entry.procedure_id for entry in matches],
     }
-    count_accesses(call, [mem_id for ids in sources.values() for mem_id in ids])
-    result: dict[str, Any] = {
+    count_accesses(call, [mem_id for ids in sources.values() for mem_id in cast("list[str]", ids)])
+    result: RecalledExperience = {
         "memoryContext": {
             "facts": [facts.fact_of(entry.memory).text for entry in facts_found],
             "experiences": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memvault.call import Call
 from memvault.errors import Refused
@@ -12,6 +12,7 @@ from memvault.tools.core.results import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
     from memvault.git.setup import NotAllowed
+    from memvault.results import InitializedRepository, RepositoryStatus, SyncedVault
 
 group = ToolGroup("git", "Sharing a vault with git", place=105)
 
@@ -25,7 +26,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
         Set up in git  branch {branch}  {made:a new repository|}
            {changed:each}""",
 )
-def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
+def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
     """Set the vault up in git: a repository if there is none, and a merge driver for memories.
 
     Missing lines are added to .gitignore and .gitattributes. Running it again changes
@@ -57,7 +58,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
            deleted on one side and changed on the other, so it stays: {notDeleted}
            not kept, since what others have counts: {notKept:each}""",
 )
-def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
+def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
     """Sync the vault: commit all changes, merge what others pushed, and push.
 
     Nothing is force-pushed. Headers are merged by key, lists as sets, texts as git does. A
@@ -87,7 +88,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
         {repository:|The vault is in no git repository}
            to do: {todo:each}""",
 )
-def git_status(call: Call) -> dict[str, Any]:
+def git_status(call: Call) -> RepositoryStatus:
     """Show the vault's state in git: branch, remote, pending changes, memories kept as two files.
 
     Git itself is not run until a person on this machine has allowed it with git init or git sync.

@@ -40,8 +40,18 @@ from memvault.tools.core.results import (
 
 if TYPE_CHECKING:
     from memvault.model import Memory
-    from memvault.recall.answer import RecallResult
+    from memvault.recall.answer import RecallResult, Strength
     from memvault.recall.filters import Filters
+    from memvault.results import (
+        CompoundedMemory,
+        ForgottenMemories,
+        MemoryTypes,
+        RecalledEntry,
+        RecalledMemories,
+        RecalledMemory,
+        RememberedMemory,
+        SimilarMemory,
+    )
     from memvault.tools.core.results import VaultSelection
 
 group = ToolGroup("historian", "Remember and recall", place=10)
@@ -153,7 +163,7 @@ def memory_recall(
         list[str] | None,
         Arg("Names of vaults to search together; all for all, this for the current one"),
     ] = None,
-) -> dict[str, Any]:
+) -> RecalledMemories:
     """Recall memories: the best for a question, with the passage that fits.
 
     strength says how well a memory fits: strong, fair or weak, comparable across vaults; best
@@ -239,7 +249,7 @@ def _list_all(
     offset: int,
     full: bool,
     result_budget: ResultBudget,
-) -> dict[str, Any]:
+) -> RecalledMemories:
     from memvault.model import is_example
     from memvault.recall import snippets
 
@@ -256,9 +266,12 @@ def _list_all(
         memory = selection.read(record)
         if memory is None:
             continue
-        marks = standing.marks() | as_of_field(record.published_at)
+        marks: dict[Any, Any] = {**standing.marks(), **as_of_field(record.published_at)}
         beginning = snippets.beginning(memory.body)
-        entry = {**_entry(memory, {"score": 1.0}, beginning, full, record.vault), **marks}
+        entry: RecalledMemory = {
+            **_entry(memory, 1.0, None, beginning, full, record.vault),
+            **marks,
+        }
         rendered.append(
             RenderedMemory(memory, entry, beginning, marks, call.settings, vault=record.vault)
         )
@@ -267,7 +280,7 @@ def _list_all(
 
 def _own_data(
     call: Call, query: str, include: list[str] | None, limit: int, full: bool
-) -> list[dict[str, Any]] | None:
+) -> list[RecalledEntry] | None:
     """Return what is found of an agent's own state, or None if none was requested."""
     if not include:
         return None
@@ -279,13 +292,14 @@ def _own_data(
 def _render_result(
     call: Call, entry: RecallResult, full: bool, explain: bool, as_of_text: str
 ) -> RenderedMemory:
-    scores = {"score": round(entry.score, 4), "strength": entry.strength}
-    marks = entry.validity.marks() | as_of_field(entry.sent)
-    whole = {
-        **_entry(entry.memory, scores, entry.snippet, full, entry.vault),
+    score = round(entry.score, 4)
+    marks: dict[Any, Any] = {**entry.validity.marks(), **as_of_field(entry.sent)}
+    why = {"chance": round(entry.probability, 4), **entry.why} if explain else None
+    whole: RecalledMemory = {
+        **_entry(entry.memory, score, entry.strength, entry.snippet, full, entry.vault),
         **marks,
-        **({"why": {"chance": round(entry.probability, 4), **entry.why}} if explain else {}),
-        **({"asOf": as_of_text} if as_of_text and entry.is_earlier else {}),
+        **without_none(why=why),
+        **as_of_field(as_of_text if entry.is_earlier else ""),
     }
     return RenderedMemory(
         entry.memory, whole, entry.line, marks, call.settings, entry.strength, entry.vault
@@ -293,11 +307,21 @@ def _render_result(
 
 
 def _entry(
-    memory: Memory, scores: dict[str, Any], snippet: str, full: bool, vault: str
-) -> dict[str, Any]:
-    named = {"vault": vault} if vault else {}
-    content = {"content": memory.body} if full else {}
-    return {**item(memory), **named, **scores, "snippet": snippet, **content}
+    memory: Memory,
+    score: float,
+    strength: Strength | None,
+    snippet: str,
+    full: bool,
+    vault: str,
+) -> RecalledMemory:
+    return {
+        **item(memory),
+        **without_none(vault=vault or None),
+        "score": score,
+        **without_none(strength=strength),
+        "snippet": snippet,
+        **without_none(content=memory.body if full else None),
+    }
 
 
 @group.tool(
@@ -328,7 +352,7 @@ def memory_remember(
         str | None,
         Arg("Update this memory (path, memId or title) instead of adding one", names="memory"),
     ] = None,
-) -> dict[str, Any]:
+) -> RememberedMemory:
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one of them can be compounded instead
@@ -363,7 +387,7 @@ def memory_remember(
     }
 
 
-def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
+def _similar(call: Call, title: str, content: str, own_path: str) -> list[SimilarMemory]:
     """Return the most similar memories; called after the new memory is written to disk."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import NO_WAIT
@@ -381,14 +405,15 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
             if isinstance(error, TimedOut):
                 break
             continue
-        return [
+        similar: list[SimilarMemory] = [
             {
                 **memory_reference(found.memory),
                 "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
             }
             for found in answer.found
             if found.memory.path != own_path
-        ][:_MAX_SIMILAR]
+        ]
+        return similar[:_MAX_SIMILAR]
     return []
 
 
@@ -433,7 +458,7 @@ def memory_compound(
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by memvault show")
     ] = None,
-) -> dict[str, Any]:
+) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
     Front matter, comments and all other text are preserved byte for byte. Without
@@ -493,7 +518,7 @@ def memory_forget(
     ] = _DEFAULT_THRESHOLD,
     expression: Expression = None,
     confirm: Confirm = None,
-) -> dict[str, Any]:
+) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
     A token is only valid for the files shown, with the contents they had then.
@@ -544,7 +569,7 @@ def memory_forget(
 
         What fits none of them is {fallbackType}""",
 )
-def memory_list_types(call: Call) -> dict[str, Any]:
+def memory_list_types(call: Call) -> MemoryTypes:
     """List the types of memory, how many there are of each, and the fallback type.
 
     Types that only occur in the vault's files are listed too.

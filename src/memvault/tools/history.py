@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -18,7 +18,17 @@ from memvault.tools.core.results import (
     require_text,
     token_to_confirm,
     trashed,
+    without_none,
 )
+
+if TYPE_CHECKING:
+    from memvault.results import (
+        ChangeLog,
+        ComparedRevisions,
+        EmptiedTrash,
+        TrashListing,
+        UndoneChange,
+    )
 
 group = ToolGroup("vault", place=101)
 
@@ -67,16 +77,16 @@ def memory_log(
     ] = "",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> ChangeLog:
     """Show what was changed, when, and by which tool and agent, newest first.
 
     A revision is the file as it was before that change; diff compares it and
-    restore puts it back. Edits by hand are not listed; edited says whether there
-    was one since the last change listed.
+    restore puts it back. Edits in programs other than memvault edit are not listed;
+    edited says whether there was one since the last change listed.
     """
     from memvault.history import log
 
-    about: dict[str, Any] = {}
+    about: dict[Any, Any] = {}
     if name.strip():
         memory = log.resolve_logged(call, name)
         edited = log.is_edited(call, memory)
@@ -85,7 +95,7 @@ def memory_log(
     else:
         changes = list(call.store.changes.journal.changes())
     shown, paging = paginate(changes, limit, offset)
-    more = {"more": True} if "next" in paging else {}
+    more = without_none(more=True if "next" in paging else None)
     return {**about, "changes": [log.change_item(change) for change in shown], **paging, **more}
 
 
@@ -110,7 +120,7 @@ def memory_diff(
     other: Annotated[
         str, Arg("The later revision; the current file by default", positional=True)
     ] = "",
-) -> dict[str, Any]:
+) -> ComparedRevisions:
     """Show the differences between two revisions of a memory, or between one and now."""
     from memvault.history import log
 
@@ -155,7 +165,7 @@ def memory_undo(
     offset: Annotated[
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
     ] = None,
-) -> dict[str, Any]:
+) -> UndoneChange:
     """Undo the last change by a tool: restore every file to its state before.
 
     Called again, it undoes the change before that. An undo is a change too and can
@@ -170,7 +180,7 @@ def memory_undo(
         shown, paging = paginate(changes, limit or LISTED, offset or 0)
         return {
             "changes": [
-                {**log.change_item(entry), **({"obstacle": obstacle} if obstacle else {})}
+                {**log.change_item(entry), **without_none(obstacle=obstacle or None)}
                 for entry in shown
                 for obstacle in [undo.why_not_undoable(call.store, entry)]
             ],
@@ -200,7 +210,7 @@ def memory_undo(
         lambda found: {**found, "shown": len(found["trash"]) or None},
     ),
 )
-def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashListing:
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import delete
 
@@ -232,7 +242,7 @@ def trash_empty(
         str | None, Arg("Only what was forgotten before: a date, or an age such as 30d")
     ] = None,
     confirm: Confirm = None,
-) -> dict[str, Any]:
+) -> EmptiedTrash:
     """Delete the trash permanently: preview it, and delete it once confirmed.
 
     The deleted files cannot be restored, not even with undo.
@@ -241,10 +251,11 @@ def trash_empty(
 
     chosen = delete.older(call.store, older)
     size = sum(entry.size for entry in chosen)
-    nothing = {} if chosen else {"message": _NOTHING_OLD if older else _NO_TRASH}
+    message = None if chosen else _NOTHING_OLD if older else _NO_TRASH
+    nothing = without_none(message=message)
     items = [f"{entry.item.folder}/{entry.path}" for entry in chosen]
     if token := token_to_confirm(confirm, items, "what is in the trash now"):
-        oldest = {"oldest": chosen[-1].when} if chosen else {}
+        oldest = without_none(oldest=chosen[-1].when if chosen else None)
         return {
             "confirmRequired": True,
             "files": len(chosen),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.binding import read_object
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
+
+if TYPE_CHECKING:
+    from memvault.results import DeletedMemories, SavedText
 
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
@@ -56,7 +59,7 @@ def memory_save(
             ),
         ),
     ] = None,
-) -> dict[str, Any]:
+) -> SavedText:
     """Save a text as a new memory, exactly as it is.
 
     Metadata becomes front matter, so that load --query and recall can filter
@@ -80,7 +83,7 @@ def memory_save(
 )
 def memory_delete(
     call: Call, ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True, names="memory")]
-) -> dict[str, Any]:
+) -> DeletedMemories:
     """Delete exactly these memories: they move to the trash, all or none.
 
     An id without a memory is listed under missing, which is not an error; for an ambiguous id

@@ -17,11 +17,25 @@ from memvault.tools.core.results import (
     Offset,
     paginate,
     token_to_confirm,
+    without_none,
 )
 
 if TYPE_CHECKING:
     from memvault.memories.link_graph import LinkGraph, ResolvedLink
     from memvault.model import Memory
+    from memvault.results import (
+        BacklinkEntry,
+        LinkEntry,
+        MemoryBacklinks,
+        MemoryLinks,
+        MemoryPlace,
+        OrphanedMemories,
+        RenamedMemory,
+        RenamedTag,
+        RewrittenLinks,
+        TaggedMemory,
+        TagListing,
+    )
 
 group = ToolGroup("notes", "Links, tags and names", place=95)
 
@@ -57,7 +71,7 @@ def memory_rename(
     ] = None,
     to: Annotated[str | None, Arg("A folder, or a whole path that ends with .md")] = None,
     confirm: Confirm = None,
-) -> dict[str, Any]:
+) -> RenamedMemory:
     """Rename or move a memory, and rewrite the links to it.
 
     Its memId does not change, and its former title stays in its aliases. Links in texts and
@@ -71,17 +85,17 @@ def memory_rename(
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
     memory = call.resolve(name)
     plan = rename.plan_rename(call.store, lambda: _graph(call), memory, title or "", to or "")
-    links = [
+    links: list[RewrittenLinks] = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others
     ]
     others = [entry for entry in plan.others if entry.memory.path != memory.path]
     call.notes += [f"{path} cannot be read, so links in it stay" for path in plan.unread]
-    before = {"title": memory.title, "filePath": memory.path}
+    before: MemoryPlace = {"title": memory.title, "filePath": memory.path}
     states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
     items = [plan.title, plan.path, *states]
     if others and (token := token_to_confirm(confirm, items, "what would change now")):
-        after = {"title": plan.title, "filePath": plan.path}
+        after: MemoryPlace = {"title": plan.title, "filePath": plan.path}
         return {
             "confirmRequired": True,
             "before": before,
@@ -113,7 +127,7 @@ def memory_rename(
 )
 def memory_links(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
-) -> dict[str, Any]:
+) -> MemoryLinks:
     """List the links of a memory: wikilinks, embeds, markdown links, and names in its header.
 
     A link whose target does not exist has no memId.
@@ -134,7 +148,7 @@ def memory_links(
 )
 def memory_backlinks(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
-) -> dict[str, Any]:
+) -> MemoryBacklinks:
     """List the memories that link to a memory, with each line that contains a link."""
     from memvault.recall.answer import memory_reference
 
@@ -142,7 +156,9 @@ def memory_backlinks(
     linking = _graph(call).backlinks(memory.path)
     lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
     shown, paging = paginate(lines, limit, offset, "Nothing links to it")
-    backlinks = [{**memory_reference(link.source), **_link_position(call, link)} for link in shown]
+    backlinks: list[BacklinkEntry] = [
+        {**memory_reference(link.source), **_link_position(call, link)} for link in shown
+    ]
     return {"backlinks": backlinks, **paging}
 
 
@@ -154,7 +170,7 @@ def memory_backlinks(
     view="""*orphans
         {title}  {memId}  {filePath}""",
 )
-def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> OrphanedMemories:
     """List memories without links to or from other memories."""
     from memvault.model import is_example
     from memvault.recall.answer import memory_reference
@@ -181,18 +197,18 @@ def _graph(call: Call) -> LinkGraph:
     return LinkGraph(call.engine.list_records(Filters()), call.store)
 
 
-def _link_item(found: ResolvedLink) -> dict[str, Any]:
+def _link_item(found: ResolvedLink) -> LinkEntry:
     from memvault.recall.answer import memory_reference
 
-    target = (
-        memory_reference(found.target)
+    target: dict[Any, Any] = (
+        {**memory_reference(found.target)}
         if found.target is not None
         else {"problem": "leads to no memory"}
     )
     return {"link": found.name, **target, **_kind(found)}
 
 
-def _kind(found: ResolvedLink) -> dict[str, Any]:
+def _kind(found: ResolvedLink) -> dict[Any, Any]:
     if found.link is None:
         return {"key": found.key}
     heading = {"heading": found.link.heading} if found.link.heading else {}
@@ -204,7 +220,7 @@ def _row(found: ResolvedLink) -> int:
     return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
 
 
-def _link_position(call: Call, found: ResolvedLink) -> dict[str, Any]:
+def _link_position(call: Call, found: ResolvedLink) -> dict[Any, Any]:
     """Return the line that contains a link, and its number in the file; or its header key."""
     if found.link is None:
         return {"key": found.key}
@@ -249,7 +265,7 @@ def tag_list(
     ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> TagListing:
     """List the tags in headers and texts, with the number of memories that have each.
 
     count includes nested tags; own does not.
@@ -283,7 +299,7 @@ def tag_add(
     call: Call,
     name: MemoryRef,
     tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
-) -> dict[str, Any]:
+) -> TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
@@ -306,7 +322,7 @@ def tag_remove(
     call: Call,
     name: MemoryRef,
     tags: Annotated[list[str], Arg("The tags", positional=True, names="tag")],
-) -> dict[str, Any]:
+) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
 
@@ -315,7 +331,7 @@ def tag_remove(
     header_tags = {tag.casefold() for tag in memory.tags}
     missing = [tag for tag in present_tags if tag.casefold() not in header_tags]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
-    return {**result, **({"missing": missing} if missing else {})}
+    return {**result, **without_none(missing=missing or None)}
 
 
 @group.tool(
@@ -334,7 +350,7 @@ def tag_rename(
     old: Annotated[str, Arg("The current tag", positional=True, names="tag")],
     new: Annotated[str, Arg("The new tag", positional=True)],
     confirm: Confirm = None,
-) -> dict[str, Any]:
+) -> RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and texts of all memories.
 
     The memories are shown first and written once confirmed. It is one change to undo.
@@ -363,7 +379,7 @@ def tag_rename(
     return {"changed": len(references), "memories": references}
 
 
-def _tag_result(memory: Memory) -> dict[str, Any]:
+def _tag_result(memory: Memory) -> TaggedMemory:
     from memvault.recall.answer import memory_reference
 
     return {**memory_reference(memory), "tags": list(memory.tags), "etag": memory.etag}

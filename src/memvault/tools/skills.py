@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -12,6 +12,15 @@ from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, f
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
+    from memvault.results import (
+        SkillCategories,
+        SkillCategory,
+        SkillEntry,
+        SkillListing,
+        SkillSubcategories,
+        SkillSubcategory,
+        UsedSkill,
+    )
 
 group = ToolGroup("skills", "Skills", place=60)
 
@@ -22,7 +31,7 @@ group = ToolGroup("skills", "Skills", place=60)
     read_only=True,
     examples=("memvault skills categories", "memvault skills categories --json"),
 )
-def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
     """List the categories of skills, the first parts of their ids, with the number of skills.
 
     A skill is a procedure that has a skillId; archived ones are left out.
@@ -30,9 +39,11 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     from memvault.memories import procedures
 
     found = procedures.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
-    listing = _count_items("categoryId", found)
+    listing: list[SkillCategory] = [
+        {"categoryId": branch, "skills": count} for branch, count in found.items()
+    ]
     shown, paging = paginate(listing, limit, offset, "No procedure carries a skillId yet")
-    return {"categories": shown, **paging}
+    return {"categories": list(shown), **paging}
 
 
 @group.tool(
@@ -46,17 +57,20 @@ def list_subcategories(
     category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> SkillSubcategories:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
     from memvault.memories import procedures
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
     within = procedures.below(named, _branch(category_id, "categoryId"))
-    found = _count_items("subcategoryId", procedures.branches(within, 2))
+    found: list[SkillSubcategory] = [
+        {"subcategoryId": branch, "skills": count}
+        for branch, count in procedures.branches(within, 2).items()
+    ]
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
     shown, paging = paginate(found, limit, offset, nothing)
-    return {"subcategories": shown, **paging}
+    return {"subcategories": list(shown), **paging}
 
 
 @group.tool(
@@ -74,7 +88,7 @@ def list_skills(
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> SkillListing:
     """List the skills of a subcategory, in the order of their ids."""
     from memvault.memories import procedures
 
@@ -111,7 +125,7 @@ def use_skill(
     difficulty_modifier: Annotated[
         float, Arg("How much harder than usual this is; below 0: easier", minimum=-1, maximum=1)
     ] = 0.0,
-) -> dict[str, Any]:
+) -> UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
     Success or failure is not recorded here but with update_success_rate. If no procedure has
@@ -167,9 +181,6 @@ def _branch(text: str, name: str) -> str:
     return text.strip().strip(".")
 
 
-def _count_items(name: str, found: dict[str, int]) -> list[dict[str, Any]]:
-    return [{name: branch, "skills": count} for branch, count in found.items()]
-
-
-def _skill(entry: Procedure) -> dict[str, Any]:
-    return fields(entry, "skill_id", "name", "procedure_id", "success_rate", "usage_count")
+def _skill(entry: Procedure) -> SkillEntry:
+    keys = ("skill_id", "name", "procedure_id", "success_rate", "usage_count")
+    return cast("SkillEntry", fields(entry, *keys))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, cast
 
 from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, fields, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, fields, paginate, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memvault.agents.plans.plans import PlanStatus
+    from memvault.results import (
+        DeletedEntries,
+        SetEntries,
+        SetPlans,
+        StoredGoal,
+        StoredGoals,
+        StoredPlan,
+        StoredPlans,
+        StoredValues,
+    )
 
 group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 
@@ -91,7 +101,7 @@ def _pair(word: str) -> dict[str, str]:
 
 def _delete(
     call: Call, what: str, delete: Callable[[list[str]], list[str]], names: list[str]
-) -> dict[str, Any]:
+) -> DeletedEntries:
     """Delete the entries with these names, and add notes for those that do not exist."""
     missing = delete(names)
     call.notes += [f"there is no {what} {name!r}" for name in missing]
@@ -119,7 +129,7 @@ def set_memories(
             cli=CommandLineForm("A key and its value", _pair, "key=value"),
         ),
     ],
-) -> dict[str, Any]:
+) -> SetEntries:
     """Set values by key; an existing key gets the new value.
 
     Each agent has its own keys. Each value is a file, which may be edited by hand; old values
@@ -149,7 +159,7 @@ def get_memories(
         int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> StoredValues:
     """Get values, in the order of the given keys, or else sorted by key."""
     from memvault.agents.agent_files import all_values, normal
 
@@ -171,7 +181,7 @@ def get_memories(
 )
 def delete_memories(
     call: Call, keys: Annotated[list[str], Arg("The keys", positional=True)]
-) -> dict[str, Any]:
+) -> DeletedEntries:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import agent_files
 
@@ -190,7 +200,7 @@ def delete_memories(
 )
 def set_goals(
     call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
-) -> dict[str, Any]:
+) -> SetEntries:
     """Set goals by id; an existing goal is changed.
 
     The agent pursues the goals with the status active; any other word, such as
@@ -219,7 +229,7 @@ def get_goals(
     status: Annotated[str | None, Arg("Only goals with this status")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> StoredGoals:
     """Get the goals, in the order of their ids."""
     from memvault.agents.agent_files import all_goals, status_word
 
@@ -228,7 +238,8 @@ def get_goals(
     call.notes += notes
     found = [goal for goal in goals if wanted_status in ("", goal.status)]
     shown, paging = paginate(found, limit, offset)
-    return {"goals": [fields(goal, "id", "description", "status") for goal in shown], **paging}
+    goals_shown = [fields(goal, "id", "description", "status") for goal in shown]
+    return {"goals": cast("list[StoredGoal]", goals_shown), **paging}
 
 
 @group.tool(
@@ -240,7 +251,7 @@ def get_goals(
 )
 def delete_goals(
     call: Call, goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)]
-) -> dict[str, Any]:
+) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
     from memvault.agents import agent_files
 
@@ -266,7 +277,7 @@ _PLANS = """*plans | There are no plans
 def set_plans(
     call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", flatten=True)],
-) -> dict[str, Any]:
+) -> SetPlans:
     """Set plans by name; an existing plan is changed.
 
     A plan that is due becomes one event in the agent's inbox, exactly once, even with
@@ -291,7 +302,12 @@ def set_plans(
     ]
     return {
         "plans": [
-            {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
+            {
+                "id": entry["id"],
+                "name": entry["name"],
+                **without_none(nextRunAt=entry.get("nextRunAt")),
+                "status": entry["status"],
+            }
             for entry in map(_plan, call.plans.set(requests))
         ]
     }
@@ -311,7 +327,7 @@ def get_plans(
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> StoredPlans:
     """Get the plans, the next due first."""
     statuses, notes = call.plans.statuses()
     call.notes += notes
@@ -320,10 +336,9 @@ def get_plans(
     return {"plans": [_plan(status_entry) for status_entry in shown], **paging}
 
 
-def _plan(plan_status: PlanStatus) -> dict[str, Any]:
+def _plan(plan_status: PlanStatus) -> StoredPlan:
     """Return a plan as an entry of a result, with the resolved time of a delay."""
     from memvault import clock
-    from memvault.tools.core.results import without_none
 
     plan = plan_status.plan
     delayed = plan.schedule.kind == "runAfter"
@@ -331,12 +346,13 @@ def _plan(plan_status: PlanStatus) -> dict[str, Any]:
     times = without_none(
         scheduledAt=once, nextRunAt=plan_status.next_run, lastRunAt=plan_status.last_run
     )
+    schedule = {plan.schedule.kind: plan.schedule.text}
+    schedule |= {key: clock.iso(at) for key, at in times.items()}
     return {
         "id": plan.id,
         "name": plan.name,
         "instruction": plan.instruction,
-        plan.schedule.kind: plan.schedule.text,
-        **{key: clock.iso(at) for key, at in times.items()},
+        **without_none(**schedule),
         "status": plan_status.status,
     }
 
@@ -350,6 +366,6 @@ def _plan(plan_status: PlanStatus) -> dict[str, Any]:
 )
 def delete_plans(
     call: Call, plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)]
-) -> dict[str, Any]:
+) -> DeletedEntries:
     """Delete plans by their ids; they stay in the history."""
     return _delete(call, "plan", call.plans.delete, plan_ids)

@@ -9,7 +9,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import LISTED, Limit, Offset, page_info, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, page_info, paginate, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,24 @@ if TYPE_CHECKING:
     from memvault.agents.messages.inbox import Event, PoppedEvents
     from memvault.agents.messages.spaces import Message, Spaces
     from memvault.agents.messages.talks import TalkLog
+    from memvault.results import (
+        AgentEntry,
+        AgentListing,
+        AwaitedEvent,
+        EnteredSpace,
+        EventResult,
+        HappenedEvents,
+        InboxEvent,
+        InboxEvents,
+        InboxListing,
+        PushedEvent,
+        SentMessage,
+        SentTalk,
+        SpaceEntry,
+        SpaceListing,
+        SpaceMessage,
+        SpaceMessages,
+    )
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
@@ -89,7 +107,7 @@ _EVENTS = Template(
 )
 def talk_user(
     call: Call, message: MessageText, user: Annotated[str, Arg("Empty: there is one user")] = ""
-) -> dict[str, Any]:
+) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
     It goes to the user's inbox; memvault inbox peek --agent user shows it.
@@ -113,7 +131,7 @@ def talk_agent(
     call: Call,
     other: Annotated[str, Arg("The agent's name", key="agent", positional=True, names="agent")],
     message: MessageText,
-) -> dict[str, Any]:
+) -> SentTalk:
     """Send a message to another agent, without waiting for an answer."""
     from memvault.agents.address import address, alike
 
@@ -138,7 +156,7 @@ def talk_brain(
     call: Call,
     subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
     message: MessageText,
-) -> dict[str, Any]:
+) -> SentTalk:
     """Send a message to another brain of the same agent, without waiting for an answer."""
     return _send(call, call.address.of_brain(subbrain), message)
 
@@ -154,7 +172,7 @@ def talk_log(
         Literal["debug", "info", "warning", "error"], Arg("How severe it is", positional=True)
     ],
     message: MessageText,
-) -> dict[str, Any]:
+) -> SentTalk:
     """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
     return {"talkId": _talks(call).log(severity, message)}
 
@@ -171,7 +189,7 @@ def reply(
     call: Call,
     talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
     message: MessageText,
-) -> dict[str, Any]:
+) -> SentTalk:
     """Answer a talk: its sender gets the message, with a reference to the talkId.
 
     The result has the answer's own talkId.
@@ -225,7 +243,7 @@ def wait_for(
         float | None,
         Arg("Give up after this many seconds; by default never", minimum=0, maximum=1e9),
     ] = None,
-) -> dict[str, Any]:
+) -> HappenedEvents:
     """Wait for the first of several events, remove it from the inbox, and return it.
 
     An Agent or User event is a message from them; with a talkId, only the answer to that talk.
@@ -255,8 +273,13 @@ def wait_for(
         call.is_cancelled,
     )
     pattern = happened.wanted
-    result, *_ = _event_list(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
-    event = {"eventType": pattern.kind, "parameter": pattern.parameter, "talkId": pattern.talk_id}
+    delivered = _event_list(call, happened.popped)
+    result: EventResult = {**delivered[0]} if delivered else {"seconds": round(happened.seconds, 3)}
+    event: AwaitedEvent = {
+        "eventType": pattern.kind,
+        "parameter": pattern.parameter,
+        "talkId": pattern.talk_id,
+    }
     return {"events": [{"event": event, "result": result}]}
 
 
@@ -283,7 +306,7 @@ def peek_inbox(
         Literal["space_message", "plan", "service", "talk"] | None,
         Arg("Only events of this type", key="filter"),
     ] = None,
-) -> dict[str, Any]:
+) -> InboxEvents:
     """Take the oldest events out of the agent's inbox.
 
     Each event is delivered to exactly one caller; only if that is killed during delivery may it
@@ -331,7 +354,7 @@ def list_inbox(
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> InboxListing:
     """List the events in the agent's inbox, oldest first, without removing them."""
     from memvault.agents.messages.inbox import PoppedEvents
 
@@ -351,14 +374,14 @@ def list_inbox(
         {agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  \
         {inbox:event|events}  changed {changed:.19}""",
 )
-def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentListing:
     """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.address import entries
 
     nothing = "No agent keeps anything here yet"
     shown, paging = paginate(entries(call.root), limit, offset, nothing)
-    agents = [
-        {"agent": str(entry.address), **entry.counts, "changed": entry.changed}
+    agents: list[AgentEntry] = [
+        {"agent": str(entry.address), **without_none(**entry.counts, changed=entry.changed)}
         if call.change_set.can_see(f"agents/{entry.address.agent}/")
         else {"agent": str(entry.address)}
         for entry in shown
@@ -377,7 +400,7 @@ def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
     message: Annotated[str, Arg("The message of the event", positional=True, text=True)] = "",
-) -> dict[str, Any]:
+) -> PushedEvent:
     """Put an event into the agent's own inbox, for example from a git hook or a CI job.
 
     It ends a memvault wait for hook:NAME.
@@ -395,11 +418,11 @@ def _talks(call: Call) -> TalkLog:
     return TalkLog(call.store.changes, call.address)
 
 
-def _send(call: Call, to: Address, message: str) -> dict[str, Any]:
+def _send(call: Call, to: Address, message: str) -> SentTalk:
     return {"talkId": _talks(call).send(to, message)}
 
 
-def _event_list(call: Call, popped: PoppedEvents) -> list[dict[str, Any]]:
+def _event_list(call: Call, popped: PoppedEvents) -> list[InboxEvent]:
     """Return popped events as results, to be acknowledged once the caller has the result."""
     call.notes += call.inbox.warnings
     if popped.lease is not None:
@@ -408,7 +431,7 @@ def _event_list(call: Call, popped: PoppedEvents) -> list[dict[str, Any]]:
     return [_event_item(event) for event in popped.events]
 
 
-def _event_item(event: Event) -> dict[str, Any]:
+def _event_item(event: Event) -> InboxEvent:
     return {
         "eventId": event.event_id,
         "type": event.kind,
@@ -440,7 +463,7 @@ def enter_space(
         str, Arg("The space's id or name", key="spaceId", positional=True, names="space")
     ],
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
-) -> dict[str, Any]:
+) -> EnteredSpace:
     """Enter a space: become a member, read its last messages, and send to it from now on.
 
     A space that does not exist is created, with no history.
@@ -461,7 +484,7 @@ def enter_space(
 )
 def send_message(
     call: Call, text: Annotated[str, Arg("The message", positional=True, text=True)]
-) -> dict[str, Any]:
+) -> SentMessage:
     """Send a message to the space entered last; every other member gets an inbox event."""
     spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
@@ -493,7 +516,7 @@ def read_messages(
     ] = None,
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
-) -> dict[str, Any]:
+) -> SpaceMessages:
     """Read a space's messages, the newest last."""
     spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
@@ -511,11 +534,11 @@ def read_messages(
         {spaceName}  {spaceId}  {joined:joined|}
            {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}""",
 )
-def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SpaceListing:
     """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)
     shown, paging = paginate(spaces.every(), limit, offset, "There are no spaces")
-    found = []
+    found: list[SpaceEntry] = []
     for space in shown:
         members = spaces.members(space)
         last, total = spaces.messages(space, 1)
@@ -538,7 +561,7 @@ def _spaces(call: Call) -> Spaces:
     return Spaces(call.store.changes, call.address, call.notes.append)
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> SpaceMessage:
     return {
         "id": message.message_id,
         "senderName": message.sender,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -28,6 +28,7 @@ from memvault.tools.core.results import (
     require_text,
     trashed,
     warn_unknown_filters,
+    without_none,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
 
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
+    from memvault.results import (
+        AvailableModel,
+        AvailableModels,
+        ChosenModel,
+        ListedMemories,
+        ListedMemory,
+        RebuiltIndex,
+        RestoredMemory,
+        ShownMemory,
+        VaultStatus,
+        VerifiedModel,
+    )
 
 group = ToolGroup("vault", "The vault", place=100)
 
@@ -92,7 +105,7 @@ def memory_show(
         str | None, Arg("Only this heading and what is below it, such as Setup or Setup/Linux")
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
-) -> dict[str, Any]:
+) -> ShownMemory:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
     For a part, parts gives its position in the whole, in characters as in memory_load; the
@@ -110,7 +123,7 @@ def memory_show(
         mask = log.masking(call, memory)  # a part may contain only a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
         memory = memory._replace(body=mask(memory.body))
-    result = {
+    result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
         **as_of_field(call.workspace.search_index.published_at),
@@ -122,7 +135,7 @@ def memory_show(
         revisions = history.revisions(memory.mem_id)
         result |= {"content": memory.body, "metadata": memory.metadata, "revisions": revisions}
     count_retrievals(call, [memory])
-    return result
+    return cast("ShownMemory", result)
 
 
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
@@ -144,9 +157,13 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
     }
 
 
-def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
-    example = {"example": True} if is_example(memory.metadata) else {}
-    return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
+def _item(memory: Memory | MemoryRecord) -> ListedMemory:
+    result: ListedMemory = {**item(memory)}
+    if is_example(memory.metadata):
+        result["example"] = True
+    if memory.problem:
+        result["problem"] = memory.problem
+    return result
 
 
 _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
@@ -190,7 +207,7 @@ def memory_list(
     ] = "modified",
     limit: Limit = LISTED,
     offset: Offset = 0,
-) -> dict[str, Any]:
+) -> ListedMemories:
     """List memories without their content, newest change first; examples are marked."""
     search_filters = filters(memory_type, tags, since, until, expression)
     records = call.engine.list_records(search_filters)
@@ -200,7 +217,7 @@ def memory_list(
         warn_unknown_filters(call, search_filters)
     shown, paging = paginate(records, limit, offset)
     standings = call.engine.validities(shown)
-    memories = [
+    memories: list[ListedMemory] = [
         {**_item(record), **standing.marks(), **as_of_field(record.published_at)}
         for record, standing in zip(shown, standings, strict=True)
     ]
@@ -236,7 +253,7 @@ def memory_restore(
     revision: Annotated[
         str | None, Arg("Revert an existing memory to this revision instead")
     ] = None,
-) -> dict[str, Any]:
+) -> RestoredMemory:
     """Restore a memory from the trash, or revert one to an earlier revision.
 
     A file returns to its old path, or to a similar one if that is taken. The content that a
@@ -249,7 +266,7 @@ def memory_restore(
         entries, paging = paginate(delete.trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
-        return {"trash": [trashed(entry) for entry in entries], **paging}
+        return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
         restored = delete.restore_revision(call.store, call.resolve(name), earlier)
@@ -282,7 +299,7 @@ def memory_restore(
         *problems Problems:
            {filePath}  {problem}""",
 )
-def vault_status(call: Call) -> dict[str, Any]:
+def vault_status(call: Call) -> VaultStatus:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
     from memvault.doctor.status import status
 
@@ -295,7 +312,7 @@ def vault_status(call: Call) -> dict[str, Any]:
     own_scope="all",
     examples=("memvault reindex", "memvault reindex --quiet"),
 )
-def vault_reindex(call: Call) -> dict[str, Any]:
+def vault_reindex(call: Call) -> RebuiltIndex:
     """Rebuild the index and embed the memories without vectors, with both embedders.
 
     Edits are found without it; it does at once the work that is otherwise done in the
@@ -333,14 +350,14 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 
         In use: {rerankerInUse}""",
 )
-def model_list(call: Call) -> dict[str, Any]:
+def model_list(call: Call) -> AvailableModels:
     """List the available models for embedding and reranking, and those in use."""
     from memvault.index.embedding.embedder import BUILTIN, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.model_choice import choose_embedder
     from memvault.index.embedding.transformer import DATA
 
-    builtin_entry = {
+    builtin_entry: AvailableModel = {
         "name": BUILTIN,
         "dimension": read_card(DATA).dimension,
         "sizeInGb": 0.02,
@@ -371,7 +388,7 @@ def model_use(
         str, Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True)
     ],
     purpose: Purpose = "embed",
-) -> dict[str, Any]:
+) -> ChosenModel:
     """Use another model: download it if needed, and embed every memory with it.
 
     It is used in addition to the built-in static embeddings, which are used alone until
@@ -388,9 +405,10 @@ def model_use(
         call.workspace.reload()
     return {
         "name": call.hide_paths(chosen.name),
-        **chosen.about(),
+        "version": chosen.version,
+        **without_none(dimension=chosen.dimension),
         "previous": call.hide_paths(before),
-        **({} if purpose == "rerank" else {"embedded": call.index.embed_all()}),
+        **without_none(embedded=None if purpose == "rerank" else call.index.embed_all()),
     }
 
 
@@ -406,7 +424,7 @@ def model_verify(
         str | None, Arg("A model or folder; the one in use by default", positional=True)
     ] = None,
     purpose: Purpose = "embed",
-) -> dict[str, Any]:
+) -> VerifiedModel:
     """Check that a model loads here and distinguishes related from unrelated texts."""
     import time
 
@@ -417,7 +435,8 @@ def model_verify(
     checked = selection.verify(call.root, call.settings, name, purpose)
     return {
         "name": call.hide_paths(checked.name),
-        **checked.about(),
+        "version": checked.version,
+        **without_none(dimension=checked.dimension),
         "related": round(checked.related, 4),
         "unrelated": round(checked.unrelated, 4),
         "seconds": round(time.perf_counter() - started, 3),

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.results import without_none
 
 if TYPE_CHECKING:
+    from memvault.results import (
+        GatheredResource,
+        InteractedAgent,
+        MovedAgent,
+        ObservedLocation,
+        WorldPosition,
+    )
     from memvault.world.world import World
 
 group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
@@ -27,7 +35,7 @@ def observe_location(
     radius: Annotated[
         float, Arg("How many cells to look around", minimum=0, maximum=_MAX_COORDINATE)
     ] = 5,
-) -> dict[str, Any]:
+) -> ObservedLocation:
     """Observe the surroundings of the agent: terrain, climate, resources, other agents.
 
     Terrain and climate are those of the nearest place. Resources of all places within the
@@ -39,7 +47,7 @@ def observe_location(
         "terrain": next((place.terrain for place in view.places if place.terrain), ""),
         "climate": next((place.climate for place in view.places if place.climate), ""),
         "resources": [
-            {"name": name, **({} if amount is None else {"amount": amount}), "place": place.name}
+            {"name": name, **without_none(amount=amount), "place": place.name}
             for place in view.places
             for name, amount in place.resources.items()
             if amount is None or amount > 0
@@ -68,14 +76,14 @@ def move_to(
             "Cells to the north", positional=True, minimum=-_MAX_COORDINATE, maximum=_MAX_COORDINATE
         ),
     ],
-) -> dict[str, Any]:
+) -> MovedAgent:
     """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
 
     With too little stamina it does not move. Position and stamina are stored in
     agents/NAME.md, which anyone may edit.
     """
     me, used = _world(call).move(x, y)
-    position = {"x": me.x, "y": me.y}
+    position: WorldPosition = {"x": me.x, "y": me.y}
     return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
 
 
@@ -88,19 +96,19 @@ def gather_resource(
     amount: Annotated[
         int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)
     ] = 1,
-) -> dict[str, Any]:
+) -> GatheredResource:
     """Gather a resource of a place that the agent is in, into its inventory.
 
     If two agents want the last one, only one of them gets it.
     """
     gathered = _world(call).gather(resource, amount)
-    result = {
+    return {
         "resource": gathered.resource,
         "amount": amount,
         "place": gathered.place,
         "carried": gathered.carried,
+        **without_none(left=gathered.left),
     }
-    return result if gathered.left is None else {**result, "left": gathered.left}
 
 
 @group.tool(
@@ -117,7 +125,7 @@ def interact_with_agent(
         str, Arg("An agent within 5 cells", key="agent", positional=True, names="agent")
     ],
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
-) -> dict[str, Any]:
+) -> InteractedAgent:
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, PoppedEvents
@@ -137,7 +137,7 @@ _STUCK_SECONDS = 5.0
 class EventPattern(NamedTuple):
     """An event to wait for; with ``talk_id`` 0, any talk matches."""
 
-    kind: str
+    kind: Literal["User", "Agent", "Time", "Hook"]
     parameter: str = ""
     talk_id: int = 0
 

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
 from memvault.index.embedding.model_choice import choose_reranker, folder_of, identity
 from memvault.settings.vault_settings import Settings
+
+if TYPE_CHECKING:
+    from memvault.results import AvailableModel
 
 _MAX_TOKENS = 512
 """The maximum number of tokens of a text, even if the model accepts more: attention is
@@ -83,16 +86,19 @@ def load(kind: ModelKind, name: str, root: Path | None, download: bool) -> Loade
     return loaded
 
 
-def known_models(kind: ModelKind) -> list[dict[str, Any]]:
+def known_models(kind: ModelKind) -> list[AvailableModel]:
     """Return fastembed's models: name, dimension, size in GB, licence and description."""
     return [
-        {
-            "name": str(model["model"]),
-            **({"dimension": int(model["dim"])} if kind == EMBEDDING else {}),
-            "sizeInGb": float(model["size_in_GB"]),
-            "licence": str(model["license"]),
-            "description": str(model["description"]),
-        }
+        cast(
+            "AvailableModel",
+            {
+                "name": str(model["model"]),
+                **({"dimension": int(model["dim"])} if kind == EMBEDDING else {}),
+                "sizeInGb": float(model["size_in_GB"]),
+                "licence": str(model["license"]),
+                "description": str(model["description"]),
+            },
+        )
         for model in _model_class(kind).list_supported_models()
         if not str(model["model"]).startswith(_LOCAL_PREFIX)
     ]

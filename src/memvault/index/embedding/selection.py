@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from memvault.errors import EmbedderError, NotFound, UsageError, VaultUnreadable
 from memvault.files import plain_files
@@ -30,18 +30,16 @@ _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
 class CheckedModel(NamedTuple):
-    """A model that works on this machine, and its scores of a related and an unrelated text."""
+    """A model that works on this machine, and its scores of a related and an unrelated text.
+
+    Only an embedder has a ``dimension``, that of its vectors.
+    """
 
     name: str
     version: str
     dimension: int | None
     related: float
     unrelated: float
-
-    def about(self) -> dict[str, Any]:
-        """Return its version, and the dimension of the vectors of an embedder."""
-        dimension = {} if self.dimension is None else {"dimension": self.dimension}
-        return {"version": self.version, **dimension}
 
 
 def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedModel:

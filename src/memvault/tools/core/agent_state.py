@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memvault.tools.core.results import without_none
 
 if TYPE_CHECKING:
     from memvault.call import Call
+    from memvault.results import RecalledEntry
 
 
 def search_agent_state(
     call: Call, query: str, include: list[str], limit: int, full: bool
-) -> list[dict[str, Any]]:
+) -> list[RecalledEntry]:
     """Search the agent's own data, the best hits first.
 
     Raises:
@@ -28,7 +31,7 @@ def search_agent_state(
             "modified": hit.own.when,
             "score": round(hit.score, 4),
             "snippet": hit.snippet,
-            **({"content": hit.own.text} if full else {}),
+            **without_none(content=hit.own.text if full else None),
         }
         for hit in search.hits(query, kinds)[:limit]
     ]

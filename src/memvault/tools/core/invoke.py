@@ -232,9 +232,9 @@ def _run(
             call_context.delivery.requeue()
             if isinstance(error, MemvaultError):
                 error.add_context(FailedCall(arguments, call_context.change_set.summary()))
-                _autocommit(call_context)  # commit the changes made before the failure
+                autocommit(call_context)  # commit the changes made before the failure
             raise
-        _autocommit(call_context)
+        autocommit(call_context)
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
     if notes:
@@ -288,7 +288,7 @@ def truncate_warnings(notes: list[str]) -> list[str]:
     return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
-def _autocommit(call_context: Call) -> None:
+def autocommit(call_context: Call) -> None:
     """Commit the files that a call wrote to git, if autocommit is enabled."""
     if call_context.change_set.files and call_context.settings.git.autocommit:
         from memvault.git.commit import commit_call
@@ -336,6 +336,10 @@ def call_result(
             outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
             return to_memvault_error(error).result()
-        notes = outcome.settle()
-        result = outcome.result
-        return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result
+        return settled_result(outcome)
+
+
+def settled_result(outcome: ToolOutcome) -> dict[str, Any]:
+    """Acknowledge the events of a result as delivered; return it, with warnings about failures."""
+    notes, result = outcome.settle(), outcome.result
+    return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result

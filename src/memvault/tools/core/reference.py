@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from memvault.arguments.binding import LENIENCIES
 from memvault.arguments.parameters import Parameter, input_schema, property_schema
+from memvault.arguments.result_schema import result_schema
 from memvault.command_table import Command
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
+from memvault.tools.core.results import without_none
 
+if TYPE_CHECKING:
+    from memvault.results import ToolEntry
+
+_SHARED_KEYS = ("success", "warnings", "vault")
+"""The keys that every result may have; the beginning of the reference describes them."""
 SCHEMA_VERSION = 3
 """Version of the schema; incremented if a key or tool is renamed or removed, not if added."""
 
 
-def described(tool: Tool) -> dict[str, Any]:
-    """Return a tool as listed over MCP: name, description, input schema and annotations."""
+def described(tool: Tool) -> ToolEntry:
+    """Return a tool as listed over MCP: name, description, schemas and annotations.
+
+    A tool of the vault has no schema of its result.
+    """
+    result_type = tool.result_type
+    output = {} if result_type is None else {"outputSchema": result_schema(result_type)}
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.doc,
         "inputSchema": input_schema(tool.parameters),
+        **without_none(**output),
         "annotations": {
             "title": tool.title,
             "readOnlyHint": tool.read_only,
@@ -71,10 +86,14 @@ def markdown() -> str:
         "spelling, such as `--memoryType`. A text that is required and left out is what is piped",
         "in. Commands and groups may be typed in the plural or singular.",
         "",
+        "A result has `success`, the keys listed for its tool, of which those with `?` are",
+        "optional, and optionally `warnings`, a list of texts, and `vault`, the name of the vault",
+        "if a memory was named as `NAME:MEMORY`. `docs/tools.schema.json` has the whole schemas.",
+        "",
     ]
     lines += _leniencies()
     for tool in registry.all_tools():
-        lines += _section(tool)
+        lines += [*_section(tool), *_result_table(tool)]
         lines += ["```console", *(f"$ {line}" for line in tool.examples), "```", ""]
     return "\n".join(lines)
 
@@ -111,6 +130,35 @@ def _section(tool: Tool) -> list[str]:
             )
         lines.append("")
     return lines
+
+
+def _result_table(tool: Tool) -> list[str]:
+    """Return the table of the keys of a tool's result, without those that every result may have."""
+    schema = result_schema(tool.result_type)
+    rows = [
+        f"| `{key}{_optional(key, schema)}` | {_type_in_words(entry)} |"
+        for key, entry in schema["properties"].items()
+        if key not in _SHARED_KEYS or key in schema["required"][1:]
+    ]
+    return ["| result | |", "|---|---|", *rows, ""] if rows else []
+
+
+def _optional(key: str, schema: Mapping[str, Any]) -> str:
+    return "" if key in schema.get("required", ()) else "?"
+
+
+def _type_in_words(schema: Mapping[str, Any]) -> str:
+    """Return a type as text; an object is the list of its keys."""
+    if "enum" in schema:
+        return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(map(_type_in_words, schema["anyOf"]))
+    if schema["type"] == "array":
+        return f"array of {_type_in_words(schema['items'])}"
+    if "properties" in schema:
+        keys = (f"{key}{_optional(key, schema)}" for key in schema["properties"])
+        return f"`{{{', '.join(keys)}}}`"
+    return str(schema["type"])
 
 
 def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:

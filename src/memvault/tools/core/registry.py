@@ -124,6 +124,15 @@ class Tool(NamedTuple):
         return (*pages, *([] if BUDGET.key in own else [BUDGET]))
 
     @property
+    def result_type(self) -> Any:
+        """The type of the result, which ``memvault.results`` defines; None for a vault's tool."""
+        if self.own_parameters is not None:
+            return None
+        from memvault import results
+
+        return getattr(results, self.function.__annotations__["return"])
+
+    @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the command."""
         if self.command_line_form:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, cast
 
 from memvault.arguments.parameters import Arg, to_camel
 from memvault.call import Call
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer, RecallResult
     from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
+    from memvault.results import (
+        AsOfMark,
+        MemoryDescription,
+        PageInfo,
+        RecalledEntry,
+        RecalledMemories,
+        RecalledMemory,
+        TrashEntry,
+    )
     from memvault.settings.vault_settings import Settings
 
 
@@ -63,7 +72,7 @@ class RenderedMemory(NamedTuple):
     """A memory as a full entry of a result, and the data for its one-line form."""
 
     memory: Memory
-    whole: dict[str, Any]
+    whole: RecalledMemory
     best: str
     marks: Mapping[str, Any]
     settings: Settings
@@ -98,11 +107,11 @@ class ResultBudget(NamedTuple):
 
     def result(
         self,
-        about: dict[str, Any],
+        about: Mapping[str, Any],
         found: Sequence[RenderedMemory],
         offset: int,
-        others: Sequence[dict[str, Any]] | None = None,
-    ) -> dict[str, Any]:
+        others: Sequence[RecalledEntry] | None = None,
+    ) -> RecalledMemories:
         """Build a result from ``about`` and the memories found, which are ordered best first.
 
         ``others``, if requested, count in the budget, and are shortened to half of it.
@@ -117,7 +126,7 @@ class ResultBudget(NamedTuple):
             whole, lines = self._fitting({**about, **extra}, found)
         shown = whole + len(lines)
         more = len(found) - shown
-        return {
+        result = {
             **about,
             "memories": [entry.whole for entry in found[:whole]],
             **({"brief": lines} if lines else {}),
@@ -125,9 +134,10 @@ class ResultBudget(NamedTuple):
             **({"more": more, "next": offset + shown} if more else {}),
             **extra,
         }
+        return cast("RecalledMemories", result)
 
     def _fitting(
-        self, about: dict[str, Any], found: Sequence[RenderedMemory]
+        self, about: Mapping[str, Any], found: Sequence[RenderedMemory]
     ) -> tuple[int, list[str]]:
         """Return how many memories fit in full, and the lines of those after them."""
         from memvault import sanitize
@@ -204,7 +214,7 @@ _COUNT_TIMEOUT = 1.0
 """Maximum number of seconds that counting may delay a result."""
 
 
-def item(memory: Memory | MemoryRecord) -> dict[str, Any]:
+def item(memory: Memory | MemoryRecord) -> MemoryDescription:
     """Return the fields of a memory that all listings include."""
     return {
         "memId": memory.mem_id,
@@ -228,7 +238,7 @@ def require_text(text: str | None, name: str, hint: str) -> str:
     return (text or "").strip()
 
 
-def trashed(entry: TrashedMemory) -> dict[str, Any]:
+def trashed(entry: TrashedMemory) -> TrashEntry:
     """Return the fields of a memory in the trash that all listings include."""
     return {
         "memId": entry.mem_id,
@@ -238,29 +248,30 @@ def trashed(entry: TrashedMemory) -> dict[str, Any]:
     }
 
 
-def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
+def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[Any, Any]:
     """Return a list as a result, with the message ``nothing`` if it is empty."""
     return {key: found, **more, **({} if found else {"message": nothing})}
 
 
 def paginate(
     found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
-) -> tuple[Sequence[_Entry], dict[str, Any]]:
+) -> tuple[Sequence[_Entry], PageInfo]:
     """Return one page of a listing, and the page information for its result."""
     page = found[offset : offset + limit]
     return page, page_info(len(found), offset, len(page), nothing)
 
 
-def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
+def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInfo:
     """Return the total of a listing, the offset of the next page, and a message if empty."""
     if not shown and total and offset >= total:
         nothing = f"There are {total:,}; none comes after them"
     end = offset + shown
-    return {
-        "total": total,
-        **({"next": end} if shown and end < total else {}),
-        **({"message": nothing} if nothing and not shown else {}),
-    }
+    info: PageInfo = {"total": total}
+    if shown and end < total:
+        info["next"] = end
+    if nothing and not shown:
+        info["message"] = nothing
+    return info
 
 
 def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
@@ -269,13 +280,13 @@ def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
     return answer.found
 
 
-def fields(entry: object, *names: str) -> dict[str, Any]:
-    """Return attributes of an object under their names in camelCase."""
+def fields(entry: object, *names: str) -> dict[Any, Any]:
+    """Return attributes of an object under their names in camelCase, as a part of a result."""
     return {to_camel(name): getattr(entry, name) for name in names}
 
 
-def without_none(**values: Any) -> dict[str, Any]:
-    """Return the values that are not None."""
+def without_none(**values: Any) -> dict[Any, Any]:
+    """Return the values that are not None, as they may be missing in a result."""
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -299,7 +310,7 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
     return experience_search.counts(call.root)
 
 
-def as_of_field(sent: str) -> dict[str, str]:
+def as_of_field(sent: str) -> AsOfMark:
     """Return the time as of which a memory is known, if another machine sent it."""
     return {"asOf": sent} if sent else {}
 

@@ -1,0 +1,133 @@
+"""Source of the library's methods, one for each tool, generated from the tools' signatures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from memvault.tools.core.registry import Tool, all_tools
+
+_LINE = 100
+_SKIPPED = ("call_tool",)
+"""Tools whose method is written by hand: ``call``."""
+
+
+def source(is_async: bool) -> str:
+    """Return the source of the module with ``Vault``, or with ``AsyncVault``."""
+    tools = [tool for tool in all_tools() if tool.name not in _SKIPPED]
+    imports: dict[str, set[str]] = {}
+    methods = "\n\n".join(_method(tool, is_async, imports) for tool in tools)
+    imports["memvault.results"] = {tool.result_type.__name__ for tool in tools}
+    base, module, name = (
+        ("AsyncOpenVault", "async_calls", "AsyncVault")
+        if is_async
+        else ("OpenVault", "calls", "Vault")
+    )
+    doc = (
+        "An open vault for asyncio: the methods of ``Vault``, which run in threads."
+        if is_async
+        else "An open vault. Safe to share between threads: calls run one at a time."
+    )
+    return f'''"""The class ``{name}``; written from the tools by ``make docs``, do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from memvault.library.{module} import {base}
+
+if TYPE_CHECKING:
+{"".join(_import(key, names) for key, names in sorted(imports.items()))}
+
+class {name}({base}):
+    """{doc}
+
+    Each method raises ``memvault.MemvaultError`` if the tool fails.
+    """
+
+{methods}
+'''
+
+
+def _import(module: str, names: set[str]) -> str:
+    line = f"    from {module} import {', '.join(sorted(names))}\n"
+    if len(line) <= _LINE:
+        return line
+    listed = "".join(f"        {name},\n" for name in sorted(names, key=str.casefold))
+    return f"    from {module} import (\n{listed}    )\n"
+
+
+def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
+    """Return a method whose parameters are positional where the command's are."""
+    parameters = tool.parameters
+    positional = [entry for entry in parameters if entry.arg.positional or entry.arg.flatten]
+    positional.sort(key=lambda entry: not entry.required)
+    named = [entry for entry in parameters if entry not in positional]
+    hints = _hints(tool)
+    signature = inspect.signature(tool.function).parameters
+    given = ["self"]
+    for entry in [*positional, None, *named]:
+        if entry is None:
+            given += ["*"] if named else []
+            continue
+        if entry in tool.page_parameters:
+            given.append(f"{entry.name}: int | None = None")
+            continue
+        default = signature[entry.name].default
+        shown = "" if default is inspect.Parameter.empty else f" = {_default(default)}"
+        given.append(f"{entry.name}: {_type(hints[entry.name], imports)}{shown}")
+    result = tool.result_type.__name__
+    name = tool.command.replace(" ", "_").replace("-", "_")
+    lines = list(_signature(f"{'async ' * is_async}def {name}", given, result))
+    lines += [
+        f'    """{tool.summary}."""',
+        f'    return cast("{result}", {"await " * is_async}self._run("{tool.name}", locals()))',
+    ]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _signature(head: str, given: list[str], result: str) -> Iterator[str]:
+    """Yield the lines of a signature as a formatter would break them."""
+    short = f"{head}({', '.join(given)}) -> {result}:"
+    inner = f"    {', '.join(given)}"
+    if len(short) <= _LINE - 4:
+        yield short
+    elif len(inner) <= _LINE - 4:
+        yield from (f"{head}(", inner, f") -> {result}:")
+    else:
+        yield from (f"{head}(", *(f"    {part}," for part in given), f") -> {result}:")
+
+
+def _hints(tool: Tool) -> dict[str, Any]:
+    function: Any = tool.function
+    own = {key: hint for key, hint in function.__annotations__.items() if key != "return"}
+    annotated = types.SimpleNamespace(__annotations__=own)
+    return typing.get_type_hints(annotated, function.__globals__, include_extras=True)
+
+
+def _default(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _type(hint: Any, imports: dict[str, set[str]]) -> str:
+    """Return a parameter's type as source; a list may be any sequence."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _type(arguments[0], imports)
+    if origin is Literal:
+        return f"Literal[{', '.join(map(json.dumps, arguments))}]"
+    if hint is type(None):
+        return "None"
+    if origin in (types.UnionType, typing.Union):
+        return " | ".join(_type(part, imports) for part in arguments)
+    inner = ", ".join(_type(part, imports) for part in arguments)
+    if origin in (list, dict):
+        return f"{'Sequence' if origin is list else 'Mapping'}[{inner}]"
+    if typing.is_typeddict(hint):
+        imports.setdefault(hint.__module__, set()).add(hint.__name__)
+    return str(hint.__name__)

@@ -1,0 +1,95 @@
+"""An open vault for asyncio; the base class of ``memvault.AsyncVault``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from memvault.errors import MemvaultError
+from memvault.library.calls import OpenVault, arguments_of
+from memvault.tools.core.invoke import settled_result
+
+if TYPE_CHECKING:
+    from memvault.tools.core.invoke import ToolOutcome
+
+_MAX_THREADS = 64
+"""Maximum number of calls that are under way, most of which can only be waiting for events."""
+
+
+class AsyncOpenVault:
+    """A vault that is open in this process, whose tools run in threads.
+
+    Cancelling a call ends a tool that waits, and puts back the events that it would have returned;
+    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``.
+    """
+
+    def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
+        self._vault = OpenVault(path, agent)
+        self._threads = ThreadPoolExecutor(_MAX_THREADS, "memvault")
+        self._closed = threading.Event()
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Run a tool and return the same dict as ``memvault call``, including failures."""
+        try:
+            return await self._result(tool, arguments)
+        except MemvaultError as error:
+            return error.result()
+
+    async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
+        """Run a tool with values of its function's parameters, and acknowledge its events.
+
+        Raises:
+            MemvaultError: The tool failed.
+        """
+        return await self._result(tool, arguments_of(tool, values))
+
+    async def _result(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        cancelled = threading.Event()
+
+        def ends() -> bool:
+            return cancelled.is_set() or self._closed.is_set()
+
+        future = self._threads.submit(self._vault._outcome, tool, arguments, ends)
+        try:
+            outcome = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            cancelled.set()
+            # In a thread of its own: all others may be waiting, and one may hold the lock.
+            threading.Thread(target=self._abandon, args=[future]).start()
+            raise
+        return settled_result(outcome)
+
+    def _abandon(self, future: Future[ToolOutcome]) -> None:
+        """Wake a tool that waits, and put back the events of a call whose caller has cancelled."""
+        self._vault._workspace.notify_waiters()
+        with contextlib.suppress(Exception):
+            outcome = future.exception() or future.result()
+            if not isinstance(outcome, BaseException):
+                outcome.delivery.requeue()
+
+    async def aclose(self) -> None:
+        """Close the vault's open files, after the calls that are under way."""
+        self._closed.set()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._vault._workspace.notify_waiters()
+        self._threads.shutdown()
+        self._vault.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()

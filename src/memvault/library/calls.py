@@ -1,0 +1,96 @@
+"""An open vault that runs tools; the base class of ``memvault.Vault``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from memvault.call import Caller, not_cancelled
+from memvault.errors import to_memvault_error
+from memvault.settings.locate import find_vault
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.tools.core.invoke import ToolOutcome
+
+
+class OpenVault:
+    """A vault that is open in this process."""
+
+    def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
+        named = agent or os.environ.get("MEMVAULT_AGENT")
+        self._caller = Caller(named) if named else Caller()
+        self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Run a tool and return the same dict as ``memvault call``, including failures."""
+        from memvault.tools.core.invoke import call_result
+
+        return call_result(self._workspace, tool, arguments, self._caller)
+
+    def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
+        """Run a tool with values of its function's parameters, and acknowledge its events.
+
+        Raises:
+            MemvaultError: The tool failed.
+        """
+        from memvault.tools.core.invoke import settled_result
+
+        with self._workspace.lock:
+            return settled_result(self._outcome(tool, arguments_of(tool, values)))
+
+    def _outcome(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        is_cancelled: Callable[[], bool] = not_cancelled,
+    ) -> ToolOutcome:
+        """Run a tool; the events in its result are to be acknowledged.
+
+        Raises:
+            MemvaultError: The tool failed.
+        """
+        from memvault.tools.core import invoke
+
+        try:
+            return invoke.call(self._workspace, tool, arguments, self._caller, is_cancelled)
+        except OSError as error:
+            raise to_memvault_error(error) from error
+
+    def close(self) -> None:
+        """Close the vault's open files."""
+        self._workspace.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def arguments_of(tool: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values of a tool's parameters, by their names, to its arguments."""
+    from memvault.tools.core import registry
+
+    return {
+        entry.key: _as_json(values[entry.name])
+        for entry in registry.find(tool).parameters
+        if values[entry.name] is not None
+    }
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value with its sequences as lists and its mappings as dicts, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {key: _as_json(entry) for key, entry in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_as_json(entry) for entry in value]
+    return value

@@ -1,0 +1,752 @@
+"""The class ``Vault``; written from the tools by ``make docs``, do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from memvault.library.calls import OpenVault
+
+if TYPE_CHECKING:
+    from memvault.plugins.tool_file import ToolParameter
+    from memvault.results import (
+        ActiveMemories,
+        AgentListing,
+        AvailableModels,
+        ChangeLog,
+        CheckedVault,
+        ChosenModel,
+        ComparedRevisions,
+        CompoundedMemory,
+        ConsolidatedMemories,
+        CreatedMemory,
+        DeletedEntries,
+        DeletedMemories,
+        EmptiedTrash,
+        EnteredSpace,
+        EpisodeListing,
+        EvictedMemory,
+        ForgottenMemories,
+        FoundMemories,
+        GatheredResource,
+        HappenedEvents,
+        InboxEvents,
+        InboxListing,
+        InitializedRepository,
+        InteractedAgent,
+        ListedMemories,
+        LoadedMemory,
+        MemoryBacklinks,
+        MemoryLinks,
+        MemoryTypes,
+        MovedAgent,
+        MutatedMemory,
+        ObservedLocation,
+        OrphanedMemories,
+        ProcedureOutcome,
+        PromptContextBlock,
+        PushedEvent,
+        RebuiltIndex,
+        RecalledEpisodes,
+        RecalledExperience,
+        RecalledFacts,
+        RecalledMemories,
+        RecalledProcedures,
+        RegisteredTool,
+        RememberedMemory,
+        RenamedMemory,
+        RenamedTag,
+        RepositoryStatus,
+        RestoredMemory,
+        SavedText,
+        SentMessage,
+        SentTalk,
+        SetEntries,
+        SetPlans,
+        ShownMemory,
+        SkillCategories,
+        SkillListing,
+        SkillSubcategories,
+        SpaceListing,
+        SpaceMessages,
+        StoredEpisode,
+        StoredFact,
+        StoredGoals,
+        StoredPlans,
+        StoredProcedure,
+        StoredValues,
+        SyncedVault,
+        TaggedMemory,
+        TagListing,
+        ToolListing,
+        TrashListing,
+        UndoneChange,
+        UpdatedFact,
+        UsedSkill,
+        VaultStatus,
+        VerifiedModel,
+    )
+    from memvault.tools.episodes import EpisodeOutcome
+    from memvault.tools.state import GoalItem, KeyValue, PlanItem
+    from memvault.tools.talk import EventSpec
+
+
+class Vault(OpenVault):
+    """An open vault. Safe to share between threads: calls run one at a time.
+
+    Each method raises ``memvault.MemvaultError`` if the tool fails.
+    """
+
+    def recall(
+        self,
+        query: str = "",
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        mode: Literal["hybrid", "keyword", "vector", "tag"] = "hybrid",
+        threshold: float = 0.0,
+        strict: bool = False,
+        expression: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        as_of: str | None = None,
+        is_all: bool = False,
+        full: bool = False,
+        explain: bool = False,
+        brief: bool = False,
+        budget: int | None = None,
+        rerank: bool = False,
+        include: Sequence[str] | None = None,
+        vaults: Sequence[str] | None = None,
+    ) -> RecalledMemories:
+        """Recall memories: the best for a question, with the passage that fits."""
+        return cast("RecalledMemories", self._run("memory_recall", locals()))
+
+    def remember(
+        self,
+        title: str,
+        content: str,
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        source: str | None = None,
+        supersedes: str | None = None,
+        file_path: str | None = None,
+    ) -> RememberedMemory:
+        """Remember something: write a new memory, never over an existing one."""
+        return cast("RememberedMemory", self._run("memory_remember", locals()))
+
+    def compound(
+        self,
+        query: str,
+        modifications: str,
+        *,
+        memory_type: str | None = None,
+        mode: Literal["append", "replace", "section"] = "append",
+        section: str | None = None,
+        if_match: str | None = None,
+    ) -> CompoundedMemory:
+        """Compound a memory: add to what is known instead of writing it twice."""
+        return cast("CompoundedMemory", self._run("memory_compound", locals()))
+
+    def forget(
+        self,
+        query: str,
+        *,
+        memory_type: str | None = None,
+        threshold: float = 0.12,
+        expression: str | None = None,
+        confirm: bool | str | None = None,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> ForgottenMemories:
+        """Forget memories: preview them, and move them to the trash once confirmed."""
+        return cast("ForgottenMemories", self._run("memory_forget", locals()))
+
+    def types(self, *, offset: int | None = None, budget: int | None = None) -> MemoryTypes:
+        """List the types of memory, how many there are of each, and the fallback type."""
+        return cast("MemoryTypes", self._run("memory_list_types", locals()))
+
+    def create(
+        self,
+        name: str,
+        value: str,
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> CreatedMemory:
+        """Create a memory and load it into active memory."""
+        return cast("CreatedMemory", self._run("memory_create", locals()))
+
+    def load(
+        self,
+        mem_id: str | None = None,
+        *,
+        offset: int | None = None,
+        length: int | None = None,
+        query: str | None = None,
+        threshold: float | None = None,
+        limit: int | None = None,
+        expression: str | None = None,
+        budget: int | None = None,
+    ) -> LoadedMemory:
+        """Load a memory into active memory by memId, or long-term memories by a query."""
+        return cast("LoadedMemory", self._run("memory_load", locals()))
+
+    def evict(self, mem_id: str) -> EvictedMemory:
+        """Evict a memory from active memory; the memory itself stays in the vault."""
+        return cast("EvictedMemory", self._run("memory_evict", locals()))
+
+    def mutate(self, mem_id: str, value: str, *, if_match: str | None = None) -> MutatedMemory:
+        """Replace the text of a memory in active memory, and in its file."""
+        return cast("MutatedMemory", self._run("memory_mutate", locals()))
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Literal["Vector", "Keyword", "Tag", "Hybrid"] = "Hybrid",
+        limit: int = 10,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> FoundMemories:
+        """Search for memories to load: memIds with short snippets."""
+        return cast("FoundMemories", self._run("memory_search", locals()))
+
+    def active(
+        self, *, full: bool = False, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> ActiveMemories:
+        """List active memory, last used first, with sizes in tokens and the remaining budget."""
+        return cast("ActiveMemories", self._run("memory_active", locals()))
+
+    def context(self, task: str = "", *, budget: int | None = None) -> PromptContextBlock:
+        """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories."""
+        return cast("PromptContextBlock", self._run("context", locals()))
+
+    def save(
+        self, text: str, *, area: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> SavedText:
+        """Save a text as a new memory, exactly as it is."""
+        return cast("SavedText", self._run("memory_save", locals()))
+
+    def delete(self, ids: Sequence[str] | str) -> DeletedMemories:
+        """Delete exactly these memories: they move to the trash, all or none."""
+        return cast("DeletedMemories", self._run("memory_delete", locals()))
+
+    def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
+        """Set values by key; an existing key gets the new value."""
+        return cast("SetEntries", self._run("set_memories", locals()))
+
+    def memories_get(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> StoredValues:
+        """Get values, in the order of the given keys, or else sorted by key."""
+        return cast("StoredValues", self._run("get_memories", locals()))
+
+    def memories_delete(self, keys: Sequence[str]) -> DeletedEntries:
+        """Delete values by their keys; they stay in the history."""
+        return cast("DeletedEntries", self._run("delete_memories", locals()))
+
+    def goals_set(self, goals: Sequence[GoalItem]) -> SetEntries:
+        """Set goals by id; an existing goal is changed."""
+        return cast("SetEntries", self._run("set_goals", locals()))
+
+    def goals_get(
+        self,
+        *,
+        status: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> StoredGoals:
+        """Get the goals, in the order of their ids."""
+        return cast("StoredGoals", self._run("get_goals", locals()))
+
+    def goals_delete(self, goal_ids: Sequence[str]) -> DeletedEntries:
+        """Delete goals by their ids; they stay in the history."""
+        return cast("DeletedEntries", self._run("delete_goals", locals()))
+
+    def plans_set(self, plans: Sequence[PlanItem]) -> SetPlans:
+        """Set plans by name; an existing plan is changed."""
+        return cast("SetPlans", self._run("set_plans", locals()))
+
+    def plans_get(
+        self,
+        *,
+        status: Literal["active", "completed", "expired"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> StoredPlans:
+        """Get the plans, the next due first."""
+        return cast("StoredPlans", self._run("get_plans", locals()))
+
+    def plans_delete(self, plan_ids: Sequence[str]) -> DeletedEntries:
+        """Delete plans by their ids; they stay in the history."""
+        return cast("DeletedEntries", self._run("delete_plans", locals()))
+
+    def episode_store(
+        self,
+        *,
+        context: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+        outcomes: Sequence[EpisodeOutcome] | None = None,
+        skills_used: Sequence[str] | None = None,
+        reflection: str = "",
+        importance: float = 0.5,
+    ) -> StoredEpisode:
+        """Store an episode: the situation, what was done, and the outcome."""
+        return cast("StoredEpisode", self._run("store_episode", locals()))
+
+    def episode_recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        min_importance: float = 0.3,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> RecalledEpisodes:
+        """Recall episodes similar to a situation, the best first."""
+        return cast("RecalledEpisodes", self._run("recall_similar_experience", locals()))
+
+    def episode_recent(
+        self, *, days: int = 7, limit: int = 10, offset: int = 0, budget: int | None = None
+    ) -> EpisodeListing:
+        """List the episodes of the last days, newest first; archived ones are left out."""
+        return cast("EpisodeListing", self._run("get_recent_episodes", locals()))
+
+    def episode_with_skill(
+        self, skill_id: str, *, limit: int = 5, offset: int = 0, budget: int | None = None
+    ) -> EpisodeListing:
+        """List the episodes in which a skill was used, newest first; archived ones are left out."""
+        return cast("EpisodeListing", self._run("get_episodes_with_skill", locals()))
+
+    def fact_store(
+        self,
+        fact: str,
+        *,
+        category: str = "general",
+        confidence: float = 1.0,
+        source: str = "experience",
+    ) -> StoredFact:
+        """Store a fact: something known, without the story of how."""
+        return cast("StoredFact", self._run("store_fact", locals()))
+
+    def fact_recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        category: str | None = None,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> RecalledFacts:
+        """Recall facts, the best first, and count the access."""
+        return cast("RecalledFacts", self._run("recall_fact", locals()))
+
+    def fact_update(
+        self, fact_id: str, *, new_text: str | None = None, new_confidence: float | None = None
+    ) -> UpdatedFact:
+        """Update the text of a fact, its confidence, or both."""
+        return cast("UpdatedFact", self._run("update_fact", locals()))
+
+    def procedure_store(
+        self,
+        procedure_name: str,
+        procedure_prompt: str,
+        *,
+        initial_success_rate: float = 0.5,
+        skill_id: str | None = None,
+    ) -> StoredProcedure:
+        """Store a procedure: how something is done, under a unique name."""
+        return cast("StoredProcedure", self._run("store_procedure", locals()))
+
+    def procedure_recall(
+        self,
+        context: str,
+        *,
+        min_success_rate: float = 0.6,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> RecalledProcedures:
+        """Recall the procedures that fit a context, best success rate first."""
+        return cast("RecalledProcedures", self._run("recall_procedure", locals()))
+
+    def procedure_outcome(self, procedure_name: str, *, success: bool) -> ProcedureOutcome:
+        """Record one more use of a procedure, and whether it succeeded."""
+        return cast("ProcedureOutcome", self._run("update_success_rate", locals()))
+
+    def experience(
+        self, observations: Sequence[str], *, budget: int | None = None
+    ) -> RecalledExperience:
+        """Recall what is known of a situation: facts, experiences and procedures."""
+        return cast("RecalledExperience", self._run("recall_memory", locals()))
+
+    def consolidate(
+        self,
+        *,
+        days: int = 7,
+        apply: bool = False,
+        extractor: str | None = None,
+        budget: int | None = None,
+    ) -> ConsolidatedMemories:
+        """Consolidate episodes: propose facts and procedures for what repeats in them."""
+        return cast("ConsolidatedMemories", self._run("consolidate_memories", locals()))
+
+    def skills_categories(
+        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> SkillCategories:
+        """List the categories of skills, the first parts of their ids, with the number of skills."""
+        return cast("SkillCategories", self._run("list_skill_categories", locals()))
+
+    def skills_subcategories(
+        self, category_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> SkillSubcategories:
+        """List the subcategories of a category, the first two parts of the ids of its skills."""
+        return cast("SkillSubcategories", self._run("list_subcategories", locals()))
+
+    def skills_list(
+        self, subcategory_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> SkillListing:
+        """List the skills of a subcategory, in the order of their ids."""
+        return cast("SkillListing", self._run("list_skills", locals()))
+
+    def skills_use(
+        self,
+        skill_id: str,
+        action_description: str,
+        *,
+        difficulty_modifier: float = 0.0,
+        budget: int | None = None,
+    ) -> UsedSkill:
+        """Use a skill: get the procedure to follow, and how likely it is to succeed."""
+        return cast("UsedSkill", self._run("use_skill", locals()))
+
+    def talk_user(self, message: str, *, user: str = "") -> SentTalk:
+        """Send a message to the user, without waiting for an answer."""
+        return cast("SentTalk", self._run("talk_user", locals()))
+
+    def talk_agent(self, other: str, message: str) -> SentTalk:
+        """Send a message to another agent, without waiting for an answer."""
+        return cast("SentTalk", self._run("talk_agent", locals()))
+
+    def talk_brain(self, subbrain: str, message: str) -> SentTalk:
+        """Send a message to another brain of the same agent, without waiting for an answer."""
+        return cast("SentTalk", self._run("talk_brain", locals()))
+
+    def talk_log(
+        self, severity: Literal["debug", "info", "warning", "error"], message: str
+    ) -> SentTalk:
+        """Write a message to the agent's log, .memvault/agents/AGENT/log.jsonl."""
+        return cast("SentTalk", self._run("talk_log", locals()))
+
+    def reply(self, talk_id: int, message: str) -> SentTalk:
+        """Answer a talk: its sender gets the message, with a reference to the talkId."""
+        return cast("SentTalk", self._run("reply", locals()))
+
+    def wait_for(
+        self,
+        events: Sequence[EventSpec],
+        *,
+        timeout: float | None = None,
+        budget: int | None = None,
+    ) -> HappenedEvents:
+        """Wait for the first of several events, remove it from the inbox, and return it."""
+        return cast("HappenedEvents", self._run("wait_for", locals()))
+
+    def inbox_peek(
+        self,
+        *,
+        count: int = 1,
+        kind: Literal["space_message", "plan", "service", "talk"] | None = None,
+        budget: int | None = None,
+    ) -> InboxEvents:
+        """Take the oldest events out of the agent's inbox."""
+        return cast("InboxEvents", self._run("peek_inbox", locals()))
+
+    def inbox_list(
+        self,
+        *,
+        event_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> InboxListing:
+        """List the events in the agent's inbox, oldest first, without removing them."""
+        return cast("InboxListing", self._run("list_inbox", locals()))
+
+    def agents(
+        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> AgentListing:
+        """List the vault's agents and brains, with counts of their entries and the last change."""
+        return cast("AgentListing", self._run("list_agents", locals()))
+
+    def inbox_push(self, name: str, message: str = "") -> PushedEvent:
+        """Put an event into the agent's own inbox, for example from a git hook or a CI job."""
+        return cast("PushedEvent", self._run("push_service", locals()))
+
+    def space_enter(
+        self, space: str, *, limit: int = 50, offset: int | None = None, budget: int | None = None
+    ) -> EnteredSpace:
+        """Enter a space: become a member, read its last messages, and send to it from now on."""
+        return cast("EnteredSpace", self._run("enter_space", locals()))
+
+    def space_send(self, text: str) -> SentMessage:
+        """Send a message to the space entered last; every other member gets an inbox event."""
+        return cast("SentMessage", self._run("send_message", locals()))
+
+    def space_read(
+        self,
+        *,
+        space: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> SpaceMessages:
+        """Read a space's messages, the newest last."""
+        return cast("SpaceMessages", self._run("read_messages", locals()))
+
+    def space_list(
+        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> SpaceListing:
+        """List the spaces with their members, number of messages and time of the last message."""
+        return cast("SpaceListing", self._run("list_spaces", locals()))
+
+    def tools_list(
+        self,
+        *,
+        schemas: bool = True,
+        limit: int | None = None,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> ToolListing:
+        """List the tools of this vault: the built-in ones, and those registered in it."""
+        return cast("ToolListing", self._run("get_available_tools", locals()))
+
+    def tools_register(
+        self,
+        *,
+        name: str,
+        description: str,
+        command: str | Sequence[str],
+        parameters: Sequence[ToolParameter] | None = None,
+        timeout: float | None = None,
+        documentation: str | None = None,
+    ) -> RegisteredTool:
+        """Register a tool in the vault: a program, defined in tools/NAME.md."""
+        return cast("RegisteredTool", self._run("register_tool", locals()))
+
+    def world_observe(self, *, radius: float = 5, budget: int | None = None) -> ObservedLocation:
+        """Observe the surroundings of the agent: terrain, climate, resources, other agents."""
+        return cast("ObservedLocation", self._run("observe_location", locals()))
+
+    def world_move(self, x: float, y: float) -> MovedAgent:
+        """Move the agent to a cell; each cell of the straight path costs 0.01 stamina."""
+        return cast("MovedAgent", self._run("move_to", locals()))
+
+    def world_gather(self, resource: str, *, amount: int = 1) -> GatheredResource:
+        """Gather a resource of a place that the agent is in, into its inventory."""
+        return cast("GatheredResource", self._run("gather_resource", locals()))
+
+    def world_interact(self, other: str, message: str) -> InteractedAgent:
+        """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
+        return cast("InteractedAgent", self._run("interact_with_agent", locals()))
+
+    def rename(
+        self,
+        name: str,
+        title: str | None = None,
+        *,
+        to: str | None = None,
+        confirm: bool | str | None = None,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> RenamedMemory:
+        """Rename or move a memory, and rewrite the links to it."""
+        return cast("RenamedMemory", self._run("memory_rename", locals()))
+
+    def links(
+        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> MemoryLinks:
+        """List the links of a memory: wikilinks, embeds, markdown links, and names in its header."""
+        return cast("MemoryLinks", self._run("memory_links", locals()))
+
+    def backlinks(
+        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> MemoryBacklinks:
+        """List the memories that link to a memory, with each line that contains a link."""
+        return cast("MemoryBacklinks", self._run("memory_backlinks", locals()))
+
+    def orphans(
+        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> OrphanedMemories:
+        """List memories without links to or from other memories."""
+        return cast("OrphanedMemories", self._run("memory_orphans", locals()))
+
+    def tags(
+        self,
+        under: str | None = None,
+        *,
+        sort: Literal["count", "name"] = "count",
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> TagListing:
+        """List the tags in headers and texts, with the number of memories that have each."""
+        return cast("TagListing", self._run("tag_list", locals()))
+
+    def tag_add(self, name: str, tags: Sequence[str]) -> TaggedMemory:
+        """Add tags to a memory's header."""
+        return cast("TaggedMemory", self._run("tag_add", locals()))
+
+    def tag_remove(self, name: str, tags: Sequence[str]) -> TaggedMemory:
+        """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
+        return cast("TaggedMemory", self._run("tag_remove", locals()))
+
+    def tag_rename(
+        self,
+        old: str,
+        new: str,
+        *,
+        confirm: bool | str | None = None,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> RenamedTag:
+        """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
+        return cast("RenamedTag", self._run("tag_rename", locals()))
+
+    def show(
+        self,
+        name: str,
+        *,
+        revision: str | None = None,
+        section: str | None = None,
+        around: str | None = None,
+        offset: int | None = None,
+        length: int | None = None,
+        budget: int | None = None,
+    ) -> ShownMemory:
+        """Show one memory in full, with its etag and kept revisions; or a part of it."""
+        return cast("ShownMemory", self._run("memory_show", locals()))
+
+    def list(
+        self,
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        expression: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        sort: Literal["modified", "created", "title", "type", "path"] = "modified",
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> ListedMemories:
+        """List memories without their content, newest change first; examples are marked."""
+        return cast("ListedMemories", self._run("memory_list", locals()))
+
+    def restore(self, name: str = "", *, revision: str | None = None) -> RestoredMemory:
+        """Restore a memory from the trash, or revert one to an earlier revision."""
+        return cast("RestoredMemory", self._run("memory_restore", locals()))
+
+    def status(self, *, budget: int | None = None) -> VaultStatus:
+        """Show the vault's state: counts, index, embedder, sizes, and pending work."""
+        return cast("VaultStatus", self._run("vault_status", locals()))
+
+    def reindex(self) -> RebuiltIndex:
+        """Rebuild the index and embed the memories without vectors, with both embedders."""
+        return cast("RebuiltIndex", self._run("vault_reindex", locals()))
+
+    def model_list(
+        self, *, offset: int | None = None, budget: int | None = None
+    ) -> AvailableModels:
+        """List the available models for embedding and reranking, and those in use."""
+        return cast("AvailableModels", self._run("model_list", locals()))
+
+    def model_use(self, name: str, *, purpose: Literal["embed", "rerank"] = "embed") -> ChosenModel:
+        """Use another model: download it if needed, and embed every memory with it."""
+        return cast("ChosenModel", self._run("model_use", locals()))
+
+    def model_verify(
+        self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
+    ) -> VerifiedModel:
+        """Check that a model loads here and distinguishes related from unrelated texts."""
+        return cast("VerifiedModel", self._run("model_verify", locals()))
+
+    def log(
+        self, name: str = "", *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> ChangeLog:
+        """Show what was changed, when, and by which tool and agent, newest first."""
+        return cast("ChangeLog", self._run("memory_log", locals()))
+
+    def diff(
+        self,
+        name: str,
+        revision: str = "",
+        other: str = "",
+        *,
+        offset: int | None = None,
+        length: int | None = None,
+        budget: int | None = None,
+    ) -> ComparedRevisions:
+        """Show the differences between two revisions of a memory, or between one and now."""
+        return cast("ComparedRevisions", self._run("memory_diff", locals()))
+
+    def undo(
+        self,
+        change: str | None = None,
+        *,
+        listing: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        budget: int | None = None,
+    ) -> UndoneChange:
+        """Undo the last change by a tool: restore every file to its state before."""
+        return cast("UndoneChange", self._run("memory_undo", locals()))
+
+    def trash_list(
+        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
+    ) -> TrashListing:
+        """List the forgotten memories that can be restored, newest first."""
+        return cast("TrashListing", self._run("trash_list", locals()))
+
+    def trash_empty(
+        self, *, older: str | None = None, confirm: bool | str | None = None
+    ) -> EmptiedTrash:
+        """Delete the trash permanently: preview it, and delete it once confirmed."""
+        return cast("EmptiedTrash", self._run("trash_empty", locals()))
+
+    def doctor(
+        self,
+        *,
+        fix: bool = False,
+        only: Sequence[str] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        budget: int | None = None,
+    ) -> CheckedVault:
+        """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
+        return cast("CheckedVault", self._run("vault_doctor", locals()))
+
+    def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
+        """Set the vault up in git: a repository if there is none, and a merge driver for memories."""
+        return cast("InitializedRepository", self._run("git_init", locals()))
+
+    def git_sync(
+        self, *, confirm: bool | str | None = None, budget: int | None = None
+    ) -> SyncedVault:
+        """Sync the vault: commit all changes, merge what others pushed, and push."""
+        return cast("SyncedVault", self._run("git_sync", locals()))
+
+    def git_status(self, *, budget: int | None = None) -> RepositoryStatus:
+        """Show the vault's state in git: branch, remote, pending changes, memories kept as two files."""
+        return cast("RepositoryStatus", self._run("git_status", locals()))

@@ -1,0 +1,88 @@
+"""Keys that the results of several tools have."""
+
+from typing import Literal, NotRequired, TypedDict
+
+Strength = Literal["strong", "fair", "weak"]
+
+
+class ToolResult(TypedDict):
+    """The result of a tool: what failed besides is in ``warnings``.
+
+    ``vault`` is the vault in which the tool ran, if a memory was named with the prefix of one.
+    """
+
+    success: NotRequired[bool]
+    warnings: NotRequired[list[str]]
+    vault: NotRequired[str]
+
+
+class PageInfo(TypedDict):
+    """The total of a listing, and the offset of the next page if there is one."""
+
+    total: int
+    next: NotRequired[int]
+    message: NotRequired[str]
+
+
+class CutList(TypedDict, total=False):
+    """The total of a list that was cut, and the offset of the rest if there is one."""
+
+    total: int
+    next: int
+
+
+class CutText(TypedDict, total=False):
+    """The number of characters of a text that was cut, and the offset of the rest."""
+
+    totalLength: int
+    next: int
+
+
+class Listing(ToolResult, PageInfo):
+    """One page of a listing."""
+
+
+class MemoryReference(TypedDict):
+    """The keys that identify a memory."""
+
+    memId: str
+    title: str
+    filePath: str
+
+
+class MemoryDescription(MemoryReference):
+    """A memory without its content."""
+
+    memoryType: str
+    tags: list[str]
+    created: str
+    modified: str
+
+
+class AsOfMark(TypedDict, total=False):
+    """The time as of which a memory is shown, if that is not now."""
+
+    asOf: str
+
+
+class ValidityMarks(TypedDict, total=False):
+    """Why a memory is not current."""
+
+    supersededBy: str
+    expired: str
+    notYet: str
+    newer: str
+
+
+class TrashEntry(MemoryReference):
+    """A memory in the trash."""
+
+    discarded: str
+
+
+class ConfirmedResult(ToolResult):
+    """The result of a tool that previews what it would do, until that is confirmed."""
+
+    confirmRequired: NotRequired[Literal[True]]
+    confirmToken: NotRequired[str]
+    message: NotRequired[str]

@@ -1,0 +1,439 @@
+"""Results of ``tools.vault``, ``notes``, ``history``, ``git`` and ``doctor``."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from memvault.results.shared import (
+    AsOfMark,
+    ConfirmedResult,
+    CutList,
+    CutText,
+    Listing,
+    MemoryDescription,
+    MemoryReference,
+    ToolResult,
+    TrashEntry,
+    ValidityMarks,
+)
+
+
+class ListedMemory(MemoryDescription, ValidityMarks, AsOfMark):
+    """A memory in a listing; ``problem`` is why its header cannot be read."""
+
+    example: NotRequired[Literal[True]]
+    problem: NotRequired[str]
+
+
+class ShownPart(TypedDict):
+    """The position of a part of a memory's content, in characters."""
+
+    heading: str
+    offset: int
+    length: int
+
+
+class ShownMemory(ListedMemory, ToolResult):
+    """The result of ``memory_show``: a whole memory, or ``parts`` of it."""
+
+    etag: str
+    content: str
+    metadata: NotRequired[dict[str, Any]]
+    revisions: NotRequired[list[str]]
+    parts: NotRequired[list[ShownPart]]
+    totalLength: NotRequired[int]
+    next: NotRequired[int]
+    message: NotRequired[str]
+
+
+class ListedMemories(Listing):
+    """The result of ``memory_list``."""
+
+    memories: list[ListedMemory]
+    count: int
+
+
+class RestoredMemory(ToolResult):
+    """The result of ``memory_restore``: the memory or, without a name, the trash."""
+
+    memId: NotRequired[str]
+    title: NotRequired[str]
+    filePath: NotRequired[str]
+    etag: NotRequired[str]
+    trash: NotRequired[list[TrashEntry]]
+    total: NotRequired[int]
+    message: NotRequired[str]
+
+
+class IndexSummary(TypedDict):
+    """The state of a vault's index."""
+
+    state: str
+    folder: NotRequired[str]
+    language: str | list[str]
+
+
+class EmbedderSummary(TypedDict):
+    """The state of an embedder."""
+
+    name: str
+    mode: NotRequired[str]
+    version: NotRequired[str]
+    dimension: NotRequired[int]
+    vectors: NotRequired[int]
+    waiting: NotRequired[int]
+    working: NotRequired[bool]
+    problem: NotRequired[str]
+
+
+class VaultSizes(TypedDict):
+    """Sizes in bytes."""
+
+    memories: int
+    index: int
+    history: int
+    trash: int
+
+
+class FileProblem(TypedDict):
+    """A problem with a file."""
+
+    filePath: str
+    problem: str
+
+
+class RerankerSummary(TypedDict):
+    """The cross-encoder of ``recall --rerank``."""
+
+    name: str
+
+
+class VaultStatus(TypedDict):
+    """The result of ``vault_status``; ``vault`` is the vault's folder."""
+
+    success: NotRequired[bool]
+    warnings: NotRequired[list[str]]
+    vault: str
+    memories: int
+    types: dict[str, int]
+    tags: int
+    index: IndexSummary
+    embedder: EmbedderSummary
+    deep: EmbedderSummary
+    reranker: NotRequired[RerankerSummary]
+    pending: int
+    sizes: VaultSizes
+    trash: int
+    settings: dict[str, Any]
+    problems: NotRequired[list[FileProblem]]
+
+
+class RebuiltIndex(ToolResult):
+    """The result of ``vault_reindex``."""
+
+    indexed: int
+    embedder: str
+
+
+class AvailableModel(TypedDict):
+    """A model; only those of embedders have a ``dimension``."""
+
+    name: str
+    dimension: NotRequired[int]
+    sizeInGb: float
+    licence: str
+    description: str
+
+
+class AvailableModels(ToolResult, CutList):
+    """The result of ``model_list``."""
+
+    inUse: str
+    models: list[AvailableModel]
+    rerankerInUse: str
+    rerankers: list[AvailableModel]
+    message: NotRequired[str]
+
+
+class ChosenModel(ToolResult):
+    """The result of ``model_use``."""
+
+    name: str
+    version: str
+    dimension: NotRequired[int]
+    previous: str
+    embedded: NotRequired[int]
+
+
+class VerifiedModel(ToolResult):
+    """The result of ``model_verify``."""
+
+    name: str
+    version: str
+    dimension: NotRequired[int]
+    related: float
+    unrelated: float
+    seconds: float
+    works: Literal[True]
+
+
+class MemoryPlace(TypedDict):
+    """The title and the path of a memory."""
+
+    title: str
+    filePath: str
+
+
+class RewrittenLinks(TypedDict):
+    """A memory in which links are rewritten, and how many."""
+
+    memId: str
+    filePath: str
+    links: int
+
+
+class RenamedMemory(ConfirmedResult, CutList):
+    """The result of ``memory_rename``."""
+
+    memId: NotRequired[str]
+    title: NotRequired[str]
+    filePath: NotRequired[str]
+    before: MemoryPlace
+    after: NotRequired[MemoryPlace]
+    rewritten: list[RewrittenLinks]
+
+
+class LinkEntry(TypedDict):
+    """A link; ``key`` is the key of the header that it is in, if it is not in the text."""
+
+    link: str
+    memId: NotRequired[str]
+    title: NotRequired[str]
+    filePath: NotRequired[str]
+    problem: NotRequired[str]
+    key: NotRequired[str]
+    heading: NotRequired[str]
+    embed: NotRequired[Literal[True]]
+
+
+class MemoryLinks(Listing):
+    """The result of ``memory_links``."""
+
+    links: list[LinkEntry]
+
+
+class BacklinkEntry(MemoryReference):
+    """A memory that links to another, with the line or the header key of the link."""
+
+    key: NotRequired[str]
+    line: NotRequired[int]
+    text: NotRequired[str]
+
+
+class MemoryBacklinks(Listing):
+    """The result of ``memory_backlinks``."""
+
+    backlinks: list[BacklinkEntry]
+
+
+class OrphanedMemories(Listing):
+    """The result of ``memory_orphans``."""
+
+    orphans: list[MemoryReference]
+
+
+class TagEntry(TypedDict):
+    """A tag; ``count`` includes the tags nested in it."""
+
+    tag: str
+    count: int
+    own: int
+
+
+class TagListing(Listing):
+    """The result of ``tag_list``."""
+
+    tags: list[TagEntry]
+
+
+class TaggedMemory(MemoryReference, ToolResult):
+    """The result of ``tag_add`` and ``tag_remove``."""
+
+    tags: list[str]
+    etag: str
+    missing: NotRequired[list[str]]
+
+
+class RenamedTag(ConfirmedResult, CutList):
+    """The result of ``tag_rename``."""
+
+    changed: NotRequired[int]
+    memories: list[MemoryReference]
+
+
+class ChangedFile(TypedDict):
+    """What a change did to a file; ``revision`` has the content before."""
+
+    change: str
+    filePath: str
+    memId: str
+    title: str
+    revision: NotRequired[str]
+
+
+class ChangeEntry(TypedDict):
+    """A change of the vault; ``obstacle`` is why it cannot be undone."""
+
+    changeId: str
+    when: str
+    tool: str
+    agent: str
+    files: list[ChangedFile]
+    undoes: NotRequired[str]
+    undoneBy: NotRequired[str]
+    obstacle: NotRequired[str]
+
+
+class ChangeLog(Listing):
+    """The result of ``memory_log``; the memory's keys are there if one was named."""
+
+    memId: NotRequired[str]
+    filePath: NotRequired[str]
+    edited: NotRequired[bool]
+    changes: list[ChangeEntry]
+    more: NotRequired[Literal[True]]
+
+
+_Range = TypedDict("_Range", {"from": str, "to": str})
+
+
+class LineChanges(TypedDict):
+    """The numbers of added and removed lines, and a unified diff."""
+
+    added: int
+    removed: int
+    diff: str
+
+
+class ComparedRevisions(ToolResult, LineChanges, _Range, CutText):
+    """The result of ``memory_diff``."""
+
+    memId: str
+    filePath: str
+    message: NotRequired[str]
+
+
+class UndoneChange(ToolResult):
+    """The result of ``memory_undo``: what was undone, or with ``list`` the changes."""
+
+    changeId: NotRequired[str]
+    undone: NotRequired[ChangeEntry]
+    files: NotRequired[list[ChangedFile]]
+    changes: NotRequired[list[ChangeEntry]]
+    total: NotRequired[int]
+    next: NotRequired[int]
+    message: NotRequired[str]
+
+
+class TrashListing(Listing):
+    """The result of ``trash_list``."""
+
+    trash: list[TrashEntry]
+
+
+class EmptiedTrash(ConfirmedResult):
+    """The result of ``trash_empty``; ``files`` is a number of files."""
+
+    files: NotRequired[int]
+    bytes: int
+    oldest: NotRequired[str]
+    deletedFiles: NotRequired[int]
+
+
+class InitializedRepository(ToolResult):
+    """The result of ``git_init``."""
+
+    made: bool
+    branch: str
+    changed: list[str]
+    driver: bool
+
+
+class KeptTwice(TypedDict):
+    """A memory that is kept as two files."""
+
+    filePath: str
+    copyPath: str
+
+
+RenamedFile = TypedDict("RenamedFile", {"from": str, "filePath": str})
+
+
+class SyncedVault(ToolResult):
+    """The result of ``git_sync``."""
+
+    branch: str
+    remote: str
+    committed: int
+    pulled: int
+    pushed: int
+    keptTwice: NotRequired[list[KeptTwice]]
+    renamed: NotRequired[list[RenamedFile]]
+    notDeleted: NotRequired[list[str]]
+    notKept: NotRequired[list[str]]
+    notSynced: NotRequired[list[str]]
+
+
+class RepositoryStatus(ToolResult):
+    """The result of ``git_status``; most keys need an approved repository."""
+
+    repository: bool
+    autocommit: bool
+    keptTwice: list[KeptTwice]
+    branch: NotRequired[str]
+    remote: NotRequired[str]
+    url: NotRequired[str]
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
+    changed: NotRequired[int]
+    notSynced: NotRequired[list[str]]
+    underWay: NotRequired[str]
+    driver: NotRequired[bool]
+    todo: NotRequired[list[str]]
+
+
+class DoctorFinding(TypedDict):
+    """A problem, and what ``--fix`` would do."""
+
+    code: str
+    severity: Literal["error", "warning", "note"]
+    filePath: str
+    message: str
+    fix: str
+
+
+class SeverityCounts(TypedDict):
+    """The number of findings of each severity."""
+
+    error: int
+    warning: int
+    note: int
+
+
+class DoctorReport(TypedDict):
+    """The findings of one page, and what was fixed."""
+
+    memories: int
+    only: NotRequired[list[str]]
+    findings: list[DoctorFinding]
+    total: int
+    more: NotRequired[int]
+    fixed: NotRequired[list[DoctorFinding]]
+    changeId: NotRequired[str]
+    errors: int
+    counts: SeverityCounts
+
+
+class CheckedVault(ToolResult, DoctorReport):
+    """The result of ``vault_doctor``."""
+
+    next: NotRequired[int]
+    message: NotRequired[str]

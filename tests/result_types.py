@@ -1,0 +1,70 @@
+"""Validates what built-in tools return against their declared types, in all tests.
+
+A schema allows further keys, since later versions may add some; here an undeclared key is a
+failure. ``install`` is called in the tests' own processes and in those that a launcher forks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from memvault.arguments.result_schema import result_schema
+from memvault.call import Call
+from memvault.results import ToolResult
+from memvault.tools.core import invoke
+from memvault.tools.core.invoke import ToolOutcome
+from memvault.tools.core.registry import Tool
+
+
+def violations(tool: Tool, result: Mapping[str, Any]) -> list[str]:
+    """Return how a result differs from its tool's type: one sentence for each difference."""
+    validator = _validator(tool.result_type)
+    return [
+        f"{tool.name}: {error.json_path}: {error.message}"
+        for error in validator.iter_errors(result)
+    ]
+
+
+@cache
+def _validator(result_type: Any) -> Any:
+    from jsonschema import Draft202012Validator
+
+    schema = result_schema(result_type)
+    # ``call_tool`` returns what another tool returned, which was validated there.
+    return Draft202012Validator(schema if result_type is ToolResult else closed(schema))
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema that allows no undeclared keys."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {key: closed(part) for key, part in schema.items()}
+    is_record = parts.get("type") == "object" and "properties" in parts
+    return {**parts, "additionalProperties": False} if is_record else parts
+
+
+def install(report: Callable[[str], None]) -> None:
+    """Validate each result of a built-in tool from now on, and report what is wrong with it."""
+    run = invoke._run
+
+    def validated(call_context: Call, tool: Tool, *more: Any) -> ToolOutcome:
+        outcome = run(call_context, tool, *more)
+        if tool.own_parameters is None:
+            for violation in violations(tool, outcome.result):
+                report(violation)
+        return outcome
+
+    invoke._run = validated  # type: ignore[assignment]
+
+
+def fail(violation: str) -> None:
+    """Fail with a violation.
+
+    Raises:
+        AssertionError: always.
+    """
+    raise AssertionError(violation)

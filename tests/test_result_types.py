@@ -1,0 +1,81 @@
+"""Each tool declares the type of its result, which callers and clients can rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client
+
+from conftest import Run, succeeded, write
+from mcp_client import in_session, structured
+from memvault.tools.core.registry import all_tools, find
+from result_types import violations
+from tool_calls import WORKING, call_of
+
+
+@in_session(tools="all")
+async def test_every_tool_over_mcp_has_the_schema_of_its_result(
+    client: Client, folder: Path
+) -> None:
+    """A client knows the structure of each result, and a structured result satisfies it."""
+    listed = (await client.list_tools()).tools
+    assert {tool.name for tool in listed} >= {
+        tool.name for tool in all_tools() if tool.group != "world"
+    }
+    for tool in listed:
+        assert tool.output_schema is not None, tool.name
+        assert tool.output_schema["type"] == "object"
+        Draft202012Validator.check_schema(tool.output_schema)
+    schemas = {tool.name: tool.output_schema for tool in listed}
+    write(folder, "a.md", "# Alpha\n\nThe zebra.\n")
+    found = await structured(client, "memory_recall", query="zebra")
+    assert found["count"] == 1
+    Draft202012Validator(schemas["memory_recall"] or False).validate(found)
+
+
+def test_a_vaults_own_tool_has_no_schema_of_its_result(folder: Path, run: Run) -> None:
+    """Only built-in tools state what they return: a registered program prints what it likes."""
+    definition = {"name": "hi", "description": "Says hi", "command": "echo hi"}
+    succeeded(run("tools", "register", "-", stdin=json.dumps(definition)))
+    tools = {
+        tool["name"]: tool
+        for tool in succeeded(run("tools", "list", "--schema", "--json")).json["tools"]
+    }
+    assert "outputSchema" not in tools.pop("hi")
+    assert all("outputSchema" in tool for tool in tools.values())
+    plain = succeeded(run("tools", "list", "--json")).json["tools"]
+    assert not any("outputSchema" in tool for tool in plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"count": "1"}, "'1' is not of type 'integer'"),
+        ({"extra": 1}, "'extra' was unexpected"),
+        ({"best": "good"}, "'good' is not one of"),
+        ({"memories": [{"memId": "m1"}]}, "'title' is a required property"),
+    ],
+)
+def test_no_test_passes_over_a_result_of_another_type(
+    change: dict[str, object], problem: str
+) -> None:
+    """A missing, undeclared or wrong key of any result fails the test in which it occurs."""
+    result = {"success": True, "memories": [], "count": 0, "best": "none"}
+    tool = find("memory_recall")
+    assert violations(tool, result) == []
+    assert problem in " ".join(violations(tool, {**result, **change}))
+
+
+def test_the_results_of_tests_are_validated_in_forked_commands_too(
+    folder: Path, run: Run, filled: Path
+) -> None:
+    """The types are those of what commands print, whichever process they run in."""
+    for name in ("memory_recall", "memory_list", "get_goals", "memory_log", "list_agents"):
+        tool = find(name)
+        assert tool in WORKING
+        given = json.dumps(call_of(tool))
+        printed = succeeded(run("--vault", str(filled), "call", name, given)).json
+        assert violations(tool, printed) == []
