@@ -75,6 +75,9 @@ def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
         if entry is None:
             given += ["*"] if named else []
             continue
+        if entry in tool.page_parameters:
+            given.append(f"{entry.name}: int | None = None")
+            continue
         default = signature[entry.name].default
         shown = "" if default is inspect.Parameter.empty else f" = {_default(default)}"
         given.append(f"{entry.name}: {_type(hints[entry.name], imports)}{shown}")

@@ -48,16 +48,14 @@ def install(report: Callable[[str], None]) -> None:
     """Validate each result of a built-in tool from now on, and report what is wrong with it."""
     run = invoke._run
 
-    def validated(
-        call_context: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
-    ) -> ToolOutcome:
-        outcome = run(call_context, tool, bound, arguments)
+    def validated(call_context: Call, tool: Tool, *more: Any) -> ToolOutcome:
+        outcome = run(call_context, tool, *more)
         if tool.own_parameters is None:
             for violation in violations(tool, outcome.result):
                 report(violation)
         return outcome
 
-    invoke._run = validated
+    invoke._run = validated  # type: ignore[assignment]
 
 
 def fail(violation: str) -> None:

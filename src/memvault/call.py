@@ -106,7 +106,8 @@ class Call:
     ``tool`` is the tool's name for the journal. If it is ``read_only``, it may answer from a part
     of the memories, which a note then reports. ``is_cancelled`` returns whether the caller has
     cancelled. ``notes`` collects what to report to the caller in addition to the result,
-    ``change_set`` what was changed, ``delivery`` the events in the result.
+    ``change_set`` what was changed, ``delivery`` the events in the result. ``budget`` is the
+    maximum number of tokens of the result, 0 for no limit.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Call:
         read_only: bool = False,
         is_cancelled: Callable[[], bool] = not_cancelled,
     ) -> None:
+        self.budget = 0
         self.workspace = workspace
         self.caller = caller
         self.read_only = read_only

@@ -133,7 +133,9 @@ class ToolSelection:
         """
         selection = self.selected(workspace.settings)
         return [
-            tool_definition(tool, selection.get(tool.name, ()))
+            tool_definition(
+                tool, tool.advanced if tool.group == VAULTS_OWN else selection[tool.name]
+            )
             for tool in available.advertised_tools(workspace, caller)
             if _is_selected(selection, tool)
         ]

@@ -39,7 +39,8 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
         )
     with read_request(call):
         values = list(dict.fromkeys(_matches(call, name, prefix.strip().casefold())))
-    visible = [value for value in values if call.settings.detector.masked(value) == value]
+    short = [value for value in values if len(value) <= _MAX_LINE]
+    visible = [value for value in short if call.settings.detector.masked(value) == value]
     return types.CompleteResult(
         completion=types.Completion(
             values=replace_surrogates(visible[:_MAX_VALUES]),
@@ -80,6 +81,8 @@ TYPE = "memvault://type/"
 TAG = "memvault://tag/"
 _MARKDOWN = "text/markdown"
 _PAGE_SIZE = 100
+_MAX_LINE = 200
+"""Maximum number of characters of a title or a description in a list."""
 _TEMPLATES = (
     (MEMORY, "memId", "memory", "A memory", "The markdown file of a memory, by its memId"),
     (TYPE, "memoryType", "type", "Memories of a type", "The memories of a type, newest first"),
@@ -106,9 +109,12 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
         types.Resource(
             uri=uri_for(record.mem_id),
             name=replace_surrogates(record.mem_id),
-            title=replace_surrogates(masked(record.title)),
-            description=replace_surrogates(masked(_description(record))),
+            title=sanitize.shorten(replace_surrogates(masked(record.title)), _MAX_LINE),
+            description=sanitize.shorten(
+                replace_surrogates(masked(_description(record))), _MAX_LINE
+            ),
             mime_type=_MARKDOWN,
+            size=record.size,
         )
         for record in visible
     ]
@@ -168,7 +174,9 @@ def _read(call: Call, uri: str) -> str:
     masked = call.settings.detector.masked
     visible = [entry for entry in records[:_PAGE_SIZE] if masked(entry.mem_id) == entry.mem_id]
     lines = [
-        f"- [{sanitize.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in visible
+        f"- [{sanitize.shorten(sanitize.escape_line(masked(entry.title)), _MAX_LINE)}]"
+        f"({uri_for(entry.mem_id)})"
+        for entry in visible
     ]
     more = len(records) - _PAGE_SIZE
     return masked("\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n")

@@ -14,7 +14,8 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import redaction
 from memvault.mcp.profiles import ToolSelection
-from memvault.tools.core import render
+from memvault.settings.vault_settings import McpSettings
+from memvault.tools.core import budget, render
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -28,12 +29,28 @@ def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
 
 def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     """Return a tool's result as structured content and as a short text."""
-    found = redaction.masked(call, _without_paths(call, found))
+    found = presented(call, found)
+    if "error" in found and call.caller.budgeted:
+        found = budget.shortened(found, _error_budget(call))
     return types.CallToolResult(
         content=[types.TextContent(text=render.text(found))],
-        structured_content=replace_surrogates(found),
+        structured_content=found,
         is_error=found.get("success") is not True and "error" in found,
     )
+
+
+def presented(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result as a client may see it, without secrets, local paths and lone surrogates."""
+    shown: dict[str, Any] = replace_surrogates(redaction.masked(call, _without_paths(call, found)))
+    return shown
+
+
+def _error_budget(call: Call) -> int:
+    """Return the budget of a failed result; the default one if the settings cannot be read."""
+    try:
+        return call.settings.mcp.budget or McpSettings().budget
+    except MemvaultError:
+        return McpSettings().budget
 
 
 def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:

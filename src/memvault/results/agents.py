@@ -2,7 +2,11 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from memvault.results.shared import Listing, ToolResult
+from memvault.results.shared import (
+    CutList,
+    Listing,
+    ToolResult,
+)
 
 
 class SetEntries(ToolResult):
@@ -162,7 +166,7 @@ class SpaceMessage(TypedDict):
     timestamp: str
 
 
-class EnteredSpace(ToolResult):
+class EnteredSpace(ToolResult, CutList):
     """The result of ``enter_space``."""
 
     spaceId: str

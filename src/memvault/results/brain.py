@@ -2,7 +2,14 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from memvault.results.shared import AsOfMark, Listing, Strength, ToolResult, ValidityMarks
+from memvault.results.shared import (
+    AsOfMark,
+    CutList,
+    Listing,
+    Strength,
+    ToolResult,
+    ValidityMarks,
+)
 
 
 class CreatedMemory(ToolResult):
@@ -38,6 +45,8 @@ class LoadedMemory(ToolResult):
     maximum: NotRequired[int]
     budget: NotRequired[int]
     memories: NotRequired[list[LoadedText]]
+    total: NotRequired[int]
+    next: NotRequired[int]
     message: NotRequired[str]
 
 
@@ -66,7 +75,7 @@ class FoundMemory(ValidityMarks, AsOfMark):
     strength: Strength
 
 
-class FoundMemories(ToolResult):
+class FoundMemories(ToolResult, CutList):
     """The result of ``memory_search``."""
 
     best: Literal["strong", "fair", "weak", "none"]
@@ -125,7 +134,7 @@ class PromptContextBlock(ToolResult):
     context: str
     tokens: int
     budget: int
-    parts: list[ContextSection]
+    parts: NotRequired[list[ContextSection]]
     cut: list[ContextCut]
     shortened: NotRequired[list[str]]
 

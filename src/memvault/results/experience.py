@@ -2,7 +2,14 @@
 
 from typing import Any, NotRequired, TypedDict
 
-from memvault.results.shared import Listing, MemoryReference, Strength, ToolResult, ValidityMarks
+from memvault.results.shared import (
+    CutList,
+    Listing,
+    MemoryReference,
+    Strength,
+    ToolResult,
+    ValidityMarks,
+)
 
 
 class StoredEpisode(ToolResult):
@@ -40,7 +47,7 @@ class EpisodeEntry(ValidityMarks):
     strength: NotRequired[Strength]
 
 
-class RecalledEpisodes(ToolResult):
+class RecalledEpisodes(ToolResult, CutList):
     """The result of ``recall_similar_experience``."""
 
     episodes: list[EpisodeEntry]
@@ -84,7 +91,7 @@ class RecalledFact(ValidityMarks):
     strength: Strength
 
 
-class RecalledFacts(ToolResult):
+class RecalledFacts(ToolResult, CutList):
     """The result of ``recall_fact``."""
 
     facts: list[RecalledFact]
@@ -118,7 +125,7 @@ class RecalledProcedure(TypedDict):
     procedureId: str
 
 
-class RecalledProcedures(ToolResult):
+class RecalledProcedures(ToolResult, CutList):
     """The result of ``recall_procedure``."""
 
     procedures: list[RecalledProcedure]

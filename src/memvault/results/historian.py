@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from memvault.results.shared import (
     AsOfMark,
     ConfirmedResult,
+    CutList,
     MemoryCandidate,
     MemoryDescription,
     MemoryReference,
@@ -85,7 +86,7 @@ class ForgetCandidate(MemoryCandidate, ValidityMarks):
     strength: NotRequired[Strength]
 
 
-class ForgottenMemories(ConfirmedResult):
+class ForgottenMemories(ConfirmedResult, CutList):
     """The result of ``memory_forget``."""
 
     candidates: NotRequired[list[ForgetCandidate]]
@@ -101,9 +102,10 @@ class MemoryTypeCount(TypedDict):
     count: int
 
 
-class MemoryTypes(ToolResult):
+class MemoryTypes(ToolResult, CutList):
     """The result of ``memory_list_types``."""
 
     types: list[MemoryTypeCount]
     fallbackType: str
     fallbackDescription: str
+    message: NotRequired[str]

@@ -24,6 +24,20 @@ class PageInfo(TypedDict):
     message: NotRequired[str]
 
 
+class CutList(TypedDict, total=False):
+    """The total of a list that was cut, and the offset of the rest if there is one."""
+
+    total: int
+    next: int
+
+
+class CutText(TypedDict, total=False):
+    """The number of characters of a text that was cut, and the offset of the rest."""
+
+    totalLength: int
+    next: int
+
+
 class Listing(ToolResult, PageInfo):
     """One page of a listing."""
 

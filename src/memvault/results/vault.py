@@ -5,6 +5,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 from memvault.results.shared import (
     AsOfMark,
     ConfirmedResult,
+    CutList,
+    CutText,
     Listing,
     MemoryDescription,
     MemoryReference,
@@ -38,6 +40,8 @@ class ShownMemory(ListedMemory, ToolResult):
     revisions: NotRequired[list[str]]
     parts: NotRequired[list[ShownPart]]
     totalLength: NotRequired[int]
+    next: NotRequired[int]
+    message: NotRequired[str]
 
 
 class ListedMemories(Listing):
@@ -139,13 +143,14 @@ class AvailableModel(TypedDict):
     description: str
 
 
-class AvailableModels(ToolResult):
+class AvailableModels(ToolResult, CutList):
     """The result of ``model_list``."""
 
     inUse: str
     models: list[AvailableModel]
     rerankerInUse: str
     rerankers: list[AvailableModel]
+    message: NotRequired[str]
 
 
 class ChosenModel(ToolResult):
@@ -185,7 +190,7 @@ class RewrittenLinks(TypedDict):
     links: int
 
 
-class RenamedMemory(ConfirmedResult):
+class RenamedMemory(ConfirmedResult, CutList):
     """The result of ``memory_rename``."""
 
     memId: NotRequired[str]
@@ -257,7 +262,7 @@ class TaggedMemory(MemoryReference, ToolResult):
     missing: NotRequired[list[str]]
 
 
-class RenamedTag(ConfirmedResult):
+class RenamedTag(ConfirmedResult, CutList):
     """The result of ``tag_rename``."""
 
     changed: NotRequired[int]
@@ -308,11 +313,12 @@ class LineChanges(TypedDict):
     diff: str
 
 
-class ComparedRevisions(ToolResult, LineChanges, _Range):
+class ComparedRevisions(ToolResult, LineChanges, _Range, CutText):
     """The result of ``memory_diff``."""
 
     memId: str
     filePath: str
+    message: NotRequired[str]
 
 
 class UndoneChange(ToolResult):

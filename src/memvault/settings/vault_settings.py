@@ -157,7 +157,9 @@ class ActiveSettings(Section):
 class McpSettings(Section):
     """The MCP server."""
 
-    budget = Setting(1_500, whole(0), "tokens of a recall that names no budget; 0: no limit")
+    budget = Setting(
+        1_500, whole(0), "tokens of an answer over MCP that names no budget; 0: no limit"
+    )
     tools = Setting("", TOOLS, "profiles and tools to offer, as for memvault mcp --tools")
 
 

@@ -36,6 +36,7 @@ from memvault.tools.core.results import (
 
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, ActiveSet
+    from memvault.agents.prompt import PromptBlock
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult
     from memvault.results import (
@@ -57,6 +58,8 @@ _MIN_SEARCHED = 100
 """Minimum number of memories to search for, since search results are not sorted by probability."""
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
+_LOAD_ROOM = 200
+"""Tokens of the other values of a loaded memory."""
 
 
 @group.tool(
@@ -126,6 +129,7 @@ def _about(metadata: Result) -> Result:
 
 @group.tool(
     "load",
+    pages=("memories", "content"),
     examples=(
         'memvault load "Use PostgreSQL"',
         'memvault load "Use PostgreSQL" --offset 0 --length 500',
@@ -155,7 +159,10 @@ def memory_load(
             aliases=MEMORY_ALIASES,
         ),
     ] = None,
-    offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
+    offset: Annotated[
+        int | None,
+        Arg("First character to load; with a query, entries to skip", minimum=0, default=0),
+    ] = None,
     length: Annotated[
         int | None, Arg("Characters to load; 0: all, up to 20,000", minimum=0, default=0)
     ] = None,
@@ -187,8 +194,9 @@ def memory_load(
     both are comparable across vaults.
     """
     if query is not None:
-        _refuse_mix("query", memId=mem_id, offset=offset, length=length)
-        return _search_texts(call, query, threshold, limit or _DEFAULT_LOADED, expression)
+        _refuse_mix("query", memId=mem_id, length=length)
+        window = (limit or _DEFAULT_LOADED, offset or 0)
+        return _search_texts(call, query, threshold, window, expression)
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
@@ -220,18 +228,26 @@ def _by_probability(found: Sequence[RecallResult]) -> list[RecallResult]:
 
 
 def _search_texts(
-    call: Call, query: str, threshold: float | None, limit: int, expression: str | None
+    call: Call,
+    query: str,
+    threshold: float | None,
+    window: tuple[int, int],
+    expression: str | None,
 ) -> LoadedMemory:
-    """Return the memories that match a query well enough, the most probable first."""
+    """Return the memories that match a query well enough, the most probable first.
+
+    ``window`` is how many, and how many of them to skip.
+    """
     from memvault.index.protocol import BEST_EFFORT
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
+    limit, offset = window
     search_filters = filters(None, None, None, None, expression)
     request = RecallRequest(
         query,
-        limit=max(limit, _MIN_SEARCHED),
+        limit=max(offset + limit, _MIN_SEARCHED),
         filters=search_filters,
         threshold=threshold or 0.0,
         strict=threshold is None,
@@ -239,7 +255,7 @@ def _search_texts(
     )
     results = collect_hits(call, call.engine.search(request))
     ranked = _by_probability(results)
-    page = ranked[:limit]
+    page = ranked[offset : offset + limit]
     count_retrievals(call, (entry.memory for entry in without_weak(page)))
     memories: list[LoadedText] = [
         {
@@ -252,10 +268,8 @@ def _search_texts(
         }
         for entry in page
     ]
-    if ranked[limit:]:
-        call.notes.append(
-            f"left out, though they fit: {len(ranked) - limit}; a larger limit gives them"
-        )
+    if left := ranked[offset + limit :]:
+        call.notes.append(f"left out, though they fit: {len(left)}; a larger limit gives them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
@@ -283,6 +297,12 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
     memory = call.resolve(mem_id)
     active = _active_memory(call)
     evicted: list[str] = []
+    wanted = length
+    if call.budget:
+        from memvault.tools.core import budget
+
+        text = memory.body.strip("\r\n")[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
+        length = budget.prefix_length(text, max(1, call.budget - _LOAD_ROOM))
     try:
         piece, text, active_set = active.load(memory, offset, length)
         evicted = _evicted_ids(call, active_set)
@@ -300,11 +320,13 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
         "tokens": piece.tokens,
         "etag": piece.etag,
     }
-    requested = min(length or piece.total, piece.total - piece.offset)
+    requested = min(wanted or piece.total, piece.total - piece.offset)
     if piece.length < requested:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
-        result["budget"] = call.settings.active.budget
+        result["budget"] = call.budget or call.settings.active.budget
+        if call.budget:
+            result["next"] = piece.offset + piece.length
     return result
 
 
@@ -397,6 +419,7 @@ def memory_mutate(
 
 @group.tool(
     "search",
+    pages=("results",),
     read_only=True,
     works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
@@ -464,6 +487,7 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "active",
+    pages=("memories",),
     read_only=True,
     examples=("memvault active", "memvault active --agent historian"),
     view=Template(
@@ -530,10 +554,15 @@ def _active_memory(call: Call) -> ActiveMemory:
 
 
 _DEFAULT_BUDGET = 2_000
+_CUT_ROOM = 100
+"""Tokens of the list of what is left out of a block over MCP, which has five sections."""
+_MAX_NOTES, _MAX_NOTE = 20, 300
+"""Maximum number and length of the warnings that are counted with a block over MCP."""
 
 
 @group.tool(
     "context",
+    pages=(),
     own_scope="read",
     core=True,
     examples=(
@@ -554,8 +583,13 @@ def context(
         ),
     ] = "",
     budget: Annotated[
-        int, Arg("Maximum tokens of the block, counted by the built-in tokenizer", minimum=0)
-    ] = _DEFAULT_BUDGET,
+        int | None,
+        Arg(
+            "Maximum tokens of the block; over MCP, of the whole result",
+            minimum=0,
+            default=_DEFAULT_BUDGET,
+        ),
+    ] = None,
 ) -> PromptContextBlock:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
@@ -570,11 +604,29 @@ def context(
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += gathered.notes
-    block = prompt.build(gathered.sections, budget, tokenizer.count_tokens)
+    limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
+    limit = limit if budget is None else budget
+
+    block = prompt.build(gathered.sections, limit, tokenizer.count_tokens)
+    if call.caller.budgeted:  # the budget is that of the whole result, as JSON
+        from memvault.tools.core.budget import count
+
+        notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
+        empty = _context_result(block._replace(text="", kept=[]), limit)
+        room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
+        block = prompt.build(gathered.sections, room, count)
+        block = block._replace(tokens=tokenizer.count_tokens(block.text))
+    result = _context_result(block, limit)
+    if call.caller.budgeted:
+        del result["parts"]  # they repeat the block
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
-        call.notes.append(f"not even the first entry fits into {budget} token{'s' * (budget != 1)}")
+        call.notes.append(f"not even the first entry fits into {limit} token{'s' * (limit != 1)}")
+    return result
+
+
+def _context_result(block: PromptBlock, budget: int) -> PromptContextBlock:
     return {
         "context": block.text,
         "tokens": block.tokens,

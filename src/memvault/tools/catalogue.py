@@ -27,6 +27,7 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
 @group.tool(
     "tools list",
+    pages=("tools",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tools list", "memvault tools list --json"),
@@ -125,6 +126,7 @@ def _register_file(
 
 @group.tool(
     "call",
+    pages=(),
     destructive=True,
     own_scope="read",
     flat_failures=True,

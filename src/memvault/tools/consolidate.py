@@ -42,6 +42,7 @@ def _with_statements(found: Result) -> Result:
 
 @group.tool(
     "consolidate",
+    pages=(),
     examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
     view=Template(
         """*facts {applied:Facts written|Facts}:

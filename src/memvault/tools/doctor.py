@@ -30,6 +30,7 @@ def _with_summary(found: Result) -> Result:
 
 @group.tool(
     "doctor",
+    pages=("findings",),
     destructive=True,
     own_scope="all",
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),

@@ -131,6 +131,7 @@ _EPISODES = """*episodes
 
 @group.tool(
     "episode recall",
+    pages=("episodes",),
     read_only=True,
     examples=(
         'memvault episode recall "the tests hang again"',
@@ -178,6 +179,7 @@ def recall_similar_experience(
 
 @group.tool(
     "episode recent",
+    pages=("episodes",),
     read_only=True,
     examples=("memvault episode recent", "memvault episode recent --days 1 --limit 5"),
     view=_EPISODES,
@@ -200,6 +202,7 @@ def get_recent_episodes(
 
 @group.tool(
     "episode with-skill",
+    pages=("episodes",),
     read_only=True,
     examples=(
         "memvault episode with-skill ops.deploy.roll",

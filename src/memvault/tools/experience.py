@@ -89,6 +89,7 @@ def store_fact(
 
 @group.tool(
     "fact recall",
+    pages=("facts",),
     read_only=True,
     examples=(
         'memvault fact recall "how much disk has staging"',
@@ -248,6 +249,7 @@ def store_procedure(
 
 @group.tool(
     "procedure recall",
+    pages=("procedures",),
     read_only=True,
     examples=(
         'memvault procedure recall "a deploy is due"',
@@ -324,6 +326,7 @@ def update_success_rate(
 
 @group.tool(
     "experience",
+    pages=(),
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',

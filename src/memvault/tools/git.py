@@ -42,6 +42,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
 
 @group.tool(
     "git sync",
+    pages=(),
     destructive=True,
     open_world=True,
     own_scope="all",
@@ -73,6 +74,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
 
 @group.tool(
     "git status",
+    pages=(),
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),

@@ -67,6 +67,7 @@ _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 @group.tool(
     "recall",
+    pages=("memories", "brief"),
     read_only=True,
     works_without_files=True,
     core=True,
@@ -490,9 +491,11 @@ def memory_compound(
 
 @group.tool(
     "forget",
+    pages=("candidates",),
+    rest="trash_list names what was forgotten",
     destructive=True,
     core=True,
-    advanced=("threshold", "filter"),
+    advanced=("threshold", "filter", "offset", "budget"),
     examples=(
         'memvault forget "Old notes"',
         'memvault forget "Old notes" --confirm true',
@@ -567,9 +570,11 @@ def memory_forget(
 
 @group.tool(
     "types",
+    pages=("types",),
     read_only=True,
     works_without_files=True,
     core=True,
+    advanced=("offset", "budget"),
     examples=("memvault types", "memvault types --json"),
     view="""*types
         {name:<24}{count:>5}  {description}

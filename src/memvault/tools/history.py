@@ -55,6 +55,7 @@ def _file_lines(files: list[Result]) -> str:
 
 @group.tool(
     "log",
+    pages=("changes",),
     read_only=True,
     examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
     view=Template(
@@ -103,10 +104,11 @@ def memory_log(
 
 @group.tool(
     "diff",
+    pages=("diff",),
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
-        "{diff:diff}\n{same}",
+        "{diff:diff}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
         lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
     ),
 )
@@ -139,8 +141,11 @@ def memory_diff(
 
 @group.tool(
     "undo",
+    pages=("changes",),
+    rest="memory_log names the files",
     destructive=True,
     core=True,
+    advanced=("budget",),
     examples=("memvault undo", "memvault undo --list"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
@@ -207,6 +212,7 @@ def memory_undo(
 
 @group.tool(
     "trash list",
+    pages=("trash",),
     read_only=True,
     examples=("memvault trash list", "memvault trash list --limit 5"),
     view=Template(

@@ -44,6 +44,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
 
 @group.tool(
     "rename",
+    pages=("rewritten",),
     destructive=True,
     examples=(
         'memvault rename "Deploy notes" "Deploy log"',
@@ -133,6 +134,7 @@ def memory_rename(
 
 @group.tool(
     "links",
+    pages=("links",),
     read_only=True,
     examples=('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
     view="""*links
@@ -153,6 +155,7 @@ def memory_links(
 
 @group.tool(
     "backlinks",
+    pages=("backlinks",),
     read_only=True,
     examples=('memvault backlinks "Use PostgreSQL"', "memvault backlinks use-postgresql --limit 5"),
     view="""*backlinks
@@ -180,6 +183,7 @@ def memory_backlinks(
 
 @group.tool(
     "orphans",
+    pages=("orphans",),
     read_only=True,
     examples=("memvault orphans", "memvault orphans --limit 5"),
     view="""*orphans
@@ -264,6 +268,7 @@ def _as_tree(found: Result) -> Result:
 
 @group.tool(
     "tags",
+    pages=("tags",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tags", "memvault tags network", "memvault tags --sort name"),
@@ -354,6 +359,7 @@ def tag_remove(
 
 @group.tool(
     "tag rename",
+    pages=("memories",),
     destructive=True,
     examples=("memvault tag rename network net", "memvault tag rename network net --confirm true"),
     view="""{changed:memory|memories} changed

@@ -27,6 +27,7 @@ group = ToolGroup("skills", "Skills", place=60)
 
 @group.tool(
     "skills categories",
+    pages=("categories",),
     read_only=True,
     examples=("memvault skills categories", "memvault skills categories --json"),
 )
@@ -47,6 +48,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
 @group.tool(
     "skills subcategories",
+    pages=("subcategories",),
     read_only=True,
     examples=("memvault skills subcategories ops", "memvault skills subcategories ops --json"),
 )
@@ -75,6 +77,7 @@ def list_subcategories(
 
 @group.tool(
     "skills list",
+    pages=("skills",),
     read_only=True,
     examples=("memvault skills list ops.deploy", "memvault skills list ops.deploy --json"),
     view="""*skills
@@ -107,6 +110,8 @@ def list_skills(
 
 @group.tool(
     "skills use",
+    pages=(),
+    rest="memory_show with the procedureId gives it whole",
     examples=(
         'memvault skills use ops.deploy.roll "roll out version 2"',
         'memvault skills use ops.deploy.roll "at night" --difficulty-modifier 0.2',

@@ -164,6 +164,7 @@ def set_memories(
 
 @group.tool(
     "memories get",
+    pages=("memories",),
     read_only=True,
     examples=("memvault memories get", "memvault memories get deadline"),
     view="""*memories | There are no such memories
@@ -238,6 +239,7 @@ def set_goals(
 
 @group.tool(
     "goals get",
+    pages=("goals",),
     read_only=True,
     examples=("memvault goals get", "memvault goals get --status active"),
     view="""*goals | There are no goals
@@ -344,6 +346,7 @@ def set_plans(
 
 @group.tool(
     "plans get",
+    pages=("plans",),
     read_only=True,
     examples=("memvault plans get", "memvault plans get --status active"),
     view=_PLANS,

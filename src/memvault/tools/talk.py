@@ -21,8 +21,10 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import PoppedEvents
+    from memvault.agents.messages.inbox import Event, PoppedEvents
     from memvault.agents.messages.spaces import Message, Spaces
     from memvault.agents.messages.talks import TalkLog
     from memvault.results import (
@@ -59,6 +61,8 @@ _SEVERITIES = {
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
 """Names of other logs for severities; not numbers, since syslog and Python count differently."""
+_EVENTS_ROOM = 100
+"""Tokens of a result of events besides the events."""
 _MAX_TALK_ID_DIGITS = 16
 """Maximum number of digits of a talkId, which is always below 2**53."""
 
@@ -266,6 +270,8 @@ def _parse_event(word: str) -> dict[str, Any]:
 
 @group.tool(
     "wait for",
+    pages=(),
+    rest="list_inbox with its eventId and budget 0 gives it whole",
     destructive=True,
     examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
     view=_EVENTS,
@@ -337,6 +343,8 @@ def _parameter(entry: EventSpec) -> str:
 
 @group.tool(
     "inbox peek",
+    pages=(),
+    rest="list_inbox with its eventId and budget 0 gives it whole",
     destructive=True,
     examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
     view=_EVENTS,
@@ -354,27 +362,62 @@ def peek_inbox(
     Each event is delivered to exactly one caller; only if that is killed during delivery may it
     be delivered again. remaining is the number of events left, of all types.
     """
-    popped = call.inbox.pop_if_possible(count, kind)
+    popped = call.inbox.pop_if_possible(count, kind, _fitting(call.budget))
     return {"events": _event_list(call, popped), "remaining": popped.remaining}
+
+
+def _fitting(limit: int) -> Callable[[Event], bool]:
+    """Return a function that is true for the first event, and for those that fit after it.
+
+    The first of a result is shortened if it does not fit; no event after one that does not is
+    taken out of the inbox.
+    """
+    used = 0
+
+    def fits(event: Event) -> bool:
+        nonlocal used
+        if not limit:
+            return True
+        from memvault.tools.core import budget
+
+        room = limit - _EVENTS_ROOM
+        item = _event_item(event)
+        cost = budget.count(item) if budget.fits(item, room) else limit
+        is_first = not used
+        used += cost
+        return is_first or used <= room
+
+    return fits
 
 
 @group.tool(
     "inbox list",
+    pages=("events",),
     read_only=True,
     examples=("memvault inbox list", "memvault inbox list --agent user"),
     view=_EVENTS,
 )
-def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> InboxListing:
+def list_inbox(
+    call: Call,
+    event_id: Annotated[
+        str | None, Arg("Only this event, which may have been taken out lately", key="eventId")
+    ] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> InboxListing:
     """List the events in the agent's inbox, oldest first, without removing them."""
     from memvault.agents.messages.inbox import PoppedEvents
 
     inbox = call.inbox
-    shown, paging = paginate(inbox.waiting(), limit, offset, "The inbox is empty")
+    events = inbox.waiting() if event_id is None else inbox.find(event_id)
+    nothing = "The inbox is empty" if event_id is None else "There is no such event"
+    shown, paging = paginate(events, limit, offset, nothing)
     return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **paging}
 
 
 @group.tool(
     "agents",
+    pages=("agents",),
     read_only=True,
     examples=("memvault agents", "memvault agents --json"),
     view="""*agents
@@ -437,15 +480,16 @@ def _event_list(call: Call, popped: PoppedEvents) -> list[InboxEvent]:
     if popped.lease is not None:
         call.delivery.add(popped.lease)
         _talks(call).record_received(popped.events)
-    return [
-        {
-            "eventId": event.event_id,
-            "type": event.kind,
-            "timestamp": event.timestamp,
-            "data": event.data,
-        }
-        for event in popped.events
-    ]
+    return [_event_item(event) for event in popped.events]
+
+
+def _event_item(event: Event) -> InboxEvent:
+    return {
+        "eventId": event.event_id,
+        "type": event.kind,
+        "timestamp": event.timestamp,
+        "data": event.data,
+    }
 
 
 _LIMIT_HELP = "How many messages at most"
@@ -454,6 +498,10 @@ _SPACE_ALIASES = ("space", "id", "name", "spaceName")
 
 @group.tool(
     "space enter",
+    pages=("history",),
+    newest_last=True,
+    idempotent=True,
+    rest="read_messages with limit 1 and budget 0 gives it whole",
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
     view="""{spaceName}  {spaceId}
         *history
@@ -508,6 +556,8 @@ def send_message(
 
 @group.tool(
     "space read",
+    pages=("messages",),
+    newest_last=True,
     read_only=True,
     examples=("memvault space read", "memvault space read --space-id team --limit 5"),
     view="""*messages
@@ -541,6 +591,7 @@ def read_messages(
 
 @group.tool(
     "space list",
+    pages=("spaces",),
     read_only=True,
     examples=("memvault space list", "memvault space list --json"),
     view="""*spaces

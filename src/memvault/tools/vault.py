@@ -70,10 +70,11 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "show",
+    pages=("content",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("revision",),
+    advanced=("revision", "length", "budget"),
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -85,6 +86,7 @@ def _with_part_ends(found: Result) -> Result:
            {marks}
            etag {etag}  revisions kept: {revisions:#}
            problem: {problem}
+           --offset {next} shows the rest of {totalLength} characters
         *parts
            {heading}  {offset} to {end} of {whole} characters
 
@@ -182,10 +184,11 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
 
 @group.tool(
     "list",
+    pages=("memories",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("filter", "since", "until", "sort"),
+    advanced=("filter", "since", "until", "sort", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
@@ -231,6 +234,7 @@ def memory_list(
 
 @group.tool(
     "restore",
+    rest="trash_list shows the others",
     destructive=True,
     core=True,
     advanced=("revision",),
@@ -282,6 +286,7 @@ def memory_restore(
 
 @group.tool(
     "status",
+    pages=(),
     read_only=True,
     own_scope="all",
     examples=("memvault status", "memvault status --json"),
@@ -341,6 +346,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 
 @group.tool(
     "model list",
+    pages=("models", "rerankers"),
     read_only=True,
     own_scope="all",
     examples=("memvault model list", "memvault model list --json"),

@@ -26,6 +26,7 @@ _MAX_COORDINATE = 1e9
 
 @group.tool(
     "world observe",
+    pages=(),
     read_only=True,
     examples=("memvault world observe", "memvault world observe --radius 2"),
 )

@@ -401,14 +401,31 @@ class Inbox:
                 undoing.pop_all()
         return PoppedEvents(popped, remaining, lease if popped else None)
 
-    def pop_if_possible(self, count: int, kind: str | None) -> PoppedEvents:
+    def find(self, event_id: str) -> list[Event]:
+        """Return the event of an id, waiting or taken out lately; an empty list if there is none.
+
+        Raises:
+            UsageError: the id is invalid.
+        """
+        if not paths.is_mem_id(event_id):
+            raise UsageError(f"{event_id[:100]!r} is no event's id", "inbox list names the events")
+        self._taken_names = reserved_names(self._root)
+        folders = [message_files.inside(self._root, self.folder)]
+        for name in ("claims", "popped"):
+            folders += _lease_folders(self._leases.place(name))
+        found = (self._event(f"{event_id}.md", folder) for folder in folders)
+        return [event for event in found if event is not None][:1]
+
+    def pop_if_possible(
+        self, count: int, kind: str | None, fits: Callable[[Event], bool] = lambda _: True
+    ) -> PoppedEvents:
         """Pop events as ``pop`` does; if the vault cannot be written, return none if none match.
 
         Raises:
             Unwritable: there are matching events, and they cannot be popped.
         """
         try:
-            return self.pop(count, kind)
+            return self.pop(count, kind, fits)
         except Unwritable as error:
             waiting = self._events()
             matching = sum(kind in (None, event.kind) for event in waiting)
@@ -438,13 +455,15 @@ class Inbox:
         read = (self._event(name) for name in message_files.listed(self.folder))
         return [event for event in read if event is not None]
 
-    def _event(self, name: str) -> Event | None:
+    def _event(self, name: str, folder: Path | None = None) -> Event | None:
         """Read a file of the inbox; a file that is not an event is noted in ``warnings``.
 
         So is a service whose name could be mistaken for the user or an agent; it is shown as
         unnamed.
         """
-        path = self.folder / name
+        path = (folder or self.folder) / name
+        if folder is not None and not path.is_file():
+            return None
         letter = message_files.read_or_warn(self._root, path, "an event", self.warnings.append)
         if letter is None:
             return None

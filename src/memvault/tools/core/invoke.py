@@ -84,6 +84,8 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 
 
 _MAX_WARNINGS = 20
+_WRAPPER = 20
+"""Tokens that are added to a result which another tool's result contains."""
 
 
 class ToolOutcome:
@@ -93,9 +95,10 @@ class ToolOutcome:
     because the caller has the result.
     """
 
-    def __init__(self, result: dict[str, Any], delivery: EventDelivery) -> None:
+    def __init__(self, result: dict[str, Any], delivery: EventDelivery, budget: int = 0) -> None:
         self.result = result
         self.delivery = delivery
+        self.budget = budget
 
     def settle(self) -> list[str]:
         """Acknowledge the events and return notes about failures."""
@@ -110,6 +113,22 @@ class ToolOutcome:
 
 FindTool = Callable[[Workspace, Caller, str], Tool]
 """A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
+Present = Callable[[Call, Mapping[str, Any]], Mapping[str, Any]]
+"""A function from a call's result to what its caller is shown, which its budget is counted for."""
+
+
+def _unchanged(_: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    return result
+
+
+class _Invocation(NamedTuple):
+    """How a tool is called: by whom, looked up how, and how its result is shown and limited."""
+
+    caller: Caller
+    is_cancelled: Callable[[], bool] = not_cancelled
+    find: FindTool = available.find_tool
+    present: Present = _unchanged
+    budget: int | None = None
 
 
 def call(
@@ -119,67 +138,59 @@ def call(
     caller: Caller = LOCAL,
     is_cancelled: Callable[[], bool] = not_cancelled,
     find: FindTool = available.find_tool,
+    present: Present = _unchanged,
 ) -> ToolOutcome:
     """Run a tool with arguments named as in its schema.
 
     Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock
     meanwhile, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
+    A result with a budget is what ``present`` makes of it.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
-    outcome = _call(workspace, name, arguments, caller, is_cancelled, find)
+    how = _Invocation(caller, is_cancelled, find, present)
+    outcome = _call(workspace, name, arguments, how)
     if "warnings" in outcome.result:
         outcome.result["warnings"] = truncate_warnings(outcome.result["warnings"])
     return outcome
 
 
 def _call(
-    workspace: Workspace,
-    name: str,
-    arguments: Mapping[str, Any],
-    caller: Caller,
-    is_cancelled: Callable[[], bool],
-    find: FindTool = available.find_tool,
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
     """Run a tool as ``call`` does, with all of its warnings."""
     with workspace.lock:
         workspace.refresh_settings()
-        tool = find(workspace, caller, name)
+        tool = how.find(workspace, how.caller, name)
         try:
-            return _bind_and_run(workspace, tool, arguments, caller, is_cancelled)
+            return _bind_and_run(workspace, tool, arguments, how)
         except MemvaultError as error:
             error.is_flat = tool.flat_failures
             raise
 
 
 def _bind_and_run(
-    workspace: Workspace,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    caller: Caller,
-    is_cancelled: Callable[[], bool],
+    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
     bound = tool.bind(arguments)
-    target = _other_vault(tool, bound, caller, workspace.root)
+    target = _other_vault(tool, bound, how.caller, workspace.root)
     in_vault = partial(
         Call,
-        caller=caller,
+        caller=how.caller,
         tool=tool.name,
         read_only=tool.read_only,
-        is_cancelled=is_cancelled,
+        is_cancelled=how.is_cancelled,
     )
     if target is None:
-        return _run(in_vault(workspace), tool, bound, arguments)
+        return _run(in_vault(workspace), tool, bound, arguments, how)
     try:
         other = workspace.open_other(target.root)
-        outcome = _run(in_vault(other), tool, target.bound, arguments)
+        return _run(in_vault(other), tool, target.bound, arguments, how, target.vault)
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
-    outcome.result["vault"] = target.vault
-    return outcome
 
 
 def _other_vault(
@@ -196,14 +207,27 @@ def _other_vault(
 
 
 def _run(
-    call_context: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
+    call_context: Call,
+    tool: Tool,
+    bound: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    how: _Invocation,
+    vault: str = "",
 ) -> ToolOutcome:
-    """Run a tool in the vault of a call; raises as ``call``."""
+    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``."""
+    added = {entry.name for entry in tool.page_parameters}
+    page = {name: bound[name] for name in added if name in bound}
+    is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
+    limits = (bound.get("budget") if is_limited else None, how.budget)
+    default = call_context.settings.mcp.budget if how.caller.budgeted else 0
+    call_context.budget = next((limit for limit in limits if limit is not None), default)
     with call_context.workspace.lock:
         try:
             if not tool.works_without_files:
                 require_local_files(call_context, tool.name)
-            values = tool.function(call_context, **bound)
+            values = tool.function(
+                call_context, **{name: bound[name] for name in bound if name not in added}
+            )
         except BaseException as error:
             call_context.delivery.requeue()
             if isinstance(error, MemvaultError):
@@ -215,7 +239,47 @@ def _run(
     result: dict[str, Any] = {"success": True, **values}
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
-    return ToolOutcome(result, call_context.delivery)
+    if vault:
+        result["vault"] = vault
+    if call_context.budget or page:
+        result = _page(call_context, tool, bound, result, how)
+    return ToolOutcome(result, call_context.delivery, call_context.budget)
+
+
+def _page(
+    call_context: Call,
+    tool: Tool,
+    bound: Mapping[str, Any],
+    result: dict[str, Any],
+    how: _Invocation,
+) -> dict[str, Any]:
+    """Return the part of a result that its call asks for and its budget allows."""
+    from memvault.tools.core import budget
+
+    added = {entry.name for entry in tool.page_parameters}
+    keys = tool.pages or ()
+    if added & {"offset", "length"} & bound.keys():
+        result = budget.skip(result, keys, bound.get("offset", 0), bound.get("length", 0))
+    # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
+    if not call_context.budget or not (how.caller.budgeted or "budget" in added):
+        return result
+    if "warnings" in result:
+        result["warnings"] = truncate_warnings(result["warnings"])
+    changes_nothing = not call_context.change_set.files
+    may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
+    offset = bound.get("offset", 0)
+    rest = tool.rest
+    if not rest and may_repeat and tool.pages is not None:
+        has_limit = any(entry.name == "limit" for entry in tool.parameters)
+        at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
+        rest = f"the same call with {at}budget 0 gives it whole"
+    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest)
+    try:
+        present = partial(how.present, call_context)
+        return dict(budget.fit(result, call_context.budget, window, present))
+    except BaseException:
+        call_context.delivery.requeue()
+        raise
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
@@ -234,9 +298,10 @@ def autocommit(call_context: Call) -> None:
 
 def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
-    outcome = _call(
-        call_context.workspace, name, arguments, call_context.caller, call_context.is_cancelled
-    )
+    limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
+    how = _Invocation(call_context.caller, call_context.is_cancelled, budget=limit)
+    outcome = _call(call_context.workspace, name, arguments, how)
+    call_context.budget = outcome.budget + _WRAPPER if outcome.budget else 0
     call_context.delivery.take_over(outcome.delivery)
     call_context.notes += outcome.result.pop("warnings", [])
     return outcome.result

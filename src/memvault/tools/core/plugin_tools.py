@@ -39,6 +39,8 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         open_world=True,
         own_parameters=parameters,
         description=description,
+        advanced=("budget",),
+        pages=(),
     )
 
 

@@ -16,13 +16,28 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.arguments.binding import bind
-from memvault.arguments.parameters import Parameter, normal_name, parameters_of
+from memvault.arguments.parameters import Arg, Parameter, normal_name, parameters_of
 from memvault.call import Scope
 from memvault.command_table import TOOLS, Command
 from memvault.errors import UsageError
 from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
+_TEXTS = ("content", "diff")
+"""Keys of results that are texts and not lists."""
+
+
+def _number(key: str, help_text: str) -> Parameter:
+    return Parameter(
+        key, key, f"--{key}", (int,), (), False, None, Arg(help_text, minimum=0, default=0)
+    )
+
+
+BUDGET = _number("budget", "Maximum tokens; 0: no limit")
+BUDGET = BUDGET._replace(arg=BUDGET.arg._replace(default=None))
+_OFFSET = _number("offset", "Entries to skip: next of the previous result")
+_TEXT_OFFSET = _number("offset", "Characters to skip, as next says")
+_LENGTH = _number("length", "Maximum characters; 0: all")
 
 
 class Tool(NamedTuple):
@@ -43,6 +58,11 @@ class Tool(NamedTuple):
         advanced: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
+        pages: Keys of the lists, or of the text, that may make its result long. It gets the
+            arguments ``budget`` and, unless the function has it, ``offset``, and ``length`` if
+            it is a text; None if its result is short.
+        newest_last: Whether these lists are cut at their beginning.
+        rest: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         own_parameters: The parameters of a tool created at run time, in place of the
@@ -68,6 +88,9 @@ class Tool(NamedTuple):
     examples: tuple[str, ...] = ()
     view: Template = Template()
     fails_if: str = ""
+    pages: tuple[str, ...] | None = None
+    newest_last: bool = False
+    rest: str = ""
     flat_failures: bool = False
 
     @property
@@ -82,8 +105,23 @@ class Tool(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters: ``own_parameters``, or else those of the function's signature."""
+        """The parameters: those declared, and those that come from ``pages``."""
+        return (*self._declared, *self.page_parameters)
+
+    @property
+    def _declared(self) -> tuple[Parameter, ...]:
         return parameters_of(self.function) if self.own_parameters is None else self.own_parameters
+
+    @property
+    def page_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that say which part of the result is wanted, which ``invoke`` handles."""
+        if self.pages is None:
+            return ()
+        own = {entry.key for entry in self._declared}
+        is_text = self.pages[:1] and self.pages[0] in _TEXTS
+        offset = (_TEXT_OFFSET, _LENGTH) if is_text else (_OFFSET,)
+        pages = offset if self.pages and "offset" not in own else ()
+        return (*pages, *([] if BUDGET.key in own else [BUDGET]))
 
     @property
     def result_type(self) -> Any:
@@ -155,6 +193,9 @@ class ToolGroup(NamedTuple):
         examples: tuple[str, ...] = (),
         view: str | Template = "",
         fails_if: str = "",
+        pages: tuple[str, ...] | None = None,
+        newest_last: bool = False,
+        rest: str = "",
         flat_failures: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
@@ -179,6 +220,9 @@ class ToolGroup(NamedTuple):
                 examples=examples,
                 view=Template(view) if isinstance(view, str) else view,
                 fails_if=fails_if,
+                pages=pages,
+                newest_last=newest_last,
+                rest=rest,
                 flat_failures=flat_failures,
             )
             _GROUPS[function.__module__] = self

@@ -104,9 +104,8 @@ class ResultBudget(NamedTuple):
 
     @classmethod
     def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
-        """Create it from a tool's arguments; the default budget applies to budgeted callers."""
-        default = call.settings.mcp.budget if call.caller.budgeted else 0
-        return cls(brief, default if budget is None else budget)
+        """Create it from a tool's arguments; without a budget, that of the call applies."""
+        return cls(brief, call.budget if budget is None else budget)
 
     @property
     def has_lines(self) -> bool:
@@ -122,9 +121,13 @@ class ResultBudget(NamedTuple):
     ) -> RecalledMemories:
         """Build a result from ``about`` and the memories found, which are ordered best first.
 
-        ``others``, if requested, are always included in full and count in the budget.
+        ``others``, if requested, count in the budget, and are shortened to half of it.
         """
-        extra = {} if others is None else {"others": others}
+        extra: dict[str, Any] = {} if others is None else {"others": others}
+        if others and self.budget:
+            from memvault.tools.core import budget
+
+            extra = budget.shortened(extra, self.budget // 2)
         whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
         if self.budget:
             whole, lines = self._fitting({**about, **extra}, found)

@@ -1,0 +1,266 @@
+"""Fit a result into a budget of tokens: cut its list or text, and shorten what is too long itself.
+
+A tool names the lists or the text of its result that may be long in ``pages``. They are cut after
+the entries or the lines that fit, and ``next`` is the offset of the rest. All other values are
+shortened, with a warning that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memvault import sanitize
+from memvault.errors import MemvaultError
+
+_CHARACTERS = 12
+"""Maximum characters of a result per token of its budget, since the tokenizer ignores blanks."""
+_LONGEST, _SHORTEST = 8_000, 8
+"""Lengths of texts between which values are shortened."""
+_ENTRY_LENGTH = 25
+"""Characters of the maximum length of a text for which a nested list has one more entry."""
+_MIN_KEYS = 24
+"""Number of keys that a nested object keeps at least."""
+_MAX_DEPTH = 12
+_NOTE_ROOM = 60
+"""Tokens reserved for the warning that names what was shortened."""
+_BOUNDARIES = ("\n", ". ", "。", " ")
+"""Where a text is cut if possible: after a line, a sentence or a word."""
+_LARGE = 10**9
+
+Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""A function from a result to what its caller is shown of it, for example with secrets masked."""
+
+
+class Window(NamedTuple):
+    """What a call asks for of its result, and the keys under which it may be long.
+
+    ``offset`` is the number of entries or characters before the result's first; ``newest_last``
+    lists are cut at their beginning. With ``continues``, a call with ``next`` as its offset gives
+    the rest; ``rest`` describes another way to it.
+    """
+
+    keys: tuple[str, ...]
+    offset: int = 0
+    newest_last: bool = False
+    continues: bool = True
+    rest: str = ""
+
+
+def count(value: Any) -> int:
+    """Return the number of tokens of a value as JSON."""
+    from memvault.index.embedding import tokenizer
+
+    text = sanitize.safe_json(value)
+    try:
+        return tokenizer.count_tokens(text)
+    except MemvaultError:  # without the tokenizer, a result is rather too short than missing
+        return len(text.encode("utf-8", "replace")) // 2
+
+
+def fits(value: Any, room: int) -> bool:
+    """Return whether a value as JSON has at most ``room`` tokens, and not too many characters."""
+    if len(sanitize.safe_json(value)) > room * _CHARACTERS:
+        return False
+    return count(value) <= room
+
+
+def prefix_length(text: str, room: int) -> int:
+    """Return how many characters of a text fit, up to the end of a line, sentence or word."""
+    clip = text[: max(1, room * _CHARACTERS)]
+    if len(clip) == len(text) and fits(text, room):
+        return len(text)
+    low, high = 0, len(clip)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(clip[:middle], room) else (low, middle - 1)
+    for boundary in _BOUNDARIES:
+        end = clip.rfind(boundary, low // 2, low)
+        if end >= 0:
+            return end + len(boundary)
+    return max(1, low)
+
+
+def skip(
+    result: Mapping[str, Any], keys: Sequence[str], offset: int, length: int
+) -> dict[str, Any]:
+    """Return a result without what precedes an offset, and for a text with a given length only.
+
+    ``length`` 0 means the rest.
+    """
+    present = [key for key in keys if key in result]
+    if not present:
+        return dict(result)
+    value = result[present[0]]
+    if isinstance(value, str):
+        part = value[offset:][: length or None]
+        end = offset + len(part)
+        past = {"message": f"It has {len(value):,} characters; none comes after them"}
+        return {
+            **result,
+            present[0]: part,
+            "totalLength": result.get("totalLength", len(value)),
+            **({"next": end} if part and end < len(value) else {}),
+            **(past if value and not part else {}),
+        }
+    total = sum(len(result[key]) for key in present)
+    left, parts = offset, {}
+    for key in present:
+        parts[key] = result[key][left:]
+        left = max(0, left - len(result[key]))
+    past = {"message": f"There are {total:,}; none comes after them"}
+    return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}
+
+
+def fit(
+    result: Mapping[str, Any], budget: int, window: Window, present: Present
+) -> Mapping[str, Any]:
+    """Return what a caller is shown of a result, in at most ``budget`` tokens."""
+    keys = [key for key in window.keys if key in result]
+    text = keys and isinstance(result[keys[0]], str)
+    if len(sanitize.safe_json(result)) <= budget * _CHARACTERS:
+        shown = present(result)
+        if fits(shown, budget):
+            return shown
+    if text:
+        return _cut_text(result, keys[0], budget, window, present)
+    shown = present(result)
+    return (
+        _cut_lists(shown, keys, budget, window) if keys else shortened(shown, budget, window.rest)
+    )
+
+
+def _cut_text(
+    result: Mapping[str, Any], key: str, budget: int, window: Window, present: Present
+) -> Mapping[str, Any]:
+    """Cut the text under a key, whose offset counts in the text before it is presented."""
+    text, total = result[key], result.get("totalLength", window.offset + len(result[key]))
+    others = present({**result, key: ""})
+    others = shortened(others, budget // 2, "budget 0 gives all")
+    room = budget - count({**others, "next": _LARGE, "totalLength": total})
+    while True:
+        end = prefix_length(text, max(1, room))
+        part = present({**result, key: text[:end]})[key]
+        found = {**others, key: part, "totalLength": total}
+        if "length" in others:
+            found["length"] = end
+        if end < len(text) and window.continues:
+            found["next"] = window.offset + end
+        if end == 1 or fits(found, budget):
+            return found
+        room = room * 3 // 4
+
+
+def _cut_lists(
+    shown: Mapping[str, Any], keys: Sequence[str], budget: int, window: Window
+) -> Mapping[str, Any]:
+    """Cut lists after the entries that fit; the first is shortened if it does not fit alone."""
+    entries = [(key, entry) for key in keys for entry in shown[key]]
+    if window.newest_last:
+        entries.reverse()
+    others = {key: value for key, value in shown.items() if key not in keys}
+    others = shortened(others, budget // 2, window.rest)
+    room = budget - count({**others, **dict.fromkeys(keys, ()), "next": _LARGE, "more": _LARGE})
+    kept, used = 0, 0
+    for _, entry in entries:
+        used += count([entry]) if fits(entry, room) else room + 1
+        if used > room:
+            break
+        kept += 1
+    if entries and not kept:
+        others, entries = _shorten_first(others, entries, room, window)
+        kept = 1
+    while True:
+        found = _assemble(shown, others, entries, keys, kept, window)
+        if kept <= 1 or fits(found, budget):
+            break
+        kept -= 1
+    return found if fits(found, budget) else shortened(found, budget, window.rest)
+
+
+def _shorten_first(
+    others: Mapping[str, Any], entries: list[tuple[str, Any]], room: int, window: Window
+) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """Shorten the first entry, and add a warning that says how to read it whole."""
+    key, first = entries[0]
+    note = f"the first of {key} is shortened"
+    note = f"{note}; {window.rest}" if window.rest else note
+    short = _shorten(first, room - count(note) - 12)
+    return _with_warning(others, note), [(key, short), *entries[1:]]
+
+
+def _assemble(
+    shown: Mapping[str, Any],
+    others: Mapping[str, Any],
+    entries: Sequence[tuple[str, Any]],
+    keys: Sequence[str],
+    kept: int,
+    window: Window,
+) -> dict[str, Any]:
+    """Return a result with the first ``kept`` of its entries, in the order of its keys."""
+    part = list(entries[:kept])
+    if window.newest_last:
+        part.reverse()
+    lists = {key: [entry for name, entry in part if name == key] for key in keys}
+    found = {key: lists.get(key, others.get(key)) for key in shown} | {
+        key: value for key, value in others.items() if key not in shown
+    }
+    if "count" in shown and shown["count"] == len(entries):
+        found["count"] = kept
+    dropped = len(entries) - kept
+    if not dropped:
+        return found
+    if not window.continues:
+        note = f"{kept} of {len(entries)} {keys[0]} are shown"
+        return _with_warning(found, f"{note}; {window.rest}" if window.rest else note)
+    if "brief" in window.keys:
+        found["more"] = shown.get("more", 0) + dropped
+    elif "totalMessages" not in shown:
+        found.setdefault("total", window.offset + len(entries))
+    return {**found, "next": window.offset + kept}
+
+
+def shortened(shown: Mapping[str, Any], budget: int, rest: str = "") -> dict[str, Any]:
+    """Return a result with its longest values shortened, and a warning that names them."""
+    if fits(shown, budget):
+        return dict(shown)
+    short = _shorten(shown, budget - _NOTE_ROOM)
+    names = ", ".join(key for key in shown if short[key] != shown[key])
+    note = f"shortened: {names}"
+    noted = _with_warning(short, f"{note}; {rest}" if rest else note)
+    return noted if fits(noted, budget) else short
+
+
+def _with_warning(found: Mapping[str, Any], note: str) -> dict[str, Any]:
+    return {**found, "warnings": [*found.get("warnings", ()), note]}
+
+
+def _shorten(value: Any, room: int) -> Any:
+    """Return a value with its long texts and nested lists shortened until it fits."""
+    length = _LONGEST
+    while True:
+        short = _limited(value, length, max(0, length // _ENTRY_LENGTH), _MAX_DEPTH)
+        if length <= _SHORTEST or fits(short, room):
+            return short
+        length = length * 4 // 5
+
+
+def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
+    """Return a value whose texts and lists have at most these lengths, nested to a depth."""
+    if isinstance(value, str):
+        if len(value) <= length:
+            return value
+        return f"{value[:length]}… ({len(value):,} characters)" if length > _ENTRY_LENGTH else "…"
+    if isinstance(value, list | tuple):
+        return [
+            _limited(part, length, entries, depth - 1) for part in value[: entries * (depth > 0)]
+        ]
+    if isinstance(value, Mapping):
+        most = _LARGE if depth == _MAX_DEPTH else max(_MIN_KEYS, entries) if depth > 0 else 0
+        return {
+            _limited(key, max(length, 100), entries, depth): _limited(
+                part, length, entries, depth - 1
+            )
+            for key, part in list(value.items())[:most]
+        }
+    return value if len(str(value)) <= max(length, 25) else None

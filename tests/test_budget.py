@@ -1,0 +1,331 @@
+"""Every result over MCP keeps to its budget of tokens, and next leads to all that was left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, succeeded, write
+from memvault import Vault, open_vault, sanitize
+from memvault.call import Call, Caller
+from memvault.index.embedding.tokenizer import count_tokens
+from memvault.tools.core import invoke
+from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
+from tool_calls import WORKING, call_of
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from memvault.mcp.calls import PendingCall
+from memvault.mcp.results import result
+
+CLIENT = Caller(budgeted=True)
+BUDGET = 1_500
+MANY = 70
+HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))
+"""A text of about 50,000 characters."""
+BIG = HUGE * 40
+"""A text of 2 MB."""
+
+
+def called(vault: Workspace, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool as an MCP client does; return the structured result."""
+    call = PendingCall(vault, CLIENT, tool, arguments)
+    answer = result(Call(vault, CLIENT), call.run())
+    call.settle()
+    found: dict[str, Any] = answer.structured_content
+    return found
+
+
+def tokens(found: Mapping[str, Any]) -> int:
+    """Count the tokens of a result as JSON."""
+    return count_tokens(sanitize.safe_json(found))
+
+
+def header(**keys: Any) -> str:
+    """Write front matter."""
+    return "".join(["---\n", *(f"{key}: {json.dumps(keys[key])}\n" for key in keys), "---\n\n"])
+
+
+def enlarge(root: Path) -> None:
+    """Make everything in the vault ``filled`` long, and add many of each."""
+    long_tags = [f"tag-{number}" for number in range(400)]
+    write(root, "alpha.md", header(id="m1", tags=["x", *long_tags], about=HUGE) + BIG)
+    write(root, "beta.md", header(id="m2") + f"# Beta\n\n[[alpha]]\n\n{HUGE}")
+    write(root, "fact/zebras.md", header(id="m3", memory_type="fact") + f"Zebras sleep. {HUGE}")
+    for number in range(MANY):
+        name = f"w{number}"
+        links = "[[alpha]] [[beta]]\n"
+        head = header(id=name, tags=["x", f"t{number}"], title=f"{name} {'zebra ' * 30}")
+        write(root, f"many/{name}.md", f"{head}{links}A zebra of wood {number}.\n")
+        fact = header(id=f"f{number}", memory_type="fact", category="General")
+        write(root, f"fact/f{number}.md", f"{fact}The zebra {number} sleeps. {'It does. ' * 40}\n")
+        skill = {"memory_type": "procedure", "skill_id": f"life.dig.s{number}"}
+        text = f"# zebra {number}\n\nDig for the zebra. {'Dig. ' * 200}\n"
+        write(root, f"procedure/p{number}.md", header(id=f"p{number}", **skill) + text)
+        event = header(type="talk", timestamp="2026-01-31T12:00:00.000Z", **{"from": "bob"})
+        write(root, f"agents/main/inbox/e{number:03}.md", f"{event}Ready {number}? {'Well? ' * 30}")
+    with open_vault(root) as vault:
+        fill(vault)
+    bob = "type: talk\ntimestamp: 2026-01-30T12:00:00.000Z\nfrom: bob\ntalkId: 9"
+    write(root, "agents/main/inbox/a000.md", f"---\n{bob}\n---\n\n{HUGE}")
+
+
+def fill(vault: Vault) -> None:
+    """Give the agent many values, goals, plans and messages, the first of them long."""
+    texts = [HUGE if number == 0 else f"zebra {number} " * 10 for number in range(MANY)]
+    names = [f"n{number:03}" for number in range(MANY)]
+    pairs = list(zip(names, texts, strict=True))
+    vault.call("set_memories", memories=[{"key": "k", "value": HUGE}])
+    vault.call("set_memories", memories=[{"key": name, "value": text} for name, text in pairs])
+    vault.call("set_goals", goals=[{"id": name, "description": text} for name, text in pairs])
+    at = {"scheduledAt": "2999-01-01"}
+    plans = [{"name": name, "instruction": text, **at} for name, text in pairs]
+    vault.call("set_plans", plans=plans)
+    for text in reversed(texts):
+        vault.call("send_message", text=text)
+    for number in range(MANY):
+        vault.call("store_episode", actions=[f"Fed zebra {number}"], reflection="Well. " * 50)
+    vault.call("store_episode", actions=[HUGE], skillsUsed=["life.dig.deep"])
+    vault.call("memory_compound", query="m2", modifications=HUGE)
+    vault.call("memory_delete", ids=[f"w{number}" for number in range(10, MANY)])
+
+
+@pytest.fixture(scope="module")
+def huge(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A vault with too much of everything."""
+    root = Path(shutil.copytree(_filled, tmp_path_factory.mktemp("huge") / "vault"))
+    enlarge(root)
+    vault = Workspace(root)
+    yield vault
+    vault.close()
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "memory_forget": {"query": "", "filter": "'x' in tags", "threshold": 0},
+    "memory_load": {"memId": "m1"},
+    "memory_search": {"query": "zebra", "limit": 100},
+    "memory_recall": {"query": "zebra", "limit": 50, "full": True, "include": ["state"]},
+    "memory_list": {"limit": 200},
+    "context": {"task": "zebra"},
+    "peek_inbox": {"count": 50},
+    "enter_space": {"spaceId": "team", "limit": 200},
+    "get_available_tools": {},
+    "call_tool": {"toolName": "memory_list", "parameters": {"limit": 200}},
+    "get_recent_episodes": {"limit": 100},
+    "tag_rename": {"old": "x", "new": "y"},
+    "recall_memory": {"observations": ["zebra"]},
+    "memory_rename": {"memId": "m2", "title": "Gamma"},
+    "recall_fact": {"query": "zebra", "limit": 50},
+    "memory_delete": {"ids": [f"none-{number}" for number in range(3_000)]},
+}
+"""What makes a tool give much, where ``call_of`` does not."""
+
+
+def much(tool: Tool) -> dict[str, Any]:
+    """Return arguments with which a tool has much to give."""
+    return {**ASKED.get(tool.name, call_of(tool))}
+
+
+PAGED = [tool for tool in WORKING if tool.read_only and tool.pages]
+READ: dict[str, dict[str, Any]] = {
+    "memory_recall": {"isAll": True, "limit": 15},
+    "memory_search": {"query": "zebra", "limit": 40},
+    "memory_list": {"limit": 40},
+    "memory_diff": {"memId": "m2"},
+    "memory_show": {"memId": "m2"},
+    "memory_backlinks": {"memId": "m1"},
+    "memory_links": {"memId": "w7"},
+    "get_goals": {"limit": 30},
+    "get_plans": {},
+    "get_memories": {"limit": 30},
+    "tag_list": {"limit": 150},
+    "get_available_tools": {"schema": False},
+    "get_recent_episodes": {"limit": 20},
+    "list_inbox": {"limit": 20},
+    "read_messages": {"spaceId": "team", "limit": 10},
+    "memory_log": {"limit": 10},
+}
+"""What is read to the end."""
+
+
+def named(entry: Any) -> str:
+    """Return what names an entry, be it shortened or not."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    return str(
+        {key: text for key, text in entry.items() if isinstance(text, str) and len(text) < 60}
+    )
+
+
+def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: Any) -> Iterator[Any]:
+    """Call a tool for the first page and, by next, for all others; yield every entry or text."""
+    offset: int | None = 0
+    while offset is not None:
+        found = called(vault, tool, **arguments, offset=offset)
+        assert found["success"], found
+        assert tokens(found) <= BUDGET
+        for value in (found[key] for key in keys if key in found):
+            yield from [value] if isinstance(value, str) else value
+        assert found.get("next", offset + 1) > offset
+        offset = found.get("next")
+
+
+@pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
+def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
+    """Whoever follows next gets each entry of a list once, in its order, or each character."""
+    arguments = READ.get(tool.name, much(tool))
+    keys = tool.pages or ()
+    seen = list(followed(huge, tool.name, keys, **arguments))
+    is_listing = "limit" in arguments and not any(
+        entry.name == "offset" for entry in tool.page_parameters
+    )
+    wide = {"limit": 1_000} if is_listing else {}
+    one = invoke.call_result(huge, tool.name, {**arguments, **wide})
+    if isinstance(one[keys[0]], str):
+        assert "".join(seen) == one[keys[0]]
+        return
+    if tool.name == "memory_recall":  # which gives what does not fit as a line
+        assert len(seen) == one["total"]
+        return
+    wanted = [named(entry) for key in keys for entry in one.get(key, ())]
+    found = [named(entry) for entry in seen]
+    if tool.newest_last:
+        wanted, found = sorted(wanted), sorted(found)
+    assert found[: len(wanted)] == wanted
+    assert len(set(found)) == len(found)
+
+
+def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtests) -> None:
+    """However much a vault holds, no tool's result over MCP has more than 1,500 tokens."""
+    for tool in sorted(WORKING, key=lambda tool: not tool.read_only):
+        with subtests.test(tool=tool.name):
+            arguments = {"timeout": 0.01} if tool.name == "wait_for" else {}
+            assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
+
+
+@pytest.mark.parametrize("budget", [300, 700, 5_000])
+@pytest.mark.parametrize(
+    "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]
+)
+def test_a_budget_of_the_call_is_a_hard_cap(huge: Workspace, tool: str, budget: int) -> None:
+    """A call may set another budget than the settings', and its result keeps to it."""
+    arguments = {"memId": "m2"} if tool in ("memory_show", "memory_load") else ASKED.get(tool, {})
+    found = called(huge, tool, **arguments, budget=budget)
+    assert found["success"]
+    assert tokens(found) <= budget
+    if tool != "context":  # whose first entry may not fit
+        assert tokens(found) > budget / 4
+
+
+def test_a_budget_of_0_is_no_limit(folder: Path) -> None:
+    """With budget 0 a client gets the whole result, also through call_tool."""
+    write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
+    vault = Workspace(folder)
+    whole = called(vault, "memory_show", memId="a", budget=0)
+    assert whole["content"] == HUGE
+    asked = {"memId": "a", "budget": 0}
+    for arguments in ({"parameters": asked}, {"parameters": {"memId": "a"}, "budget": 0}):
+        outer = called(vault, "call_tool", toolName="memory_show", **arguments)
+        assert outer["result"]["content"] == HUGE
+    vault.close()
+
+
+def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
+    """The block for a prompt is whole: it ends with its fence, and parts does not repeat it."""
+    found = called(huge, "context", task="zebra", budget=900)
+    assert tokens(found) <= 900
+    assert found["context"].startswith("<memory-data>\n")
+    assert found["context"].endswith("\n</memory-data>")
+    assert "parts" not in found
+
+
+def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
+    """Each event is taken out once, in order; one that is too long is read whole by its id."""
+    for number in range(40):
+        head = header(type="talk", timestamp="2026-01-31T12:00:00.000Z", **{"from": "bob"})
+        text = HUGE if number == 5 else f"Message {number}. {'Well? ' * 30}"
+        write(folder, f"agents/main/inbox/e{number:02}.md", f"{head}{text}")
+    vault = Workspace(folder)
+    seen: list[str] = []
+    remaining = 40
+    while remaining:
+        found = called(vault, "peek_inbox", count=50)
+        assert tokens(found) <= BUDGET
+        taken = [event["eventId"] for event in found["events"]]
+        assert remaining - len(taken) == found["remaining"]
+        seen += taken
+        remaining = found["remaining"]
+    assert seen == [f"e{number:02}" for number in range(40)]
+    one = called(vault, "list_inbox", eventId="e05", budget=0)
+    assert [event["data"]["message"] for event in one["events"]] == [HUGE.strip()]
+    vault.close()
+
+
+def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
+    """A wait returns its event within the budget, and says how to read the rest of it."""
+    vault = Workspace(folder)
+    called(vault, "push_service", name="ci", message=BIG)
+    events = [{"eventType": "Hook", "parameter": "ci"}]
+    found = called(vault, "wait_for", events=events, timeout=1)
+    assert tokens(found) <= BUDGET
+    event = found["events"][0]["result"]
+    assert "list_inbox with its eventId and budget 0" in found["warnings"][0]
+    whole = called(vault, "list_inbox", eventId=event["eventId"], budget=0)
+    assert whole["events"][0]["data"]["message"] == BIG.strip()
+    vault.close()
+
+
+def test_a_failed_result_is_within_the_budget(folder: Path) -> None:
+    """An error that names a thousand candidates, or repeats a long argument, is shortened."""
+    for number in range(1_000):
+        write(folder, f"f{number}/same.md", f"# Same\n\nNote {number}.\n")
+    vault = Workspace(folder)
+    for name in ("Same", "x" * 90_000):
+        found = called(vault, "memory_show", memId=name)
+        assert found["success"] is False
+        assert found["error"]["code"] in ("ambiguous", "not_found")
+        assert tokens(found) <= BUDGET
+    vault.close()
+
+
+def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
+    """Wherever a text is cut, no part of a secret is shown that is long enough to be one."""
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    secret = secret[:40]
+    write(folder, "a.md", header(id="a") + "".join(f"{secret} {n}\n" for n in range(200)))
+    vault = Workspace(folder)
+    for offset in range(0, 200, 7):
+        found = called(vault, "memory_show", memId="a", offset=offset, budget=200 + offset)
+        pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
+        assert not [piece for piece in pieces if piece in json.dumps(found)]
+    vault.close()
+
+
+def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
+    """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
+    write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
+    write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 tools/long.py\n---\n")
+    assert run("tools", "trust", "long", "--yes").code == 0
+    vault = Workspace(folder)
+    found = called(vault, "long")
+    assert tokens(found) <= BUDGET
+    assert "budget 0" in found["warnings"][0]
+    assert len(called(vault, "long", budget=0)["lines"]) == 100_001
+    vault.close()
+
+
+def test_a_shell_pages_too(folder: Path, run: Run) -> None:
+    """At the shell nothing is cut unasked; --length and --budget cut, and --offset goes on."""
+    write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
+    assert succeeded(run("show", "a", "--json")).json["content"] == HUGE
+    part = succeeded(run("show", "a", "--length", "100", "--json")).json
+    assert (part["content"], part["next"], part["totalLength"]) == (HUGE[:100], 100, len(HUGE))
+    small = succeeded(run("show", "a", "--budget", "300", "--json")).json
+    rest = succeeded(run("show", "a", "--offset", str(small["next"]), "--json")).json
+    assert small["content"] + rest["content"] == HUGE
+    assert f"--offset {small['next']} shows the rest" in run("show", "a", "--budget", "300").out
