@@ -5,15 +5,18 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from memvault.arguments.parameters import JSON_NAMES
 
 
+@cache
 def result_schema(result_type: Any) -> dict[str, Any]:
     """Return the JSON schema of a tool's result, which always has the key ``success``.
 
-    It allows further keys, since a later version may add some.
+    It allows further keys, since a later version may add some. It is computed once, because a
+    server lists its tools often, and must not be changed.
     """
     schema = _schema(result_type)
     return {**schema, "required": ["success", *schema.get("required", ())]}
