@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from memvault import clock
 from memvault.call import Call
 from memvault.files import atomic, walk
 from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import EmbedderStatus, MemoryRecord
 from memvault.recall.filters import Filters
-from memvault.vault.reader import scan
 
 
 def status(call: Call) -> dict[str, Any]:
@@ -22,7 +22,6 @@ def status(call: Call) -> dict[str, Any]:
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
-    remove_temporary_files(call)
     call.notes += call.index.notes()
     result: dict[str, Any] = {
         "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
@@ -37,6 +36,7 @@ def status(call: Call) -> dict[str, Any]:
         "embedder": _static_embedder(call, index.static),
         "deep": _transformer_embedder(call, index.transformer),
         "pending": index.static.waiting,
+        "events": _waiting_events(call),
         "sizes": {
             "memories": sum(record.size for record in records),
             "index": _size(folder) if folder else 0,
@@ -58,15 +58,27 @@ def status(call: Call) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call)]
+    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call, index.unlisted)]
     if problems:
         result["problems"] = problems
     return result
 
 
-def unlisted(call: Call) -> list[dict[str, str]]:
+def _waiting_events(call: Call) -> dict[str, Any]:
+    """Describe the events in the agent's inbox, the oldest of them, and its next plan."""
+    from memvault.agents.messages.inbox import Inbox
+
+    events = Inbox(call.root, call.address, only_reads=True).waiting()
+    due = call.plans.next_due()
+    return {
+        "waiting": len(events),
+        **({"since": min(event.timestamp for event in events)} if events else {}),
+        **({"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()} if due else {}),
+    }
+
+
+def unlisted(call: Call, folders: Iterable[str]) -> list[dict[str, str]]:
     """Return the folders that cannot be listed, whose memories are therefore not found."""
-    folders = scan(call.root, call.settings.ignore).unreadable
     return [
         {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
         for folder in sorted(folders)
@@ -102,6 +114,8 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> dict[str, 
     entry["vectors"] = transformer.vectors
     entry["waiting"] = transformer.waiting
     entry["working"] = transformer.is_running
+    if transformer.process:
+        entry.update(process=transformer.process, since=transformer.since)
     if transformer.problem:
         entry["problem"] = call.hide_paths(transformer.problem)
     return entry
