@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,19 @@ def test_a_query_loads_no_fastembed(run: Run, folder: Path, deep_now: None) -> N
     )
     assert done.stdout.split()[-1] == "onnxruntime"
     assert "fastembed" not in done.stdout
+
+
+def test_the_status_names_the_process_that_makes_vectors(
+    folder: Path, run: Run, auto: None
+) -> None:
+    """While vectors are made in the background, the status tells by which process and how many."""
+    _filled(folder, 1_000)
+    succeeded(run("recall", "green"))
+    until(lambda: "process" in _deep(folder))
+    process = _deep(folder)["process"]
+    shown = succeeded(run("status")).out
+    assert process in followers(folder)
+    assert re.search(rf"of 1000 to make, by process {process} since \d{{4}}-", shown), shown
 
 
 def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None) -> None:

@@ -9,7 +9,7 @@ from string import Formatter
 import pytest
 
 import memvault
-from conftest import Run, succeeded
+from conftest import Run, succeeded, write
 from memvault.cli.registry import all_commands
 from memvault.tools.core import render
 from memvault.tools.core.registry import all_tools
@@ -48,6 +48,24 @@ def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
     assert {"vault", "memories", "index", "static vectors", "transformer"} <= {
         line.partition(":")[0] for line in shown
     }
+
+
+def test_the_status_names_sizes_and_pending_work_for_people(run: Run, folder: Path) -> None:
+    """Sizes have units, default settings are left out, and waiting events have their age."""
+    write(folder, "memvault.toml", 'version = 1\nlanguage = "german"\n')
+    write(folder, "a.md", "Text. " * 300_000)
+    header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
+    write(folder, "agents/main/inbox/asked.md", f"---\n{header}\n---\n\nReady?\n")
+    shown = dict(
+        line.split(": ", 1) for line in succeeded(run("status")).out.splitlines() if ": " in line
+    )
+    assert shown["memories"].split("  ")[:2] == ["1", "1.8 MB"]
+    assert shown["events"].startswith("1 waiting since 2026-01-31")
+    assert shown["settings"] == "language german"
+    assert shown["static vectors"] == "builtin, 1 of 1 to make, at the next recall"
+    found = succeeded(run("status", "--json")).json
+    assert found["sizes"]["memories"] == 1_800_000
+    assert found["events"] == {"waiting": 1, "since": "2026-01-31T12:00:00.000Z"}
 
 
 def test_a_count_has_its_noun() -> None:

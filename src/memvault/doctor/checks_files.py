@@ -375,8 +375,9 @@ def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
             continue
         stem = PurePosixPath(memory.path).stem
         title = slug(memory.record.title)
-        names = {slug(stem), slug(_NUMBER_SUFFIX.sub("", stem))}
-        former_slugs = {slug(name, _MAX_ID_SLUG) for name in (title, *names)}
-        if title not in names and match[1] in former_slugs:
+        names = set(map(slug, {stem, _NUMBER_SUFFIX.sub("", stem)}))
+        if title not in names and match[1] in {
+            slug(name, _MAX_ID_SLUG) for name in (title, *names)
+        }:
             message = f"Its title is {memory.record.title!r}: rename the file, or set the title"
             yield Finding(memory.path, message)

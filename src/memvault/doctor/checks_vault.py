@@ -175,7 +175,7 @@ def _is_resolved(vault: VaultInspection, link: Link, path: str, files: set[str])
     relative = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
     if not link.is_wikilink and (relative.startswith("../") or bare[-3:].lower() != ".md"):
         return True  # leads out of the vault, or not to a note
-    return any(name_key(name) in files or vault.links.named(name) for name in (bare, relative))
+    return any(name_key(name) in files or vault.links.has_name(name) for name in (bare, relative))
 
 
 @check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault import clock
 from memvault.call import Call
 from memvault.files import atomic, walk
 from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import EmbedderStatus, MemoryRecord
 from memvault.recall.filters import Filters
-from memvault.vault.reader import scan
 
 if TYPE_CHECKING:
-    from memvault.results import EmbedderSummary, FileProblem, VaultStatus
+    from memvault.results import EmbedderSummary, FileProblem, VaultStatus, WaitingEvents
 
 
 def status(call: Call) -> VaultStatus:
@@ -25,7 +25,6 @@ def status(call: Call) -> VaultStatus:
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
-    remove_temporary_files(call)
     call.notes += call.index.notes()
     result: VaultStatus = {
         "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
@@ -39,6 +38,7 @@ def status(call: Call) -> VaultStatus:
         "embedder": _static_embedder(call, index.static),
         "deep": _transformer_embedder(call, index.transformer),
         "pending": index.static.waiting,
+        "events": _waiting_events(call),
         "sizes": {
             "memories": sum(record.size for record in records),
             "index": _size(folder) if folder else 0,
@@ -62,15 +62,27 @@ def status(call: Call) -> VaultStatus:
     problems: list[FileProblem] = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call)]
+    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call, index.unlisted)]
     if problems:
         result["problems"] = problems
     return result
 
 
-def unlisted(call: Call) -> list[FileProblem]:
+def _waiting_events(call: Call) -> WaitingEvents:
+    """Describe the events in the agent's inbox, the oldest of them, and its next plan."""
+    from memvault.agents.messages.inbox import Inbox
+
+    events = Inbox(call.root, call.address, only_reads=True).waiting()
+    result: WaitingEvents = {"waiting": len(events)}
+    if events:
+        result["since"] = min(event.timestamp for event in events)
+    if due := call.plans.next_due():
+        result |= {"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()}
+    return result
+
+
+def unlisted(call: Call, folders: Iterable[str]) -> list[FileProblem]:
     """Return the folders that cannot be listed, whose memories are therefore not found."""
-    folders = scan(call.root, call.settings.ignore).unreadable
     return [
         {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
         for folder in sorted(folders)
@@ -106,6 +118,8 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSu
     entry["vectors"] = transformer.vectors
     entry["waiting"] = transformer.waiting
     entry["working"] = transformer.is_running
+    if transformer.process:
+        entry["process"], entry["since"] = transformer.process, transformer.since
     if transformer.problem:
         entry["problem"] = call.hide_paths(transformer.problem)
     return entry

@@ -57,6 +57,7 @@ def main(root: Path, folder: Path) -> None:
         )
 
     try:
+        embedding_lock.began(folder, model)
         index.embed_deep(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__

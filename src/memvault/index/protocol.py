@@ -362,7 +362,8 @@ class EmbedderStatus(NamedTuple):
 
     ``mode`` is when the transformer computes vectors: auto, off or now. ``vectors`` is the number
     of vectors, ``version`` and ``dimension`` are those of the model that computed them. ``waiting``
-    is the number of memories without vectors, ``is_running`` whether a process is computing them.
+    is the number of memories without vectors, ``is_running`` whether a process is computing them;
+    ``process`` is its id if it works in the background, and ``since`` when it began.
     ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
     settings is used.
     """
@@ -376,6 +377,8 @@ class EmbedderStatus(NamedTuple):
     is_running: bool = False
     problem: str = ""
     note: str = ""
+    process: int = 0
+    since: str = ""
 
 
 class IndexStatus(NamedTuple):
@@ -383,7 +386,8 @@ class IndexStatus(NamedTuple):
 
     ``freshness`` is how the last refresh found it: ``current``, ``behind`` or ``missing``. ``away``
     is why its engine cannot be reached, if an index on this machine answers instead.
-    ``unused_models`` is the number of models that are no longer used and whose vectors are kept.
+    ``unused_models`` is the number of models that are no longer used and whose vectors are kept,
+    ``unlisted`` are the folders of the vault that the last refresh could not list.
     """
 
     freshness: str
@@ -391,6 +395,7 @@ class IndexStatus(NamedTuple):
     transformer: EmbedderStatus
     unused_models: int
     away: str = ""
+    unlisted: tuple[str, ...] = ()
 
 
 class Index(SearchIndex, Protocol):

@@ -136,6 +136,10 @@ class LinkGraph:
         known = self.named(name)
         return match_link(name, known) or known
 
+    def has_name(self, name: str) -> bool:
+        """Return whether any memory has a name, or a path that ends with it."""
+        return name_key(name) in self._named
+
     def named(self, name: str) -> list[MemoryRecord]:
         """Return all memories that have a name, or whose path ends with it, newest first."""
         records = map(self.record, self._named.get(name_key(name), ()))

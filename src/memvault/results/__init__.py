@@ -168,6 +168,7 @@ from memvault.results.vault import (
     VaultSizes,
     VaultStatus,
     VerifiedModel,
+    WaitingEvents,
 )
 
 __all__ = [
@@ -319,6 +320,7 @@ __all__ = [
     "VaultSizes",
     "VaultStatus",
     "VerifiedModel",
+    "WaitingEvents",
     "WorldPosition",
     "WorldResource",
 ]

@@ -81,6 +81,8 @@ class EmbedderSummary(TypedDict):
     vectors: NotRequired[int]
     waiting: NotRequired[int]
     working: NotRequired[bool]
+    process: NotRequired[int]
+    since: NotRequired[str]
     problem: NotRequired[str]
 
 
@@ -98,6 +100,15 @@ class FileProblem(TypedDict):
 
     filePath: str
     problem: str
+
+
+class WaitingEvents(TypedDict):
+    """The events in the agent's inbox, the time of the oldest, and the agent's next plan."""
+
+    waiting: int
+    since: NotRequired[str]
+    nextPlan: NotRequired[str]
+    planIsDue: NotRequired[bool]
 
 
 class RerankerSummary(TypedDict):
@@ -120,6 +131,7 @@ class VaultStatus(TypedDict):
     deep: EmbedderSummary
     reranker: NotRequired[RerankerSummary]
     pending: int
+    events: WaitingEvents
     sizes: VaultSizes
     trash: int
     settings: dict[str, Any]

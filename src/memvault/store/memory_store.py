@@ -70,6 +70,8 @@ class MemoryStore:
         self.root = root
         self.settings = settings
         self.change_set = change_set or ChangeSet()
+        self.unlisted: list[str] = []
+        """The folders that the last scan could not list."""
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
 
@@ -93,7 +95,9 @@ class MemoryStore:
 
     def scan(self) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
-        return scan(self.root, self.settings.ignore)
+        found = scan(self.root, self.settings.ignore)
+        self.unlisted = found.unreadable
+        return found
 
     def state(self) -> Hashable:
         """Return a value that differs once any file has changed; raises as ``scan`` does."""

@@ -284,29 +284,71 @@ def memory_restore(
     return {**memory_reference(restored), "etag": restored.etag}
 
 
+def _for_people(found: Result) -> Result:
+    """Put the parts of a status into words: sizes, vectors to make, events, own settings."""
+    sizes = {
+        key: f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{-(-size // 1000)} kB"
+        for key, size in found["sizes"].items()
+    }
+    deep, events = found["deep"], found["events"]
+    worker = "at the next recall"
+    if deep.get("working"):
+        process = f"process {deep['process']}" if "process" in deep else "a process"
+        worker = f"by {process}" + (f" since {deep['since'][:16]}" if "since" in deep else "")
+    total = found["memories"]
+    static_state = _vectors(found["embedder"], found["pending"], total, "at the next recall")
+    deep_state = _vectors(deep, deep.get("waiting", 0), total, worker)
+    waiting = f"{events['waiting']} waiting"
+    waiting += f" since {events['since'][:16]}" if "since" in events else ""
+    if "nextPlan" in events:
+        waiting += f", a plan {'due since' if events['planIsDue'] else 'due at'} "
+        waiting += events["nextPlan"][:16]
+    own = [
+        f"{key} {setting['value']}"
+        for key, setting in found["settings"].items()
+        if setting["from"] != "default"
+    ]
+    return {
+        **found,
+        "sizes": sizes,
+        "static": static_state,
+        "transformer": f"{deep['name']}, off" if deep["mode"] == "off" else deep_state,
+        "events": waiting,
+        "changed": ", ".join(own),
+    }
+
+
+def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
+    """Return how many memories wait for an embedder's vectors, and when those are made."""
+    if "problem" in embedder:
+        return f"{embedder['name']}, {embedder['problem']}"
+    state = f"{waiting} of {total} to make, {worker}" if waiting else "complete"
+    return f"{embedder['name']}, {state}"
+
+
 @group.tool(
     "status",
     pages=(),
     read_only=True,
     own_scope="all",
     examples=("memvault status", "memvault status --json"),
-    view="""
+    view=Template(
+        """
         vault: {vault}
-        memories: {memories}
+        memories: {memories}  {sizes[memories]}  {tags:tag|tags}
         types: {types}
-        tags: {tags}
-        index: {index}
-        static vectors: {embedder}
-        transformer: {deep}
-        reranker: {reranker}
-        pending: {pending}
-        bytes: {sizes}
-        trash: {trash}
-        language: {settings[language][value]}, from {settings[language][from]}
-        embedder: {settings[embedder][value]}, from {settings[embedder][from]}
-        ignore: {settings[ignore][value]}, from {settings[ignore][from]}
+        index: {index[state]}  {sizes[index]}  {index[folder]}
+        static vectors: {static}
+        transformer: {transformer}
+        reranker: {reranker[name]}
+        events: {events}
+        history: {sizes[history]}
+        trash: {trash:file|files}  {sizes[trash]}
+        settings: {changed}
         *problems Problems:
            {filePath}  {problem}""",
+        _for_people,
+    ),
 )
 def vault_status(call: Call) -> VaultStatus:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
@@ -334,7 +376,8 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 
     remove_temporary_files(call)
     call.notes += [
-        f"{entry['filePath']} is left out: {entry['problem']}" for entry in unlisted(call)
+        f"{entry['filePath']} is left out: {entry['problem']}"
+        for entry in unlisted(call, call.store.scan().unreadable)
     ]
     call.index.rebuild()
     call.index.embed_all()

@@ -38,6 +38,9 @@ def is_reserved(name: str) -> bool:
     return name.lower().partition(".")[0] in _WINDOWS
 
 
+_NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
+
+
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     """Return a file name's stem for a title: letters and digits of any script, joined by hyphens.
 
@@ -45,7 +48,11 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     reserved by Windows.
     """
     folded = normalize("NFC", title).lower()
-    cleaned = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
+    cleaned = (
+        _NOT_ALPHANUMERIC.sub("-", folded)
+        if folded.isascii()
+        else "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
+    )
     words = [word for word in (_LEADING_MARKS.sub("", part) for part in cleaned.split("-")) if word]
     out = ""
     for word in words:

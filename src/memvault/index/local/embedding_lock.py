@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from memvault import clock
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import SETTING, read
@@ -65,6 +68,21 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
         free = lock.acquire(0.0)
     lock.release()
     return not free
+
+
+def began(folder: Path, model: str) -> None:
+    """Record that this process computes vectors in the background."""
+    who = {"process": os.getpid(), "since": clock.iso()}
+    _write_state(folder, model, time.time() + _START_SECONDS, "", who)
+
+
+def worker(folder: Path | None, model: str) -> tuple[int, str]:
+    """Return the id of the process that last began to compute vectors, and when; 0 if unknown."""
+    found = _read_state(folder, model) if folder is not None else {}
+    process, since = found.get("process"), found.get("since")
+    if isinstance(process, int) and isinstance(since, str):
+        return process, since
+    return 0, ""
 
 
 def succeeded(folder: Path | None) -> None:
@@ -123,7 +141,9 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
         return {}
 
 
-def _write_state(folder: Path, model: str, until: float, why: str) -> None:
+def _write_state(
+    folder: Path, model: str, until: float, why: str, who: Mapping[str, Any] = MappingProxyType({})
+) -> None:
     _make_folder(folder)
-    data = json.dumps({"model": model, "until": until, "why": why}).encode()
+    data = json.dumps({"model": model, "until": until, "why": why, **who}).encode()
     atomic.write(folder / _STATE, data, durable=False, makes_folder=False)

@@ -258,7 +258,8 @@ class LocalIndex:
 
     def _status(self) -> IndexStatus:
         unused = len(self.deep.unused_models())
-        return IndexStatus(self.freshness, self._static_status(), self._deep_status(), unused)
+        states = self.freshness, self._static_status(), self._deep_status()
+        return IndexStatus(*states, unused, unlisted=tuple(self._store.unlisted))
 
     def _static_status(self) -> EmbedderStatus:
         opened = self.files.opened
@@ -276,7 +277,9 @@ class LocalIndex:
         if deep.mode == "off":
             return EmbedderStatus(deep.name, deep.mode)
         found, waiting = deep.opened(), self.pending_transformer()
-        state = waiting, deep.is_running(), deep.failure_reason(), deep.choice.note
+        running = deep.is_running()
+        worker = embedding_lock.worker(deep.folder, deep.choice.name) if running else (0, "")
+        state = waiting, running, deep.failure_reason(), deep.choice.note, *worker
         if found is None:
             return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)
         card = found.card
