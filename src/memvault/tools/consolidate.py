@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
@@ -13,7 +13,8 @@ from memvault.tools.core.render import Result, Template
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
-    from memvault.consolidation.proposals import ConsolidationInput, Proposals
+    from memvault.consolidation.proposals import ConsolidationInput, Proposals, Quote
+    from memvault.index.embedding.meaning import Meaning
     from memvault.model import Memory
 
 group = ToolGroup("experience", place=52)
@@ -26,9 +27,18 @@ def _with_statements(found: Result) -> Result:
         for entry in found.get("contradictions", ())
         for index, statement in enumerate(entry["statements"])
     ]
+    procedures = [
+        {
+            **entry,
+            "variations": [f"{each['text']}  {each['episodeId']}" for each in entry["varies"]],
+        }
+        if "varies" in entry
+        else entry
+        for entry in found["procedures"]
+    ]
     proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
     does = "does it" if proposed and not found["applied"] else None
-    return {**found, "statements": statements, "does": does}
+    return {**found, "procedures": procedures, "statements": statements, "does": does}
 
 
 @group.tool(
@@ -38,11 +48,13 @@ def _with_statements(found: Result) -> Result:
         """*facts {applied:Facts written|Facts}:
            {confidence:.2f}  {factText}
                  also: {wordings:each}
+                 replaces {supersedes}
               {factId}  from {episodes}
 
         *procedures {applied:Procedures written|Procedures}:
            {successRate:.2f}  {name}
               {prompt:each}
+                 sometimes: {variations:each}
               {procedureId}  from {episodes}
 
         *merged {applied:Merged|Facts that say the same}:
@@ -80,10 +92,12 @@ def consolidate_memories(
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
     A statement made in several episodes becomes a fact, a sequence of actions that mostly
-    succeeded a procedure. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by recall, show, load or context
-    are archived: they stay files, and recall still finds them. Contradictions are only
-    reported, once per subject. With apply, the result lists what was written.
+    succeeded a procedure; in different words it takes three episodes. Proposals quote their
+    episodes. What a later episode says supersedes the facts that it contradicts; other
+    contradictions are only reported, once per subject. Facts with the same meaning are merged.
+    Memories that are unimportant, old and were never returned on this machine by recall, show,
+    load or context are archived: they stay files, and recall still finds them. With apply, the
+    result lists what was written.
     """
     if not apply:
         inputs = _load_inputs(call, days)
@@ -144,7 +158,18 @@ def _proposals(
 
     language = analyser(call.engine.languages()[0])
     extra = (extracted.facts, extracted.procedures) if extracted else None
-    return rules.propose(inputs, language, clock.now(), extra)
+    meaning = None if extra else _meaning(call)
+    return rules.propose(inputs, language, clock.now(), extra, meaning)
+
+
+def _meaning(call: Call) -> Meaning:
+    """Return the embedders that compare statements; note why there is no transformer."""
+    from memvault.index.embedding.meaning import open_meaning
+
+    meaning, note = open_meaning(call.store.settings, call.root)
+    if note and note not in call.notes:
+        call.notes.append(note)
+    return meaning
 
 
 def _result(
@@ -193,6 +218,8 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str
             "confidence": entry.confidence,
             "episodes": list(entry.episodes),
             **({"wordings": list(entry.wordings)} if entry.wordings else {}),
+            **_quotes("quotes", entry.quotes),
+            **({"supersedes": list(entry.supersedes)} if entry.supersedes else {}),
             **_location(written.get(entry.proposal), "factId"),
         }
         for entry in proposals.facts
@@ -209,10 +236,18 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dic
             "usageCount": len(entry.episodes),
             "episodes": list(entry.episodes),
             **({"skillId": entry.skill} if entry.skill else {}),
+            **_quotes("quotes", entry.quotes),
+            **_quotes("varies", entry.varies),
+            **({"reordered": list(entry.reordered)} if entry.reordered else {}),
             **_location(written.get(entry.proposal), "procedureId"),
         }
         for entry in proposals.procedures
     ]
+
+
+def _quotes(key: str, quotes: Sequence[Quote]) -> dict[str, list[dict[str, str]]]:
+    found = [{"text": quote.text, "episodeId": quote.episode} for quote in quotes]
+    return {key: found} if found else {}
 
 
 def _location(memory: Memory | None, key: str) -> dict[str, str]:
@@ -244,6 +279,7 @@ def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
                 {"text": text, "memIds": list(ids)}
                 for text, ids in zip(entry.texts, entry.sources, strict=True)
             ],
+            **({"current": entry.current} if entry.current else {}),
         }
         for entry in proposals.contradictions
     ]
