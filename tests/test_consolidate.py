@@ -645,3 +645,15 @@ def test_what_a_later_episode_contradicts_is_superseded(
     assert contents(folder) == after
     assert run("undo").code == 0
     assert contents(folder) == before
+
+
+@pytest.mark.usefixtures("deep_now")
+def test_without_a_usable_transformer_statements_are_still_compared(run: Run, folder: Path) -> None:
+    """A model that cannot be loaded costs paraphrases, not the run, and a note names the reason."""
+    write(folder, "memvault.toml", 'version = 1\n[embedder]\nmodel = "no/such-model"\n')
+    put(folder, "earlier", reflection="You need the VPN to open the wiki.", days=3)
+    put(folder, "later", reflection="The wiki no longer needs the VPN.")
+    done = run("consolidate")
+    assert done.code == 0
+    assert "but The wiki no longer needs the VPN." in done.out
+    assert "Compared without a transformer: There is no embedding model" in done.err
