@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measure what looking for facts in very many episodes takes.
 
-    python bench/consolidation.py [--episodes 2000,20000] [--words 40]
+    python bench/consolidation.py [--episodes 5000,20000] [--words 40]
 
-Every episode reflects in one sentence of so many words, a third of them shared
-with others. Only ``memvault consolidate`` is measured, in a fresh process on an
+Every episode has four actions of five words, and reflects in one sentence of so
+many words, a third of them shared with others. MEMVAULT_DEEP=now compares with
+the transformer too. Only ``memvault consolidate`` is measured, in a fresh process on an
 index that is complete.
 """
 
@@ -33,14 +34,15 @@ def write(vault: Path, episodes: int, words: int) -> None:
         told = chance.sample(_WORDS, words - len(common)) + common
         chance.shuffle(told)
         header = f"---\nid: e{number}-000000\nmemory_type: episode\nimportance: 0.5\n---\n"
-        text = f"{header}\n## Actions\n\n- Act {number}\n\n## Reflection\n\n{' '.join(told)}.\n"
+        acts = "".join(f"- {' '.join(chance.sample(_WORDS, 5))}\n" for _ in range(4))
+        text = f"{header}\n## Actions\n\n{acts}\n## Reflection\n\n{' '.join(told)}.\n"
         (folder / f"e{number}.md").write_text(text, "utf-8")
 
 
 def main() -> None:
     """Measure each number of episodes and print a line for each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--episodes", default="2000,20000")
+    parser.add_argument("--episodes", default="5000,20000")
     parser.add_argument("--words", type=int, default=40)
     given = parser.parse_args()
     with workplace(None) as folder:

@@ -154,6 +154,7 @@ def main() -> None:
             lines = (place / "episodes.jsonl").read_text("utf-8").splitlines()
             write(folder / place.name, map(json.loads, lines))
             vault = str(folder / place.name)
+            memvault("recall", "warm", "--vault", vault)
             done = memvault("consolidate", "--days", "36500", "--json", "--vault", vault)
             expected = json.loads((place / "expected.json").read_text("utf-8"))
             found = score(json.loads(done.output), expected)

@@ -25,6 +25,10 @@ from memvault.consolidation.proposals import ConsolidationInput, Proposals
 from memvault.consolidation.rules import parts, step
 from memvault.consolidation.statements import LEAST_WORDS, Statement, StatementIndex, shortens
 from memvault.errors import Refused, TimedOut
+from memvault.index.embedding.calibrate import ANCHORS
+from memvault.index.embedding.meaning import RELATED, SAME, STEP, Meaning
+from memvault.index.embedding.static import open_table
+from memvault.index.embedding.transformer import load_embedder
 from memvault.index.text.analysis import analyser
 from memvault.memories.episodes import Episode
 from memvault.memories.facts import TYPE
@@ -45,12 +49,21 @@ SENTENCES = st.one_of(
             "Never push to the main branch",
             "Push to the main branch",
             "缓存总是在周一早上变慢",
+            "The cache is very slow on Monday mornings",
+            "On Monday mornings the cache is slow",
+            "The slow cache on Monday mornings",
+            "On Tuesday mornings the cache is slow",
+            "The build no longer needs the Docker daemon",
         ]
     ),
     st.lists(st.sampled_from(_WORDS), min_size=3, max_size=6).map(" ".join),
 )
 ACTIONS = st.lists(
-    st.sampled_from(["Run tests", "run the tests.", "Commit", "Push", "Ask Ana", "---"]), max_size=7
+    st.sampled_from(
+        "Run tests/run the tests./Run all tests/Commit/Push/Ask Ana/---/"
+        "Commit the change/Push the commit/Push the branch".split("/")
+    ),
+    max_size=7,
 )
 EPISODES = st.lists(
     st.builds(
@@ -98,7 +111,7 @@ FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()
 
 def proposed(found: ConsolidationInput) -> Proposals:
     """What the rules make of it."""
-    return rules.propose(found, ENGLISH, NOW)
+    return rules.propose(found, ENGLISH, NOW, None, Meaning(open_table()))
 
 
 def held_after(
@@ -149,6 +162,13 @@ def test_every_proposal_names_its_episodes(episodes: list[Episode], facts: list[
     for procedure in found.procedures:
         went_well = sum(known[name].success for name in procedure.episodes)
         assert procedure.success_rate == round(went_well / len(procedure.episodes), 4) > 0.5
+    quoted = [(new.quotes, new.episodes) for new in found.facts]
+    quoted += [(new.quotes, new.episodes) for new in found.procedures]
+    for quotes, named in quoted:
+        assert not quotes or {quote.episode for quote in quotes} == set(named)
+        for quote in quotes:
+            source = known[quote.episode]
+            assert quote.text in " ".join((source.reflection, *source.context, *source.actions))
     ids = [new.proposal for new in found.facts] + [new.proposal for new in found.procedures]
     ids += [merge.proposal for merge in found.merged]
     assert len(set(ids)) == len(ids)
@@ -457,3 +477,17 @@ def test_a_command_may_leave_its_input_unread(folder: Path) -> None:
     ):
         ended = run_command([sys.executable, "-c", code], text, 60, 1_000)
         assert ended == (0, f"{output}\n".encode(), "", False, False)
+
+
+def test_the_thresholds_are_quantiles_of_the_anchors() -> None:
+    """What counts as the same is set by labelled pairs, and holds for the model of the package."""
+    pairs = [json.loads(line) for line in ANCHORS.read_text("utf-8").splitlines()]
+    texts = [pair[side] for pair in pairs for side in "ab"]
+    space = Meaning(open_table(), load_embedder("builtin", None)).space(texts)
+    found: dict[str, list[float]] = {}
+    for place, pair in enumerate(pairs):
+        found.setdefault(pair["kind"], []).append(space.mean([2 * place], [2 * place + 1]))
+    same, near, far = (sorted(found[kind]) for kind in ("same", "near", "far"))
+    assert sum(value >= SAME for value in same) / len(same) == pytest.approx(0.9, abs=0.03)
+    assert sum(value >= RELATED for value in near) / len(near) == pytest.approx(0.5, abs=0.06)
+    assert max(far) < STEP

@@ -102,7 +102,8 @@ def apply_proposals(
 
     def origin(new: NewFact | NewProcedure) -> Provenance:
         linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
-        return Provenance(new.episodes, linked, new.proposal)
+        supersedes = new.supersedes if isinstance(new, NewFact) else ()
+        return Provenance(new.episodes, linked, new.proposal, supersedes)
 
     def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
         try:

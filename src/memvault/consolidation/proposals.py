@@ -28,8 +28,18 @@ class ConsolidationInput(NamedTuple):
     shared: frozenset[str] = frozenset()
 
 
+class Quote(NamedTuple):
+    """A sentence or an action as an episode has it."""
+
+    text: str
+    episode: str
+
+
 class NewFact(NamedTuple):
-    """A statement that several episodes make; ``wordings`` are its variants in other words."""
+    """A statement that several episodes make; ``wordings`` are its variants in other words.
+
+    ``supersedes`` are the memIds of facts that later episodes contradict with it.
+    """
 
     proposal: str
     text: str
@@ -37,10 +47,16 @@ class NewFact(NamedTuple):
     episodes: tuple[str, ...]
     category: str = CATEGORY
     wordings: tuple[str, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+    supersedes: tuple[str, ...] = ()
 
 
 class NewProcedure(NamedTuple):
-    """A sequence of actions that several episodes share and that mostly succeeded."""
+    """A sequence of actions that several episodes share and that mostly succeeded.
+
+    ``quotes`` are its steps in the words of each episode, ``varies`` the actions between them that
+    fewer episodes have, and ``reordered`` the episodes that have another order.
+    """
 
     proposal: str
     name: str
@@ -48,6 +64,9 @@ class NewProcedure(NamedTuple):
     success_rate: float
     episodes: tuple[str, ...]
     skill: str = ""
+    quotes: tuple[Quote, ...] = ()
+    varies: tuple[Quote, ...] = ()
+    reordered: tuple[str, ...] = ()
 
 
 class FactMerge(NamedTuple):
@@ -67,11 +86,15 @@ class ArchiveProposal(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """Statements that exclude each other, the memories that make them, and the difference."""
+    """Statements that exclude each other, the memories that make them, and the difference.
+
+    ``current`` is the statement made last, if the times are known.
+    """
 
     texts: tuple[str, ...]
     sources: tuple[tuple[str, ...], ...]
     difference: str
+    current: str = ""
 
 
 class Proposals(NamedTuple):

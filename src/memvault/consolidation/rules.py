@@ -28,6 +28,8 @@ from memvault.consolidation.proposals import (
     proposal_id,
     steps_of,
 )
+from memvault.consolidation.rewording import by_meaning
+from memvault.consolidation.sequences import shared_sequences
 from memvault.consolidation.statements import (
     Key,
     Statement,
@@ -40,6 +42,7 @@ from memvault.consolidation.statements import (
     unmarked,
     words,
 )
+from memvault.index.embedding.meaning import Meaning
 from memvault.index.text.analysis import Analyser
 from memvault.memories.episodes import Episode, number, texts
 from memvault.memories.experience_search import is_archived, text_of
@@ -247,22 +250,31 @@ def propose(
     analyser: Analyser,
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
+    meaning: Meaning | None = None,
 ) -> Proposals:
     """Return the proposals of the rules, or of an extractor in their place, for a vault.
 
     Facts and procedures that the vault already contains are left out; merges, contradictions and
-    archiving are added.
+    archiving are added. With ``meaning``, what repeats in other words is proposed too.
     """
     found = [] if extracted else clusters(given.episodes, analyser)
     facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
+    changes: list[Contradiction] = []
+    if meaning and not extracted:
+        reworded = by_meaning(given, found, facts, analyser, meaning)
+        facts, changes = reworded.facts, reworded.contradictions
+        procedures = [*procedures, *_reworded_procedures(given.episodes, meaning)]
     fresh = _new_facts(given.facts, facts, analyser)
     merged = _merges(given, analyser)
     merged_paths = {merge.other.path for merge in merged}
+    exact = _contradictions(given.facts, fresh, found, analyser)
+    shown = [set(entry.texts) for entry in exact]
+    changes = [entry for entry in changes if not any(set(entry.texts) <= one for one in shown)]
     return Proposals(
         fresh,
         _new_procedures(given.procedures, procedures, analyser),
         merged,
-        _contradictions(given.facts, fresh, found, analyser),
+        sorted([*exact, *changes]),
         _archivable((memory for memory in given.unused if memory.path not in merged_paths), now),
     )
 
@@ -276,8 +288,9 @@ def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
             confidence_of(len(ids)),
             ids,
             wordings=wordings,
+            quotes=quotes,
         )
-        for made, ids, wordings in found
+        for made, ids, wordings, quotes in found
         if len(ids) >= REPEATED
     ]
     return sorted(facts, key=lambda fact: (-len(fact.episodes), fact.text))
@@ -300,7 +313,9 @@ def _new_facts(
     fresh = []
     for new in facts:
         claim = _fact_statement(new.text, analyser)
-        seen = new.proposal in proposals or _normalized(new.text) in verbatim
+        seen = new.proposal in proposals or not verbatim.isdisjoint(
+            _normalized(text) for text in (new.text, *new.wordings)
+        )
         if not seen and (claim is None or known.find(claim) is None):
             fresh.append(new)
         proposals.add(new.proposal)
@@ -340,13 +355,40 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
             NewProcedure(
                 proposal_id("procedure", steps.key),
                 skill or _default_name(steps.texts),
-                "\n".join(f"{place}. {text}" for place, text in enumerate(steps.texts, 1)),
+                _numbered(steps.texts),
                 round(rate, 4),
                 tuple(sorted({episode.episode_id for episode in containing})),
                 skill,
             )
         )
     return selected
+
+
+def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[NewProcedure]:
+    """Return the sequences that episodes share in other words and that mostly succeeded."""
+    found = []
+    for shared in shared_sequences(episodes, meaning):
+        rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
+        if rate > MOSTLY:
+            skill = _common_skill(shared.episodes)
+            found.append(
+                NewProcedure(
+                    proposal_id("procedure", shared.texts),
+                    skill or _default_name(shared.texts),
+                    _numbered(shared.texts),
+                    round(rate, 4),
+                    tuple(episode.episode_id for episode in shared.episodes),
+                    skill,
+                    shared.quotes,
+                    shared.varies,
+                    shared.reordered,
+                )
+            )
+    return sorted(found, key=lambda new: (-len(new.episodes), new.prompt))
+
+
+def _numbered(texts: Iterable[str]) -> str:
+    return "\n".join(f"{place}. {text}" for place, text in enumerate(texts, 1))
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
@@ -371,13 +413,16 @@ def _new_procedures(
 ) -> list[NewProcedure]:
     """Return the procedures that the vault does not contain yet, each with an unused name."""
     known: set[tuple[Step, ...]] = set()
+    whole: list[tuple[Step, ...]] = []
     names, used, proposals = set(), {""}, set()
 
     def steps(texts: Iterable[str]) -> tuple[Step, ...]:
         return tuple(step(text, analyser) for text in texts)
 
     for memory in held:
-        known.update(parts(steps(steps_of(text_of(memory)))))
+        held_steps = steps(steps_of(text_of(memory)))
+        known.update(parts(held_steps))
+        whole.append(held_steps)
         names.add(normalize("NFC", memory.title).casefold())
         used.add(key(found_id(memory.metadata.get("skill_id"))))
         proposals.add(str(memory.metadata.get("proposal")))
@@ -386,6 +431,8 @@ def _new_procedures(
         texts = steps_of(new.prompt)
         new_steps = steps(texts)
         seen = new_steps in known or new.proposal in proposals
+        seen = seen or _is_reworded(new, steps(quote.text for quote in new.quotes), whole)
+        whole.append(new_steps)
         if seen or (not new_steps and new.name.casefold() in names):
             continue
         name, skill = _unused_name(new.name, texts, names), key(new.skill)
@@ -395,6 +442,19 @@ def _new_procedures(
         used.add(skill)
         proposals.add(new.proposal)
     return fresh
+
+
+def _is_reworded(
+    new: NewProcedure, wordings: tuple[Step, ...], known: Iterable[tuple[Step, ...]]
+) -> bool:
+    """Return whether a known procedure has half of a new one's steps, or is a part of it."""
+    held = set(wordings)
+    needed = len(steps_of(new.prompt)) / 2
+    return any(
+        len(steps) > 1 and (covered == len(steps) or covered >= needed)
+        for steps in known
+        if (covered := sum(step in held for step in steps))
+    )
 
 
 def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
@@ -453,7 +513,7 @@ def _contradictions(
     sources = [(_fact_statement(text, analyser), ids) for text, ids in given]
     made = [(claim, ids) for claim, ids in sources if claim is not None]
     keys, facts_end = {claim.key for claim, _ in made}, len(made)
-    made += [(claim, ids) for claim, ids, _ in found if claim.key not in keys]
+    made += [(claim, ids) for claim, ids, *_ in found if claim.key not in keys]
     out = []
     for sides, difference in contradictions([claim for claim, _ in made], analyser):
         if any(place < facts_end for side in sides for place in side):

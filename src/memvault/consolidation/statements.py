@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from memvault.consolidation.proposals import Quote
 from memvault.index.text.analysis import Analyser
 from memvault.index.text.sentences import split_sentences
 from memvault.memories.episodes import Episode
@@ -52,7 +53,7 @@ _SYNONYMS = {
 _LIMITING_WORDS = frozenset(
     "not without unless except only if when while until before after but hardly rarely seldom "
     "sometimes often usually almost nearly partly barely less more fewer most least than too "
-    "from to over under above below no may might could should can must".split()
+    "from to over under above below no may might could should can must stop cease".split()
 )
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
 _SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b")
@@ -172,11 +173,12 @@ _Place = tuple[_Word, tuple[str, ...], int]
 
 
 class StatementCluster(NamedTuple):
-    """A statement, the ids of the episodes that make it, and its other wordings."""
+    """A statement, the ids of the episodes that make it, its other wordings, and its quotes."""
 
     statement: Statement
     episodes: tuple[str, ...]
     wordings: tuple[str, ...]
+    quotes: tuple[Quote, ...] = ()
 
 
 @cache
@@ -187,7 +189,8 @@ def _embedder() -> Any:
 
 
 @lru_cache(10_000)
-def _similarity(first: str, second: str) -> float:
+def text_similarity(first: str, second: str) -> float:
+    """Return the similarity of two texts in 0..1 by the static embedding table."""
     vectors = _embedder().embed(sorted((first, second)))
     return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
 
@@ -199,7 +202,7 @@ class StatementIndex:
     table.
     """
 
-    def __init__(self, alike: Callable[[str, str], float] = _similarity) -> None:
+    def __init__(self, alike: Callable[[str, str], float] = text_similarity) -> None:
         self._alike = alike
         self._exact: dict[Key, Statement] = {}
         self._by_first: defaultdict[_Place, list[Statement]] = defaultdict(list)
@@ -240,7 +243,26 @@ class StatementIndex:
                 yield other
 
 
-def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementCluster]:
+def claims(episode: Episode) -> Iterator[str]:
+    """Yield the texts of an episode that state something: its reflection, and some of its context.
+
+    Most entries of a context only name a situation.
+    """
+    yield episode.reflection
+    yield from filter(_is_claim, episode.context)
+
+
+def outcome_claims(episode: Episode) -> Iterator[str]:
+    """Yield the texts of an episode's outcomes that state something; most name a result."""
+    texts = (outcome.get("text") for outcome in episode.outcomes)
+    yield from (text for text in texts if isinstance(text, str) and _is_claim(text))
+
+
+def clusters(
+    episodes: Iterable[Episode],
+    analyser: Analyser,
+    texts_of: Callable[[Episode], Iterable[str]] = claims,
+) -> list[StatementCluster]:
     """Return the statements of episodes, each once.
 
     Of several wordings of the same statement, the one in most episodes is chosen, and of those the
@@ -249,7 +271,7 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementC
     makers: dict[Statement, set[str]] = defaultdict(set)
     by_words: dict[Key, set[str]] = defaultdict(set)
     for episode in episodes:
-        for text in (episode.reflection, *filter(_is_claim, episode.context)):
+        for text in texts_of(episode):
             for sentence in sentences(text):
                 candidate = statement(sentence, analyser)
                 if candidate is not None:
@@ -279,7 +301,11 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementC
         other_wordings = {
             candidate.key: candidate.text for candidate in same if candidate.key != leader.key
         }
-        found.append(StatementCluster(leader, tuple(sorted(ids)), tuple(other_wordings.values())))
+        quotes = sorted(
+            {Quote(candidate.text, name) for candidate in same for name in makers[candidate]}
+        )
+        wordings = tuple(other_wordings.values())
+        found.append(StatementCluster(leader, tuple(sorted(ids)), wordings, tuple(quotes)))
     return found
 
 

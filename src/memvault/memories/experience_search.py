@@ -141,16 +141,18 @@ Test = Callable[["MemoryRecord"], bool]
 
 
 class Provenance(NamedTuple):
-    """The origin of a memory: its source episodes, their files, and its proposal."""
+    """The origin of a memory: its source episodes, their files, its proposal, what it replaces."""
 
     episodes: tuple[str, ...]
     paths: tuple[str, ...]
     proposal: str
+    supersedes: tuple[str, ...] = ()
 
     @property
     def header(self) -> dict[str, Any]:
         """The header entries that record the origin."""
-        return {"episodes": list(self.episodes), "proposal": self.proposal}
+        supersedes = {"supersedes": list(self.supersedes)} if self.supersedes else {}
+        return {"episodes": list(self.episodes), "proposal": self.proposal, **supersedes}
 
 
 def is_archived(metadata: dict[str, Any]) -> bool:

@@ -155,6 +155,13 @@ class RecalledExperience(ToolResult):
     message: NotRequired[str]
 
 
+class QuotedSentence(TypedDict):
+    """A sentence of an episode."""
+
+    text: str
+    episodeId: str
+
+
 class ProposedFact(TypedDict):
     """A fact that was derived from episodes."""
 
@@ -164,6 +171,8 @@ class ProposedFact(TypedDict):
     confidence: float
     episodes: list[str]
     wordings: NotRequired[list[str]]
+    quotes: NotRequired[list[QuotedSentence]]
+    supersedes: NotRequired[list[str]]
     factId: NotRequired[str]
     filePath: NotRequired[str]
 
@@ -178,6 +187,9 @@ class ProposedProcedure(TypedDict):
     usageCount: int
     episodes: list[str]
     skillId: NotRequired[str]
+    quotes: NotRequired[list[QuotedSentence]]
+    varies: NotRequired[list[QuotedSentence]]
+    reordered: NotRequired[list[str]]
     procedureId: NotRequired[str]
     filePath: NotRequired[str]
 
@@ -215,6 +227,7 @@ class ContradictoryTexts(TypedDict):
 
     difference: str
     statements: list[ContradictoryText]
+    current: NotRequired[str]
 
 
 class RefusedLine(TypedDict):

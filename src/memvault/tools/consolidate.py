@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
@@ -14,7 +14,8 @@ from memvault.tools.core.results import without_none
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
-    from memvault.consolidation.proposals import ConsolidationInput, Proposals
+    from memvault.consolidation.proposals import ConsolidationInput, Proposals, Quote
+    from memvault.index.embedding.meaning import Meaning
     from memvault.model import Memory
     from memvault.results import (
         ConsolidatedMemories,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         MergedFacts,
         ProposedFact,
         ProposedProcedure,
+        QuotedSentence,
         RefusedLine,
     )
 
@@ -35,9 +37,18 @@ def _with_statements(found: Result) -> Result:
         for entry in found.get("contradictions", ())
         for index, statement in enumerate(entry["statements"])
     ]
+    procedures = [
+        {
+            **entry,
+            "variations": [f"{each['text']}  {each['episodeId']}" for each in entry["varies"]],
+        }
+        if "varies" in entry
+        else entry
+        for entry in found["procedures"]
+    ]
     proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
     does = "does it" if proposed and not found["applied"] else None
-    return {**found, "statements": statements, "does": does}
+    return {**found, "procedures": procedures, "statements": statements, "does": does}
 
 
 @group.tool(
@@ -48,11 +59,13 @@ def _with_statements(found: Result) -> Result:
         """*facts {applied:Facts written|Facts}:
            {confidence:.2f}  {factText}
                  also: {wordings:each}
+                 replaces {supersedes}
               {factId}  from {episodes}
 
         *procedures {applied:Procedures written|Procedures}:
            {successRate:.2f}  {name}
               {prompt:each}
+                 sometimes: {variations:each}
               {procedureId}  from {episodes}
 
         *merged {applied:Merged|Facts that say the same}:
@@ -90,10 +103,12 @@ def consolidate_memories(
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
     A statement made in several episodes becomes a fact, a sequence of actions that mostly
-    succeeded a procedure. Facts with the same meaning are merged. Memories that are
-    unimportant, old and were never returned on this machine by recall, show, load or context
-    are archived: they stay files, and recall still finds them. Contradictions are only
-    reported, once per subject. With apply, the result lists what was written.
+    succeeded a procedure; in different words it takes three episodes. Proposals quote their
+    episodes. What a later episode says supersedes the facts that it contradicts; other
+    contradictions are only reported, once per subject. Facts with the same meaning are merged.
+    Memories that are unimportant, old and were never returned on this machine by recall, show,
+    load or context are archived: they stay files, and recall still finds them. With apply, the
+    result lists what was written.
     """
     if not apply:
         inputs = _load_inputs(call, days)
@@ -154,7 +169,18 @@ def _proposals(
 
     language = analyser(call.engine.languages()[0])
     extra = (extracted.facts, extracted.procedures) if extracted else None
-    return rules.propose(inputs, language, clock.now(), extra)
+    meaning = None if extra else _meaning(call)
+    return rules.propose(inputs, language, clock.now(), extra, meaning)
+
+
+def _meaning(call: Call) -> Meaning:
+    """Return the embedders that compare statements; note why there is no transformer."""
+    from memvault.index.embedding.meaning import open_meaning
+
+    meaning, note = open_meaning(call.store.settings, call.root)
+    if note and note not in call.notes:
+        call.notes.append(note)
+    return meaning
 
 
 def _result(
@@ -202,7 +228,11 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[Proposed
             "category": entry.category,
             "confidence": entry.confidence,
             "episodes": list(entry.episodes),
-            **without_none(wordings=list(entry.wordings) or None),
+            **without_none(
+                wordings=list(entry.wordings) or None,
+                quotes=_quotes(entry.quotes),
+                supersedes=list(entry.supersedes) or None,
+            ),
             **_location(written.get(entry.proposal), "factId"),
         }
         for entry in proposals.facts
@@ -218,11 +248,21 @@ def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[Pro
             "successRate": entry.success_rate,
             "usageCount": len(entry.episodes),
             "episodes": list(entry.episodes),
-            **without_none(skillId=entry.skill or None),
+            **without_none(
+                skillId=entry.skill or None,
+                quotes=_quotes(entry.quotes),
+                varies=_quotes(entry.varies),
+                reordered=list(entry.reordered) or None,
+            ),
             **_location(written.get(entry.proposal), "procedureId"),
         }
         for entry in proposals.procedures
     ]
+
+
+def _quotes(quotes: Sequence[Quote]) -> list[QuotedSentence] | None:
+    """Return the sentences that a proposal quotes, or None if there are none."""
+    return [{"text": quote.text, "episodeId": quote.episode} for quote in quotes] or None
 
 
 def _location(memory: Memory | None, key: str) -> dict[Any, Any]:
@@ -254,6 +294,7 @@ def _contradictions(proposals: Proposals) -> list[ContradictoryTexts]:
                 {"text": text, "memIds": list(ids)}
                 for text, ids in zip(entry.texts, entry.sources, strict=True)
             ],
+            **without_none(current=entry.current or None),
         }
         for entry in proposals.contradictions
     ]

@@ -1,4 +1,4 @@
-"""Embed texts as vectors: static vectors, transformer models, calibration of their cosines."""
+"""Embed texts as vectors: static vectors, transformer models, calibration, groups by meaning."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 
 _KIND = "model"
+TRANSFORMER_VARIABLE = "MEMVAULT_DEEP"
+"""The environment variable that overrides the setting ``embedder.deep``."""
 
 
 class ModelChoice(NamedTuple):
@@ -78,6 +81,11 @@ def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
     if is_allowed(settings.embedder.model, root):
         return ModelChoice(settings.embedder.model, root)
     return ModelChoice(BUILTIN, None, _refusal(settings.embedder.model, ""))
+
+
+def is_switched_off(settings: Settings) -> bool:
+    """Return whether the user or the vault wants no transformer embedder to run."""
+    return (os.environ.get(TRANSFORMER_VARIABLE) or settings.embedder.deep) == "off"
 
 
 def choose_reranker(settings: Settings, root: Path) -> ModelChoice:

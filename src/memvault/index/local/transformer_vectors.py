@@ -162,7 +162,7 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
 
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
-_VARIABLE = "MEMVAULT_DEEP"
+_VARIABLE = model_choice.TRANSFORMER_VARIABLE
 _MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 

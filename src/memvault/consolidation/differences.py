@@ -1,0 +1,277 @@
+"""Differences between two statements: in numbers, weekdays, negation, or what they are about.
+
+Vectors hardly distinguish "the left oven" from "the right oven", or a statement from its negation.
+So similar statements are compared word by word. The words for numbers, weekdays, negation and
+change are those of English, German, French and Spanish.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from memvault.consolidation.statements import text_similarity
+from memvault.index.text.analysis import Analyser
+
+_TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[%€$£]|[^\W\d_]\w*(?:\.\w+)*|\w+")
+_POSSESSIVE = re.compile(r"['’]s\b")
+_NOT = re.compile(r"n['’]t\b")
+_WEEKDAYS = {
+    name + ending: day
+    for names in (
+        "monday tuesday wednesday thursday friday saturday sunday",
+        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+        "lundi mardi mercredi jeudi vendredi samedi dimanche",
+        "lunes martes miércoles jueves viernes sábado domingo",
+    )
+    for day, name in enumerate(names.split())
+    for ending in ("", "s")
+} | {"sonnabend": 5, "sonnabends": 5}
+_UNITS = {
+    word: value
+    for words in (
+        "one two three four five six seven eight nine ten eleven twelve",
+        "_ zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "_ deux trois quatre cinq _ sept huit neuf dix onze douze",
+        "_ dos tres cuatro cinco seis siete ocho nueve diez _ doce",
+    )
+    for value, word in enumerate(words.split(), 1)
+    if word != "_"
+} | dict(zip("fifteen sixteen eighteen hundred".split(), (15, 16, 18, 100), strict=True))
+_TENS = {
+    word: value * 10
+    for words in (
+        "twenty thirty forty fifty sixty seventy eighty ninety",
+        "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+        "vingt trente quarante cinquante soixante _ _ _",
+        "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa",
+    )
+    for value, word in enumerate(words.split(), 2)
+    if word != "_"
+}
+_SYMBOLS = frozenset("%€$£")
+_NEGATIONS = frozenset(
+    "not never no none nobody nothing without cannot nicht kein keine keinen keinem keiner nie "
+    "niemals ohne pas jamais aucun aucune sans nunca jamás ningún ninguna sin".split()
+)
+_CEASED = re.compile(
+    r"(?i)\bno longer\b|\bnot? (?:\w+ ){0,4}any ?more\b|n['’]t (?:\w+ ){0,4}any ?more\b"
+    r"|\b(?:has |have )?(?:stopped|ceased) (?=\w+ing\b)|\bstopped being\b|\bnicht mehr\b"
+    r"|\bkein\w* (?:\w+ ){0,3}mehr\b"
+    r"|\bn(?:e |['’])(?:\w+ ){1,3}plus\b|\bya no\b|\bdej(?:ó|aron) de\b"
+)
+_CHANGED = re.compile(
+    r"(?i)\b(?:now|nowadays|these days|from now on|as of|since then|instead|has become|switched"
+    r"|replaced|moved to|changed to|took over|jetzt|inzwischen|mittlerweile|neuerdings|ab sofort"
+    r"|seit|stattdessen|künftig|maintenant|désormais|dorénavant|depuis|ahora|desde|en adelante)\b"
+)
+_CHANGE_WORDS = frozenset(
+    "now nowadays these days since then instead longer anymore more any stopped ceased become "
+    "switched replaced moved changed jetzt inzwischen mittlerweile neuerdings sofort seit "
+    "stattdessen künftig mehr maintenant désormais dorénavant depuis plus ahora desde ya".split()
+)
+_OBSERVED = re.compile(
+    r"(?i)\b(?:was|were|took|had|lasted|measured|counted|sold|got|found|today|yesterday|this time"
+    r"|war|waren|dauerte|hatte|heute|gestern|était|étaient|avait|hier|fue|fueron|tardó|ayer|hoy)\b"
+)
+"""Words of a single observation, such as how long a run took, rather than of a rule."""
+_MIN_SHARED = 2
+_MIN_DICE = 0.5
+_SYNONYM = 0.5
+"""The similarity from which on two single words may mean the same: large and big have 0.62."""
+
+
+class Number(NamedTuple):
+    """A number with the stems of the words directly before and after it, which name its unit."""
+
+    value: str
+    before: str
+    after: str
+
+
+class Wording(NamedTuple):
+    """A statement as it is compared: its content words in order, and what sets it apart.
+
+    ``content`` are stems; ``spelled`` has the word of each. ``neighbours`` are pairs of adjacent
+    content words, of which the first describes the second.
+    """
+
+    content: tuple[str, ...]
+    spelled: Mapping[str, str]
+    neighbours: frozenset[tuple[str, str]]
+    names: frozenset[str]
+    numbers: tuple[Number, ...]
+    weekdays: frozenset[int]
+    negated: bool
+    changed: bool
+    observed: bool
+
+
+@lru_cache(50_000)
+def wording(text: str, analyser: Analyser) -> Wording:
+    """Parse a statement."""
+    ceased = _CEASED.search(text)
+    plain = _CEASED.sub(" ", text) if ceased else text
+    tokens = _TOKEN.findall(_NOT.sub(" not", _POSSESSIVE.sub("", plain)))
+    stems = [_content(token, analyser) for token in tokens]
+    content = tuple(dict.fromkeys(filter(None, stems)))
+    names = {
+        stem
+        for place, (token, stem) in enumerate(zip(tokens, stems, strict=True))
+        if stem and _is_name(token, place, analyser.language)
+    }
+    negations = sum(token.casefold() in _NEGATIONS for token in tokens)
+    return Wording(
+        content,
+        {stem: token.casefold() for token, stem in zip(tokens, stems, strict=True) if stem},
+        frozenset((one, other) for one, other in pairwise(stems) if one and other),
+        frozenset(names),
+        tuple(_numbers(tokens, stems)),
+        frozenset(_WEEKDAYS[low] for token in tokens if (low := token.casefold()) in _WEEKDAYS),
+        (negations + bool(ceased)) % 2 == 1,
+        bool(ceased or _CHANGED.search(text)),
+        bool(_OBSERVED.search(text)),
+    )
+
+
+def _content(token: str, analyser: Analyser) -> str:
+    """Return a content word's stem; empty for function words and for what is compared apart."""
+    low = token.casefold()
+    special = low in _WEEKDAYS or low in _UNITS or low in _TENS
+    if special or token[0].isdigit() or low in _NEGATIONS or low in _CHANGE_WORDS:
+        return ""
+    stems = [stem for stem in analyser.sequence(token) if stem not in analyser.stop_stems]
+    return " ".join(stems)
+
+
+def _is_name(token: str, place: int, language: str) -> bool:
+    inner = any(char.isupper() or char.isdigit() for char in token[1:])
+    capital = token[0].isupper() and place > 0 and language != "german"
+    return inner or capital or (len(token) == 1 and place > 0 and token.isupper())
+
+
+def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
+    """Yield the numbers in digits or words; "twenty-five" is one."""
+    place = 0
+    while place < len(tokens):
+        low, start = tokens[place].casefold(), place
+        value = str(_UNITS.get(low, _TENS.get(low, "")))
+        if low in _TENS and place + 1 < len(tokens):
+            unit = _UNITS.get(tokens[place + 1].casefold(), 0)
+            if 0 < unit < 10:
+                value, place = str(_TENS[low] + unit), place + 1
+        if low[0].isdigit():
+            value = low.replace(",", ".").lstrip("0") or "0"
+        place += 1
+        if value:
+            after = (stems[place] or tokens[place].casefold()) if place < len(tokens) else ""
+            before = stems[start - 1] or tokens[start - 1].casefold() if start else ""
+            yield Number(value, before, after)
+
+
+def different_numbers(one: Wording, other: Wording) -> bool:
+    """Return whether a number differs that has the same unit, or names the same kind of thing."""
+    return any(
+        all(given.value != number.value for given in same)
+        for number in one.numbers
+        if (same := [given for given in other.numbers if _corresponds(number, given, one)])
+    )
+
+
+def _corresponds(number: Number, given: Number, one: Wording) -> bool:
+    names = given.before == number.before and number.before in one.content  # as in "ticket 12"
+    return names or _has_same_unit(number, given, one)
+
+
+def _has_same_unit(number: Number, given: Number, one: Wording) -> bool:
+    after = given.after == number.after and number.after in {"", *one.content, *_SYMBOLS}
+    return after or (given.before == number.before and number.before in _SYMBOLS)
+
+
+def _other_amount(one: Wording, other: Wording) -> bool:
+    """Return whether exactly one number differs, and it has the same unit in both statements."""
+    values = {number.value for number in one.numbers} ^ {number.value for number in other.numbers}
+    mine = [number for number in one.numbers if number.value in values]
+    theirs = [number for number in other.numbers if number.value in values]
+    same = [each for each in theirs if mine and _has_same_unit(mine[0], each, one)]
+    return len(mine) == len(theirs) == len(same) == 1
+
+
+def share(one: Wording, other: Wording) -> float:
+    """Return the share of content words that two statements have in common (Dice, 1945)."""
+    total = len(one.content) + len(other.content)
+    return 2 * len({*one.content} & {*other.content}) / total if total else 0.0
+
+
+def other_object(one: Wording, other: Wording) -> bool:
+    """Return whether the same word is described by different ones: "left oven", "right oven"."""
+    mine, theirs = {*one.content} - {*other.content}, {*other.content} - {*one.content}
+    shared = {*one.content} & {*other.content}
+    return any(
+        what == thing and text_similarity(one.spelled[which], other.spelled[that]) < _SYNONYM
+        for which, what in sorted(one.neighbours)
+        if which in mine and what in shared
+        for that, thing in sorted(other.neighbours)
+        if that in theirs
+    )
+
+
+def other_name(one: Wording, other: Wording) -> bool:
+    """Return whether both statements have a name that the other one lacks."""
+    return bool(one.names - {*other.content} and other.names - {*one.content})
+
+
+def excludes(one: Wording, other: Wording) -> bool:
+    """Return whether statements, however similar, do not say the same."""
+    days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
+    nearly = share(one, other) >= _MIN_DICE  # fewer words in common have no fixed roles
+    return bool(
+        days
+        or different_numbers(one, other)
+        or other_name(one, other)
+        or (nearly and (one.negated != other.negated or other_object(one, other)))
+    )
+
+
+def contradiction(earlier: Wording, later: Wording) -> str:
+    """Return in what a later statement contradicts an earlier one; empty if it does not.
+
+    This is ``weekday``, ``number``, ``negation``, or ``value`` for a changed subject or object,
+    which the later one must call a change with a word such as "now".
+    """
+    shared = {*earlier.content} & {*later.content}
+    if len(shared) < _MIN_SHARED or share(earlier, later) < _MIN_DICE:
+        return ""
+    if other_object(earlier, later):
+        return ""
+    days = earlier.weekdays and later.weekdays and earlier.weekdays != later.weekdays
+    numbers = different_numbers(earlier, later)
+    negation = earlier.negated != later.negated
+    if _other_subject(earlier, later) or other_name(earlier, later):
+        return "value" if later.changed and not (days or numbers or negation) else ""
+    if days:
+        return "weekday"
+    if numbers:
+        observed = (earlier.observed or later.observed) and not later.changed
+        amount = _other_amount(earlier, later)
+        return "number" if amount and not (observed or negation) else ""
+    mine = [earlier.spelled[stem] for stem in earlier.content if stem not in shared]
+    theirs = [later.spelled[stem] for stem in later.content if stem not in shared]
+    if negation:  # "do not pass" and "fail" agree
+        return "negation" if later.changed or not (mine and theirs) else ""
+    replaced = later.changed and mine and theirs
+    return "value" if replaced and not _has_synonym(mine, theirs) else ""
+
+
+def _other_subject(one: Wording, other: Wording) -> bool:
+    """Return whether the first content words differ, and neither is in the other statement."""
+    first, second = one.content[0], other.content[0]
+    apart = first not in other.content and second not in one.content
+    return apart and text_similarity(one.spelled[first], other.spelled[second]) < _SYNONYM
+
+
+def _has_synonym(some: Iterable[str], others: Iterable[str]) -> bool:
+    return any(text_similarity(one, other) >= 0.3 for one in some for other in others)

@@ -1,0 +1,183 @@
+"""Facts, procedures and contradictions from statements and actions in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from memvault.consolidation.differences import excludes, wording
+from memvault.consolidation.paraphrases import Paraphrases, Source, changes, compare, paraphrases
+from memvault.consolidation.proposals import (
+    ConsolidationInput,
+    Contradiction,
+    NewFact,
+    confidence_of,
+    proposal_id,
+)
+from memvault.consolidation.statements import (
+    StatementCluster,
+    clusters,
+    outcome_claims,
+    sentences,
+)
+from memvault.index.embedding.meaning import SAME, Meaning
+from memvault.index.text.analysis import Analyser
+from memvault.memories.episodes import texts
+from memvault.memories.experience_search import is_archived, text_of
+from memvault.model import Memory
+
+_MAX_FACT = 300
+
+
+class Rewording(NamedTuple):
+    """The facts of the exact rules with those in other words, and contradictions by meaning."""
+
+    facts: list[NewFact]
+    contradictions: list[Contradiction]
+
+
+def by_meaning(
+    given: ConsolidationInput,
+    found: Sequence[StatementCluster],
+    facts: Iterable[NewFact],
+    analyser: Analyser,
+    meaning: Meaning,
+) -> Rewording:
+    """Join statements that say the same and find those that later ones contradict.
+
+    ``facts`` are those of the exact rules; one that is part of a group is replaced by it. Of a
+    contradiction whose older side is a fact of the vault, the later statement becomes a fact that
+    supersedes it.
+    """
+    comparison = compare(_sources(given, found, analyser), meaning, analyser)
+    groups = paraphrases(comparison)
+    joined = {_proposal(cluster) for group in groups for cluster in group.clusters}
+    kept = [fact for fact in facts if fact.proposal not in joined]
+    grouped = {fact.proposal for fact in map(_fact, groups)}
+    ordered = sorted(
+        [*kept, *map(_fact, groups)], key=lambda fact: (-len(fact.episodes), fact.text)
+    )
+    if groups:
+        ordered = _not_stated(ordered, grouped, given.facts, analyser, meaning)
+    contradicted = changes(comparison)
+    for contradiction, sources in contradicted:
+        ordered = _with_superseding(ordered, contradiction, sources, given.shared)
+    return Rewording(ordered, [contradiction for contradiction, _ in contradicted])
+
+
+def _sources(
+    given: ConsolidationInput, found: Sequence[StatementCluster], analyser: Analyser
+) -> list[Source]:
+    """Return the statements of episodes, and the current facts of one sentence."""
+    created = {episode.episode_id: episode.created for episode in given.episodes}
+    keys = {cluster.statement.key for cluster in found}
+    outcomes = [
+        cluster
+        for cluster in clusters(given.episodes, analyser, outcome_claims)
+        if cluster.statement.key not in keys
+    ]
+    replaced = {name for memory in given.facts for name in texts(memory.metadata.get("supersedes"))}
+    held = [
+        Source(text, (memory.mem_id,), memory.modified)
+        for memory in given.facts
+        if not is_archived(memory.metadata)
+        and memory.mem_id not in replaced
+        and len(text := text_of(memory)) <= _MAX_FACT
+    ]
+    return held + [
+        Source(
+            cluster.statement.text,
+            cluster.episodes,
+            max(created[name] for name in cluster.episodes),
+            cluster,
+            supports,
+        )
+        for group, supports in ((found, False), (outcomes, True))
+        for cluster in group
+    ]
+
+
+def _proposal(cluster: StatementCluster) -> str:
+    return proposal_id("fact", cluster.statement.key)
+
+
+def _fact(group: Paraphrases) -> NewFact:
+    (leader, *_) = [cluster for cluster in group.clusters if cluster.statement.text == group.text]
+    others = dict.fromkeys(quote.text for quote in group.quotes if quote.text != group.text)
+    return NewFact(
+        _proposal(leader),
+        group.text,
+        confidence_of(len(group.episodes)),
+        group.episodes,
+        wordings=tuple(others),
+        quotes=group.quotes,
+    )
+
+
+def _not_stated(
+    facts: Sequence[NewFact],
+    grouped: set[str],
+    held: Iterable[Memory],
+    analyser: Analyser,
+    meaning: Meaning,
+) -> list[NewFact]:
+    """Return the facts without those groups that a fact of the vault, or an earlier one, states.
+
+    Archived facts count too: a proposal that was put aside does not return in other words.
+    """
+    known = [
+        text for memory in held for text in (memory.title, *sentences(text_of(memory))) if text
+    ]
+    spelled = [*dict.fromkeys([*known, *(fact.text for fact in facts)])]
+    space, rows = meaning.space(spelled), {text: row for row, text in enumerate(spelled)}
+    fresh = []
+    for fact in facts:
+        mine = wording(fact.text, analyser)
+        cosines = space.vectors[[rows[text] for text in known]] @ space.vectors[rows[fact.text]]
+        stated = fact.proposal in grouped and any(
+            cosine >= space.cosine(SAME) and not excludes(mine, wording(text, analyser))
+            for cosine, text in zip(cosines.tolist(), known, strict=True)
+        )
+        if not stated:
+            fresh.append(fact)
+        known.append(fact.text)
+    return fresh
+
+
+def _with_superseding(
+    facts: Sequence[NewFact],
+    contradiction: Contradiction,
+    sources: Sequence[Source],
+    shared: frozenset[str],
+) -> list[NewFact]:
+    """Let the fact of a later statement supersede the facts of the vault that it contradicts."""
+    *older, latest = sources
+    outdated = tuple(
+        sorted(
+            name
+            for source in older
+            if source.cluster is None
+            for name in source.ids
+            if name not in shared
+        )
+    )
+    if not contradiction.current or latest.cluster is None or not outdated:
+        return list(facts)
+    place = next(
+        (place for place, fact in enumerate(facts) if latest.text in {fact.text, *fact.wordings}),
+        None,
+    )
+    if place is None:
+        new = NewFact(
+            _proposal(latest.cluster),
+            latest.text,
+            confidence_of(len(latest.ids)),
+            latest.ids,
+            quotes=latest.cluster.quotes,
+            supersedes=outdated,
+        )
+        return [*facts, new]
+    return [
+        fact._replace(supersedes=outdated) if index == place else fact
+        for index, fact in enumerate(facts)
+    ]

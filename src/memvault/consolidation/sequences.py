@@ -1,0 +1,209 @@
+"""Sequences of actions that episodes share in other words, another order, or with other actions.
+
+Two episodes are compared step by step: each step with the most similar one of the other episode,
+used once. Episodes with three similar steps or more are grouped by average linkage. The steps of a
+group are aligned with those of its most central episode, and those that most episodes have are its
+procedure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memvault.consolidation.proposals import Quote
+from memvault.index.embedding.arrays import Matrix
+from memvault.index.embedding.meaning import (
+    MAX_EMBEDDED,
+    RELATED,
+    STEP,
+    EmbeddedTexts,
+    Meaning,
+    Similar,
+    best_matches,
+    grouped,
+    mean_vector,
+    similar_counts,
+)
+from memvault.memories.episodes import Episode
+
+MIN_STEPS = 3
+MIN_EPISODES = 3
+_MAX_ACTIONS = 20
+"""The maximum number of actions of one episode that are compared: the first ones."""
+_MAX_PAIRS = 20_000
+_MIN_SHARE = 0.6
+"""The minimum share of the shorter episode's actions that the other one has."""
+
+_Column = list[tuple[int, int]]
+"""A step of a procedure: the positions of an episode and of its action."""
+
+
+class SharedSequence(NamedTuple):
+    """The steps that most of some episodes share, in their usual order and wording."""
+
+    texts: tuple[str, ...]
+    episodes: tuple[Episode, ...]
+    quotes: tuple[Quote, ...]
+    varies: tuple[Quote, ...]
+    reordered: tuple[str, ...]
+
+
+class _Steps(NamedTuple):
+    """The actions of episodes with one vector for each, shape (actions, dimension)."""
+
+    episodes: list[Episode]
+    actions: list[list[str]]
+    vectors: list[Matrix]
+    space: EmbeddedTexts
+
+
+def shared_sequences(episodes: Sequence[Episode], meaning: Meaning) -> list[SharedSequence]:
+    """Return the sequences that at least three episodes share by meaning.
+
+    With very many actions, those of the latest episodes are compared.
+    """
+    steps = _embed(episodes, meaning)
+    if steps is None:
+        return []
+    scores = _scores(steps)
+
+    def joined(some: Sequence[int], others: Sequence[int]) -> bool:
+        pairs = [(min(one, other), max(one, other)) for one in some for other in others]
+        mean = sum(scores.get(pair, 0.0) for pair in pairs) / len(pairs)
+        return steps.space.calibration.similarity(mean) >= RELATED
+
+    ordered = sorted(scores, key=lambda pair: (-round(scores[pair], 4), pair))
+    found = []
+    for places in grouped((Similar(*pair, scores[pair]) for pair in ordered), joined):
+        if len(places) >= MIN_EPISODES:
+            sequence = _aligned(steps, places, scores)
+            if len(sequence.texts) >= MIN_STEPS:
+                found.append(sequence)
+    return found
+
+
+def _embed(episodes: Sequence[Episode], meaning: Meaning) -> _Steps | None:
+    """Embed the actions of the latest episodes that have enough, each episode once."""
+    chosen: dict[str, Episode] = {}
+    texts: dict[str, int] = {}
+    latest = sorted(episodes, key=lambda each: (each.created, each.episode_id, each.path))
+    for episode in reversed(latest):
+        actions = _actions(episode)
+        new = [text for text in dict.fromkeys(actions) if text not in texts]
+        if len(actions) < MIN_STEPS or episode.episode_id in chosen:
+            continue
+        if len(texts) + len(new) > MAX_EMBEDDED:
+            break
+        chosen[episode.episode_id] = episode
+        texts.update((text, len(texts) + place) for place, text in enumerate(new))
+    if len(chosen) < MIN_EPISODES:
+        return None
+    spelled = sorted(texts)
+    space = meaning.space(spelled)
+    rows = {text: row for row, text in enumerate(spelled)}
+    kept = [chosen[name] for name in sorted(chosen)]
+    rows_of = [_actions(episode) for episode in kept]
+    vectors = [space.vectors[[rows[text] for text in each]] for each in rows_of]
+    return _Steps(kept, rows_of, vectors, space)
+
+
+def _actions(episode: Episode) -> list[str]:
+    return [" ".join(text.split()) for text in episode.actions[:_MAX_ACTIONS]]
+
+
+def _scores(steps: _Steps) -> dict[tuple[int, int], float]:
+    """Return the mean cosine of the similar steps of each two episodes that share enough."""
+    limit = steps.space.cosine(STEP)
+    counted = similar_counts(steps.vectors, limit)
+    candidates = [pair for count, *pair in counted if count >= MIN_STEPS]
+    scores = {}
+    for first, second in candidates[:_MAX_PAIRS]:
+        one, other = steps.vectors[first], steps.vectors[second]
+        cosines = [cosine for cosine, _, _ in best_matches(list(one), list(other), limit)]
+        if len(cosines) >= max(MIN_STEPS, _MIN_SHARE * min(len(one), len(other))):
+            scores[first, second] = sum(cosines) / len(cosines)
+    return scores
+
+
+def _aligned(
+    steps: _Steps, places: Sequence[int], scores: dict[tuple[int, int], float]
+) -> SharedSequence:
+    """Align the actions of episodes and keep the steps that more than half of them have."""
+
+    def near(one: int, other: int) -> float:
+        return scores.get((min(one, other), max(one, other)), 0.0)
+
+    centre = min(
+        places, key=lambda place: (-round(sum(near(place, other) for other in places), 4), place)
+    )
+    others = sorted(set(places) - {centre}, key=lambda place: (-near(centre, place), place))
+    columns: list[_Column] = [[(centre, step)] for step in range(len(steps.actions[centre]))]
+    limit = steps.space.cosine(STEP)
+    for place in others:
+        means = [_mean(steps, column) for column in columns]
+        matched = {
+            row: column for _, row, column in best_matches(list(steps.vectors[place]), means, limit)
+        }
+        for step in range(len(steps.actions[place])):
+            if step in matched:
+                columns[matched[step]].append((place, step))
+            else:
+                columns.append([(place, step)])
+    usual = [column for column in columns if 2 * len(column) > len(places)]
+    rare = [column for column in columns if 2 * len(column) <= len(places)]
+    order = _usual_order(usual)
+    ordered = [usual[index] for index in order]
+    return SharedSequence(
+        tuple(_wording(steps, column) for column in ordered),
+        tuple(steps.episodes[place] for place in sorted(places)),
+        tuple(quote for column in ordered for quote in _quotes(steps, column)),
+        tuple(sorted(quote for column in rare for quote in _quotes(steps, column))),
+        tuple(steps.episodes[place].episode_id for place in _reordered(ordered)),
+    )
+
+
+def _mean(steps: _Steps, column: _Column) -> Matrix:
+    """Return the mean vector of a step's wordings."""
+    return mean_vector([steps.vectors[place][step] for place, step in column])
+
+
+def _usual_order(columns: Sequence[_Column]) -> list[int]:
+    """Return the steps in the order of most episodes: by how many others each usually precedes."""
+    taken = [dict(column) for column in columns]
+
+    def precedes(one: int, other: int) -> bool:
+        both = taken[one].keys() & taken[other].keys()
+        before = sum(taken[one][episode] < taken[other][episode] for episode in both)
+        return (2 * before, other) > (len(both), one)
+
+    places = range(len(columns))
+    wins = {one: sum(precedes(one, other) for other in places if other != one) for one in places}
+    return sorted(places, key=lambda one: (-wins[one], one))
+
+
+def _reordered(columns: Sequence[_Column]) -> list[int]:
+    """Return the episodes whose steps are not in the order of the columns."""
+    taken: dict[int, list[int]] = defaultdict(list)
+    for column in columns:
+        for episode, step in column:
+            taken[episode].append(step)
+    return sorted(episode for episode, order in taken.items() if order != sorted(order))
+
+
+def _wording(steps: _Steps, column: _Column) -> str:
+    """Return the wording of a step that is most similar to its mean."""
+    mean = _mean(steps, column)
+    texts = {
+        steps.actions[place][step]: round(float(steps.vectors[place][step] @ mean), 4)
+        for place, step in column
+    }
+    return min(texts, key=lambda text: (-texts[text], text))
+
+
+def _quotes(steps: _Steps, column: _Column) -> list[Quote]:
+    return [
+        Quote(steps.actions[place][step], steps.episodes[place].episode_id)
+        for place, step in sorted(column)
+    ]
