@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from memvault.tools.core.registry import Tool, all_tools
+from memvault.tools.core.registry import BUDGET, Tool, all_tools
 
 _LINE = 100
 _SKIPPED = ("call_tool",)
@@ -64,7 +64,8 @@ def _import(module: str, names: set[str]) -> str:
 
 def _method(tool: Tool, is_async: bool, imports: dict[str, set[str]]) -> str:
     """Return a method whose parameters are positional where the command's are."""
-    parameters = tool.parameters
+    # A program has no need to save tokens; ``Vault.call`` takes a budget all the same.
+    parameters = [entry for entry in tool.parameters if entry != BUDGET]
     positional = [entry for entry in parameters if entry.arg.positional or entry.arg.flatten]
     positional.sort(key=lambda entry: not entry.required)
     named = [entry for entry in parameters if entry not in positional]

@@ -161,12 +161,11 @@ class AsyncVault(AsyncOpenVault):
         expression: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> ForgottenMemories:
         """Forget memories: preview them, and move them to the trash once confirmed."""
         return cast("ForgottenMemories", await self._run("memory_forget", locals()))
 
-    async def types(self, *, offset: int | None = None, budget: int | None = None) -> MemoryTypes:
+    async def types(self, *, offset: int | None = None) -> MemoryTypes:
         """List the types of memory, how many there are of each, and the fallback type."""
         return cast("MemoryTypes", await self._run("memory_list_types", locals()))
 
@@ -191,7 +190,6 @@ class AsyncVault(AsyncOpenVault):
         threshold: float | None = None,
         limit: int | None = None,
         expression: str | None = None,
-        budget: int | None = None,
     ) -> LoadedMemory:
         """Load a memory into active memory by memId, or long-term memories by a query."""
         return cast("LoadedMemory", await self._run("memory_load", locals()))
@@ -213,13 +211,12 @@ class AsyncVault(AsyncOpenVault):
         mode: Literal["Vector", "Keyword", "Tag", "Hybrid"] = "Hybrid",
         limit: int = 10,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> FoundMemories:
         """Search for memories to load: memIds with short snippets."""
         return cast("FoundMemories", await self._run("memory_search", locals()))
 
     async def active(
-        self, *, full: bool = False, limit: int = 50, offset: int = 0, budget: int | None = None
+        self, *, full: bool = False, limit: int = 50, offset: int = 0
     ) -> ActiveMemories:
         """List active memory, last used first, with sizes in tokens and the remaining budget."""
         return cast("ActiveMemories", await self._run("memory_active", locals()))
@@ -243,12 +240,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SetEntries", await self._run("set_memories", locals()))
 
     async def memories_get(
-        self,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-        budget: int | None = None,
+        self, keys: Sequence[str] | None = None, *, limit: int | None = None, offset: int = 0
     ) -> StoredValues:
         """Get values, in the order of the given keys, or else sorted by key."""
         return cast("StoredValues", await self._run("get_memories", locals()))
@@ -262,12 +254,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SetEntries", await self._run("set_goals", locals()))
 
     async def goals_get(
-        self,
-        *,
-        status: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, status: str | None = None, limit: int = 50, offset: int = 0
     ) -> StoredGoals:
         """Get the goals, in the order of their ids."""
         return cast("StoredGoals", await self._run("get_goals", locals()))
@@ -286,7 +273,6 @@ class AsyncVault(AsyncOpenVault):
         status: Literal["active", "completed", "expired"] | None = None,
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> StoredPlans:
         """Get the plans, the next due first."""
         return cast("StoredPlans", await self._run("get_plans", locals()))
@@ -309,25 +295,19 @@ class AsyncVault(AsyncOpenVault):
         return cast("StoredEpisode", await self._run("store_episode", locals()))
 
     async def episode_recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        min_importance: float = 0.3,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, query: str, *, limit: int = 5, min_importance: float = 0.3, offset: int | None = None
     ) -> RecalledEpisodes:
         """Recall episodes similar to a situation, the best first."""
         return cast("RecalledEpisodes", await self._run("recall_similar_experience", locals()))
 
     async def episode_recent(
-        self, *, days: int = 7, limit: int = 10, offset: int = 0, budget: int | None = None
+        self, *, days: int = 7, limit: int = 10, offset: int = 0
     ) -> EpisodeListing:
         """List the episodes of the last days, newest first; archived ones are left out."""
         return cast("EpisodeListing", await self._run("get_recent_episodes", locals()))
 
     async def episode_with_skill(
-        self, skill_id: str, *, limit: int = 5, offset: int = 0, budget: int | None = None
+        self, skill_id: str, *, limit: int = 5, offset: int = 0
     ) -> EpisodeListing:
         """List the episodes in which a skill was used, newest first; archived ones are left out."""
         return cast("EpisodeListing", await self._run("get_episodes_with_skill", locals()))
@@ -344,13 +324,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("StoredFact", await self._run("store_fact", locals()))
 
     async def fact_recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        category: str | None = None,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, query: str, *, limit: int = 5, category: str | None = None, offset: int | None = None
     ) -> RecalledFacts:
         """Recall facts, the best first, and count the access."""
         return cast("RecalledFacts", await self._run("recall_fact", locals()))
@@ -373,12 +347,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("StoredProcedure", await self._run("store_procedure", locals()))
 
     async def procedure_recall(
-        self,
-        context: str,
-        *,
-        min_success_rate: float = 0.6,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, context: str, *, min_success_rate: float = 0.6, offset: int | None = None
     ) -> RecalledProcedures:
         """Recall the procedures that fit a context, best success rate first."""
         return cast("RecalledProcedures", await self._run("recall_procedure", locals()))
@@ -387,48 +356,34 @@ class AsyncVault(AsyncOpenVault):
         """Record one more use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", await self._run("update_success_rate", locals()))
 
-    async def experience(
-        self, observations: Sequence[str], *, budget: int | None = None
-    ) -> RecalledExperience:
+    async def experience(self, observations: Sequence[str]) -> RecalledExperience:
         """Recall what is known of a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", await self._run("recall_memory", locals()))
 
     async def consolidate(
-        self,
-        *,
-        days: int = 7,
-        apply: bool = False,
-        extractor: str | None = None,
-        budget: int | None = None,
+        self, *, days: int = 7, apply: bool = False, extractor: str | None = None
     ) -> ConsolidatedMemories:
         """Consolidate episodes: propose facts and procedures for what repeats in them."""
         return cast("ConsolidatedMemories", await self._run("consolidate_memories", locals()))
 
-    async def skills_categories(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> SkillCategories:
+    async def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:
         """List the categories of skills, the first parts of their ids, with the number of skills."""
         return cast("SkillCategories", await self._run("list_skill_categories", locals()))
 
     async def skills_subcategories(
-        self, category_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+        self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
         """List the subcategories of a category, the first two parts of the ids of its skills."""
         return cast("SkillSubcategories", await self._run("list_subcategories", locals()))
 
     async def skills_list(
-        self, subcategory_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+        self, subcategory_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillListing:
         """List the skills of a subcategory, in the order of their ids."""
         return cast("SkillListing", await self._run("list_skills", locals()))
 
     async def skills_use(
-        self,
-        skill_id: str,
-        action_description: str,
-        *,
-        difficulty_modifier: float = 0.0,
-        budget: int | None = None,
+        self, skill_id: str, action_description: str, *, difficulty_modifier: float = 0.0
     ) -> UsedSkill:
         """Use a skill: get the procedure to follow, and how likely it is to succeed."""
         return cast("UsedSkill", await self._run("use_skill", locals()))
@@ -456,11 +411,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentTalk", await self._run("reply", locals()))
 
     async def wait_for(
-        self,
-        events: Sequence[EventSpec],
-        *,
-        timeout: float | None = None,
-        budget: int | None = None,
+        self, events: Sequence[EventSpec], *, timeout: float | None = None
     ) -> HappenedEvents:
         """Wait for the first of several events, remove it from the inbox, and return it."""
         return cast("HappenedEvents", await self._run("wait_for", locals()))
@@ -470,25 +421,17 @@ class AsyncVault(AsyncOpenVault):
         *,
         count: int = 1,
         kind: Literal["space_message", "plan", "service", "talk"] | None = None,
-        budget: int | None = None,
     ) -> InboxEvents:
         """Take the oldest events out of the agent's inbox."""
         return cast("InboxEvents", await self._run("peek_inbox", locals()))
 
     async def inbox_list(
-        self,
-        *,
-        event_id: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, event_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> InboxListing:
         """List the events in the agent's inbox, oldest first, without removing them."""
         return cast("InboxListing", await self._run("list_inbox", locals()))
 
-    async def agents(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> AgentListing:
+    async def agents(self, *, limit: int = 50, offset: int = 0) -> AgentListing:
         """List the vault's agents and brains, with counts of their entries and the last change."""
         return cast("AgentListing", await self._run("list_agents", locals()))
 
@@ -497,7 +440,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("PushedEvent", await self._run("push_service", locals()))
 
     async def space_enter(
-        self, space: str, *, limit: int = 50, offset: int | None = None, budget: int | None = None
+        self, space: str, *, limit: int = 50, offset: int | None = None
     ) -> EnteredSpace:
         """Enter a space: become a member, read its last messages, and send to it from now on."""
         return cast("EnteredSpace", await self._run("enter_space", locals()))
@@ -507,29 +450,17 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentMessage", await self._run("send_message", locals()))
 
     async def space_read(
-        self,
-        *,
-        space: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, space: str | None = None, limit: int = 50, offset: int = 0
     ) -> SpaceMessages:
         """Read a space's messages, the newest last."""
         return cast("SpaceMessages", await self._run("read_messages", locals()))
 
-    async def space_list(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> SpaceListing:
+    async def space_list(self, *, limit: int = 50, offset: int = 0) -> SpaceListing:
         """List the spaces with their members, number of messages and time of the last message."""
         return cast("SpaceListing", await self._run("list_spaces", locals()))
 
     async def tools_list(
-        self,
-        *,
-        schemas: bool = True,
-        limit: int | None = None,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, schemas: bool = True, limit: int | None = None, offset: int = 0
     ) -> ToolListing:
         """List the tools of this vault: the built-in ones, and those registered in it."""
         return cast("ToolListing", await self._run("get_available_tools", locals()))
@@ -547,9 +478,7 @@ class AsyncVault(AsyncOpenVault):
         """Register a tool in the vault: a program, defined in tools/NAME.md."""
         return cast("RegisteredTool", await self._run("register_tool", locals()))
 
-    async def world_observe(
-        self, *, radius: float = 5, budget: int | None = None
-    ) -> ObservedLocation:
+    async def world_observe(self, *, radius: float = 5) -> ObservedLocation:
         """Observe the surroundings of the agent: terrain, climate, resources, other agents."""
         return cast("ObservedLocation", await self._run("observe_location", locals()))
 
@@ -573,26 +502,19 @@ class AsyncVault(AsyncOpenVault):
         to: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> RenamedMemory:
         """Rename or move a memory, and rewrite the links to it."""
         return cast("RenamedMemory", await self._run("memory_rename", locals()))
 
-    async def links(
-        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> MemoryLinks:
+    async def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
         """List the links of a memory: wikilinks, embeds, markdown links, and names in its header."""
         return cast("MemoryLinks", await self._run("memory_links", locals()))
 
-    async def backlinks(
-        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> MemoryBacklinks:
+    async def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
         """List the memories that link to a memory, with each line that contains a link."""
         return cast("MemoryBacklinks", await self._run("memory_backlinks", locals()))
 
-    async def orphans(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> OrphanedMemories:
+    async def orphans(self, *, limit: int = 50, offset: int = 0) -> OrphanedMemories:
         """List memories without links to or from other memories."""
         return cast("OrphanedMemories", await self._run("memory_orphans", locals()))
 
@@ -603,7 +525,6 @@ class AsyncVault(AsyncOpenVault):
         sort: Literal["count", "name"] = "count",
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> TagListing:
         """List the tags in headers and texts, with the number of memories that have each."""
         return cast("TagListing", await self._run("tag_list", locals()))
@@ -617,13 +538,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("TaggedMemory", await self._run("tag_remove", locals()))
 
     async def tag_rename(
-        self,
-        old: str,
-        new: str,
-        *,
-        confirm: bool | str | None = None,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, old: str, new: str, *, confirm: bool | str | None = None, offset: int | None = None
     ) -> RenamedTag:
         """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
         return cast("RenamedTag", await self._run("tag_rename", locals()))
@@ -637,7 +552,6 @@ class AsyncVault(AsyncOpenVault):
         around: str | None = None,
         offset: int | None = None,
         length: int | None = None,
-        budget: int | None = None,
     ) -> ShownMemory:
         """Show one memory in full, with its etag and kept revisions; or a part of it."""
         return cast("ShownMemory", await self._run("memory_show", locals()))
@@ -653,7 +567,6 @@ class AsyncVault(AsyncOpenVault):
         sort: Literal["modified", "created", "title", "type", "path"] = "modified",
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> ListedMemories:
         """List memories without their content, newest change first; examples are marked."""
         return cast("ListedMemories", await self._run("memory_list", locals()))
@@ -662,7 +575,7 @@ class AsyncVault(AsyncOpenVault):
         """Restore a memory from the trash, or revert one to an earlier revision."""
         return cast("RestoredMemory", await self._run("memory_restore", locals()))
 
-    async def status(self, *, budget: int | None = None) -> VaultStatus:
+    async def status(self) -> VaultStatus:
         """Show the vault's state: counts, index, embedder, sizes, and pending work."""
         return cast("VaultStatus", await self._run("vault_status", locals()))
 
@@ -670,9 +583,7 @@ class AsyncVault(AsyncOpenVault):
         """Rebuild the index and embed the memories without vectors, with both embedders."""
         return cast("RebuiltIndex", await self._run("vault_reindex", locals()))
 
-    async def model_list(
-        self, *, offset: int | None = None, budget: int | None = None
-    ) -> AvailableModels:
+    async def model_list(self, *, offset: int | None = None) -> AvailableModels:
         """List the available models for embedding and reranking, and those in use."""
         return cast("AvailableModels", await self._run("model_list", locals()))
 
@@ -688,9 +599,7 @@ class AsyncVault(AsyncOpenVault):
         """Check that a model loads here and distinguishes related from unrelated texts."""
         return cast("VerifiedModel", await self._run("model_verify", locals()))
 
-    async def log(
-        self, name: str = "", *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> ChangeLog:
+    async def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
         """Show what was changed, when, and by which tool and agent, newest first."""
         return cast("ChangeLog", await self._run("memory_log", locals()))
 
@@ -702,7 +611,6 @@ class AsyncVault(AsyncOpenVault):
         *,
         offset: int | None = None,
         length: int | None = None,
-        budget: int | None = None,
     ) -> ComparedRevisions:
         """Show the differences between two revisions of a memory, or between one and now."""
         return cast("ComparedRevisions", await self._run("memory_diff", locals()))
@@ -714,14 +622,11 @@ class AsyncVault(AsyncOpenVault):
         listing: bool = False,
         limit: int | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> UndoneChange:
         """Undo the last change by a tool: restore every file to its state before."""
         return cast("UndoneChange", await self._run("memory_undo", locals()))
 
-    async def trash_list(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> TrashListing:
+    async def trash_list(self, *, limit: int = 50, offset: int = 0) -> TrashListing:
         """List the forgotten memories that can be restored, newest first."""
         return cast("TrashListing", await self._run("trash_list", locals()))
 
@@ -738,7 +643,6 @@ class AsyncVault(AsyncOpenVault):
         only: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> CheckedVault:
         """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
         return cast("CheckedVault", await self._run("vault_doctor", locals()))
@@ -747,12 +651,10 @@ class AsyncVault(AsyncOpenVault):
         """Set the vault up in git: a repository if there is none, and a merge driver for memories."""
         return cast("InitializedRepository", await self._run("git_init", locals()))
 
-    async def git_sync(
-        self, *, confirm: bool | str | None = None, budget: int | None = None
-    ) -> SyncedVault:
+    async def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:
         """Sync the vault: commit all changes, merge what others pushed, and push."""
         return cast("SyncedVault", await self._run("git_sync", locals()))
 
-    async def git_status(self, *, budget: int | None = None) -> RepositoryStatus:
+    async def git_status(self) -> RepositoryStatus:
         """Show the vault's state in git: branch, remote, pending changes, memories kept as two files."""
         return cast("RepositoryStatus", await self._run("git_status", locals()))

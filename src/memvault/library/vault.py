@@ -161,12 +161,11 @@ class Vault(OpenVault):
         expression: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> ForgottenMemories:
         """Forget memories: preview them, and move them to the trash once confirmed."""
         return cast("ForgottenMemories", self._run("memory_forget", locals()))
 
-    def types(self, *, offset: int | None = None, budget: int | None = None) -> MemoryTypes:
+    def types(self, *, offset: int | None = None) -> MemoryTypes:
         """List the types of memory, how many there are of each, and the fallback type."""
         return cast("MemoryTypes", self._run("memory_list_types", locals()))
 
@@ -191,7 +190,6 @@ class Vault(OpenVault):
         threshold: float | None = None,
         limit: int | None = None,
         expression: str | None = None,
-        budget: int | None = None,
     ) -> LoadedMemory:
         """Load a memory into active memory by memId, or long-term memories by a query."""
         return cast("LoadedMemory", self._run("memory_load", locals()))
@@ -211,14 +209,11 @@ class Vault(OpenVault):
         mode: Literal["Vector", "Keyword", "Tag", "Hybrid"] = "Hybrid",
         limit: int = 10,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> FoundMemories:
         """Search for memories to load: memIds with short snippets."""
         return cast("FoundMemories", self._run("memory_search", locals()))
 
-    def active(
-        self, *, full: bool = False, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> ActiveMemories:
+    def active(self, *, full: bool = False, limit: int = 50, offset: int = 0) -> ActiveMemories:
         """List active memory, last used first, with sizes in tokens and the remaining budget."""
         return cast("ActiveMemories", self._run("memory_active", locals()))
 
@@ -241,12 +236,7 @@ class Vault(OpenVault):
         return cast("SetEntries", self._run("set_memories", locals()))
 
     def memories_get(
-        self,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-        budget: int | None = None,
+        self, keys: Sequence[str] | None = None, *, limit: int | None = None, offset: int = 0
     ) -> StoredValues:
         """Get values, in the order of the given keys, or else sorted by key."""
         return cast("StoredValues", self._run("get_memories", locals()))
@@ -260,12 +250,7 @@ class Vault(OpenVault):
         return cast("SetEntries", self._run("set_goals", locals()))
 
     def goals_get(
-        self,
-        *,
-        status: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, status: str | None = None, limit: int = 50, offset: int = 0
     ) -> StoredGoals:
         """Get the goals, in the order of their ids."""
         return cast("StoredGoals", self._run("get_goals", locals()))
@@ -284,7 +269,6 @@ class Vault(OpenVault):
         status: Literal["active", "completed", "expired"] | None = None,
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> StoredPlans:
         """Get the plans, the next due first."""
         return cast("StoredPlans", self._run("get_plans", locals()))
@@ -307,25 +291,17 @@ class Vault(OpenVault):
         return cast("StoredEpisode", self._run("store_episode", locals()))
 
     def episode_recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        min_importance: float = 0.3,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, query: str, *, limit: int = 5, min_importance: float = 0.3, offset: int | None = None
     ) -> RecalledEpisodes:
         """Recall episodes similar to a situation, the best first."""
         return cast("RecalledEpisodes", self._run("recall_similar_experience", locals()))
 
-    def episode_recent(
-        self, *, days: int = 7, limit: int = 10, offset: int = 0, budget: int | None = None
-    ) -> EpisodeListing:
+    def episode_recent(self, *, days: int = 7, limit: int = 10, offset: int = 0) -> EpisodeListing:
         """List the episodes of the last days, newest first; archived ones are left out."""
         return cast("EpisodeListing", self._run("get_recent_episodes", locals()))
 
     def episode_with_skill(
-        self, skill_id: str, *, limit: int = 5, offset: int = 0, budget: int | None = None
+        self, skill_id: str, *, limit: int = 5, offset: int = 0
     ) -> EpisodeListing:
         """List the episodes in which a skill was used, newest first; archived ones are left out."""
         return cast("EpisodeListing", self._run("get_episodes_with_skill", locals()))
@@ -342,13 +318,7 @@ class Vault(OpenVault):
         return cast("StoredFact", self._run("store_fact", locals()))
 
     def fact_recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        category: str | None = None,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, query: str, *, limit: int = 5, category: str | None = None, offset: int | None = None
     ) -> RecalledFacts:
         """Recall facts, the best first, and count the access."""
         return cast("RecalledFacts", self._run("recall_fact", locals()))
@@ -371,12 +341,7 @@ class Vault(OpenVault):
         return cast("StoredProcedure", self._run("store_procedure", locals()))
 
     def procedure_recall(
-        self,
-        context: str,
-        *,
-        min_success_rate: float = 0.6,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, context: str, *, min_success_rate: float = 0.6, offset: int | None = None
     ) -> RecalledProcedures:
         """Recall the procedures that fit a context, best success rate first."""
         return cast("RecalledProcedures", self._run("recall_procedure", locals()))
@@ -385,48 +350,32 @@ class Vault(OpenVault):
         """Record one more use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", self._run("update_success_rate", locals()))
 
-    def experience(
-        self, observations: Sequence[str], *, budget: int | None = None
-    ) -> RecalledExperience:
+    def experience(self, observations: Sequence[str]) -> RecalledExperience:
         """Recall what is known of a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", self._run("recall_memory", locals()))
 
     def consolidate(
-        self,
-        *,
-        days: int = 7,
-        apply: bool = False,
-        extractor: str | None = None,
-        budget: int | None = None,
+        self, *, days: int = 7, apply: bool = False, extractor: str | None = None
     ) -> ConsolidatedMemories:
         """Consolidate episodes: propose facts and procedures for what repeats in them."""
         return cast("ConsolidatedMemories", self._run("consolidate_memories", locals()))
 
-    def skills_categories(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> SkillCategories:
+    def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:
         """List the categories of skills, the first parts of their ids, with the number of skills."""
         return cast("SkillCategories", self._run("list_skill_categories", locals()))
 
     def skills_subcategories(
-        self, category_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
+        self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
         """List the subcategories of a category, the first two parts of the ids of its skills."""
         return cast("SkillSubcategories", self._run("list_subcategories", locals()))
 
-    def skills_list(
-        self, subcategory_id: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> SkillListing:
+    def skills_list(self, subcategory_id: str, *, limit: int = 50, offset: int = 0) -> SkillListing:
         """List the skills of a subcategory, in the order of their ids."""
         return cast("SkillListing", self._run("list_skills", locals()))
 
     def skills_use(
-        self,
-        skill_id: str,
-        action_description: str,
-        *,
-        difficulty_modifier: float = 0.0,
-        budget: int | None = None,
+        self, skill_id: str, action_description: str, *, difficulty_modifier: float = 0.0
     ) -> UsedSkill:
         """Use a skill: get the procedure to follow, and how likely it is to succeed."""
         return cast("UsedSkill", self._run("use_skill", locals()))
@@ -454,11 +403,7 @@ class Vault(OpenVault):
         return cast("SentTalk", self._run("reply", locals()))
 
     def wait_for(
-        self,
-        events: Sequence[EventSpec],
-        *,
-        timeout: float | None = None,
-        budget: int | None = None,
+        self, events: Sequence[EventSpec], *, timeout: float | None = None
     ) -> HappenedEvents:
         """Wait for the first of several events, remove it from the inbox, and return it."""
         return cast("HappenedEvents", self._run("wait_for", locals()))
@@ -468,25 +413,17 @@ class Vault(OpenVault):
         *,
         count: int = 1,
         kind: Literal["space_message", "plan", "service", "talk"] | None = None,
-        budget: int | None = None,
     ) -> InboxEvents:
         """Take the oldest events out of the agent's inbox."""
         return cast("InboxEvents", self._run("peek_inbox", locals()))
 
     def inbox_list(
-        self,
-        *,
-        event_id: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, event_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> InboxListing:
         """List the events in the agent's inbox, oldest first, without removing them."""
         return cast("InboxListing", self._run("list_inbox", locals()))
 
-    def agents(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> AgentListing:
+    def agents(self, *, limit: int = 50, offset: int = 0) -> AgentListing:
         """List the vault's agents and brains, with counts of their entries and the last change."""
         return cast("AgentListing", self._run("list_agents", locals()))
 
@@ -495,7 +432,7 @@ class Vault(OpenVault):
         return cast("PushedEvent", self._run("push_service", locals()))
 
     def space_enter(
-        self, space: str, *, limit: int = 50, offset: int | None = None, budget: int | None = None
+        self, space: str, *, limit: int = 50, offset: int | None = None
     ) -> EnteredSpace:
         """Enter a space: become a member, read its last messages, and send to it from now on."""
         return cast("EnteredSpace", self._run("enter_space", locals()))
@@ -505,29 +442,17 @@ class Vault(OpenVault):
         return cast("SentMessage", self._run("send_message", locals()))
 
     def space_read(
-        self,
-        *,
-        space: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, space: str | None = None, limit: int = 50, offset: int = 0
     ) -> SpaceMessages:
         """Read a space's messages, the newest last."""
         return cast("SpaceMessages", self._run("read_messages", locals()))
 
-    def space_list(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> SpaceListing:
+    def space_list(self, *, limit: int = 50, offset: int = 0) -> SpaceListing:
         """List the spaces with their members, number of messages and time of the last message."""
         return cast("SpaceListing", self._run("list_spaces", locals()))
 
     def tools_list(
-        self,
-        *,
-        schemas: bool = True,
-        limit: int | None = None,
-        offset: int = 0,
-        budget: int | None = None,
+        self, *, schemas: bool = True, limit: int | None = None, offset: int = 0
     ) -> ToolListing:
         """List the tools of this vault: the built-in ones, and those registered in it."""
         return cast("ToolListing", self._run("get_available_tools", locals()))
@@ -545,7 +470,7 @@ class Vault(OpenVault):
         """Register a tool in the vault: a program, defined in tools/NAME.md."""
         return cast("RegisteredTool", self._run("register_tool", locals()))
 
-    def world_observe(self, *, radius: float = 5, budget: int | None = None) -> ObservedLocation:
+    def world_observe(self, *, radius: float = 5) -> ObservedLocation:
         """Observe the surroundings of the agent: terrain, climate, resources, other agents."""
         return cast("ObservedLocation", self._run("observe_location", locals()))
 
@@ -569,26 +494,19 @@ class Vault(OpenVault):
         to: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> RenamedMemory:
         """Rename or move a memory, and rewrite the links to it."""
         return cast("RenamedMemory", self._run("memory_rename", locals()))
 
-    def links(
-        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> MemoryLinks:
+    def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
         """List the links of a memory: wikilinks, embeds, markdown links, and names in its header."""
         return cast("MemoryLinks", self._run("memory_links", locals()))
 
-    def backlinks(
-        self, name: str, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> MemoryBacklinks:
+    def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
         """List the memories that link to a memory, with each line that contains a link."""
         return cast("MemoryBacklinks", self._run("memory_backlinks", locals()))
 
-    def orphans(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> OrphanedMemories:
+    def orphans(self, *, limit: int = 50, offset: int = 0) -> OrphanedMemories:
         """List memories without links to or from other memories."""
         return cast("OrphanedMemories", self._run("memory_orphans", locals()))
 
@@ -599,7 +517,6 @@ class Vault(OpenVault):
         sort: Literal["count", "name"] = "count",
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> TagListing:
         """List the tags in headers and texts, with the number of memories that have each."""
         return cast("TagListing", self._run("tag_list", locals()))
@@ -613,13 +530,7 @@ class Vault(OpenVault):
         return cast("TaggedMemory", self._run("tag_remove", locals()))
 
     def tag_rename(
-        self,
-        old: str,
-        new: str,
-        *,
-        confirm: bool | str | None = None,
-        offset: int | None = None,
-        budget: int | None = None,
+        self, old: str, new: str, *, confirm: bool | str | None = None, offset: int | None = None
     ) -> RenamedTag:
         """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
         return cast("RenamedTag", self._run("tag_rename", locals()))
@@ -633,7 +544,6 @@ class Vault(OpenVault):
         around: str | None = None,
         offset: int | None = None,
         length: int | None = None,
-        budget: int | None = None,
     ) -> ShownMemory:
         """Show one memory in full, with its etag and kept revisions; or a part of it."""
         return cast("ShownMemory", self._run("memory_show", locals()))
@@ -649,7 +559,6 @@ class Vault(OpenVault):
         sort: Literal["modified", "created", "title", "type", "path"] = "modified",
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> ListedMemories:
         """List memories without their content, newest change first; examples are marked."""
         return cast("ListedMemories", self._run("memory_list", locals()))
@@ -658,7 +567,7 @@ class Vault(OpenVault):
         """Restore a memory from the trash, or revert one to an earlier revision."""
         return cast("RestoredMemory", self._run("memory_restore", locals()))
 
-    def status(self, *, budget: int | None = None) -> VaultStatus:
+    def status(self) -> VaultStatus:
         """Show the vault's state: counts, index, embedder, sizes, and pending work."""
         return cast("VaultStatus", self._run("vault_status", locals()))
 
@@ -666,9 +575,7 @@ class Vault(OpenVault):
         """Rebuild the index and embed the memories without vectors, with both embedders."""
         return cast("RebuiltIndex", self._run("vault_reindex", locals()))
 
-    def model_list(
-        self, *, offset: int | None = None, budget: int | None = None
-    ) -> AvailableModels:
+    def model_list(self, *, offset: int | None = None) -> AvailableModels:
         """List the available models for embedding and reranking, and those in use."""
         return cast("AvailableModels", self._run("model_list", locals()))
 
@@ -682,9 +589,7 @@ class Vault(OpenVault):
         """Check that a model loads here and distinguishes related from unrelated texts."""
         return cast("VerifiedModel", self._run("model_verify", locals()))
 
-    def log(
-        self, name: str = "", *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> ChangeLog:
+    def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
         """Show what was changed, when, and by which tool and agent, newest first."""
         return cast("ChangeLog", self._run("memory_log", locals()))
 
@@ -696,7 +601,6 @@ class Vault(OpenVault):
         *,
         offset: int | None = None,
         length: int | None = None,
-        budget: int | None = None,
     ) -> ComparedRevisions:
         """Show the differences between two revisions of a memory, or between one and now."""
         return cast("ComparedRevisions", self._run("memory_diff", locals()))
@@ -708,14 +612,11 @@ class Vault(OpenVault):
         listing: bool = False,
         limit: int | None = None,
         offset: int | None = None,
-        budget: int | None = None,
     ) -> UndoneChange:
         """Undo the last change by a tool: restore every file to its state before."""
         return cast("UndoneChange", self._run("memory_undo", locals()))
 
-    def trash_list(
-        self, *, limit: int = 50, offset: int = 0, budget: int | None = None
-    ) -> TrashListing:
+    def trash_list(self, *, limit: int = 50, offset: int = 0) -> TrashListing:
         """List the forgotten memories that can be restored, newest first."""
         return cast("TrashListing", self._run("trash_list", locals()))
 
@@ -732,7 +633,6 @@ class Vault(OpenVault):
         only: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
-        budget: int | None = None,
     ) -> CheckedVault:
         """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
         return cast("CheckedVault", self._run("vault_doctor", locals()))
@@ -741,12 +641,10 @@ class Vault(OpenVault):
         """Set the vault up in git: a repository if there is none, and a merge driver for memories."""
         return cast("InitializedRepository", self._run("git_init", locals()))
 
-    def git_sync(
-        self, *, confirm: bool | str | None = None, budget: int | None = None
-    ) -> SyncedVault:
+    def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:
         """Sync the vault: commit all changes, merge what others pushed, and push."""
         return cast("SyncedVault", self._run("git_sync", locals()))
 
-    def git_status(self, *, budget: int | None = None) -> RepositoryStatus:
+    def git_status(self) -> RepositoryStatus:
         """Show the vault's state in git: branch, remote, pending changes, memories kept as two files."""
         return cast("RepositoryStatus", self._run("git_status", locals()))

@@ -145,7 +145,7 @@ def memory_diff(
     rest="memory_log names the files",
     destructive=True,
     core=True,
-    advanced=("budget",),
+    advanced=("limit", "offset", "budget"),
     examples=("memvault undo", "memvault undo --list"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
