@@ -87,11 +87,12 @@ def test_public_names_exist() -> None:
 
 @pytest.mark.parametrize("path", ["src/memvault", "tests", "scripts", "bench", "fuzz"])
 def test_no_file_grows_past_what_one_can_hold_in_mind(path: str) -> None:
-    """A reader never meets a source file of more than 700 lines."""
+    """A reader never meets a source file of more than 700 lines that is not generated."""
     long = [
-        f"{file.name}: {length}"
+        f"{file.name}: {len(lines)}"
         for file in (ROOT / path).rglob("*.py")
-        if (length := len(file.read_text("utf-8").splitlines())) > 700
+        if len(lines := file.read_text("utf-8").splitlines()) > 700
+        and "by ``make docs``, do not edit" not in lines[0]
     ]
     assert not long
 
