@@ -30,6 +30,7 @@ from memvault.tools.core.results import (
     TypeName,
     Until,
     as_of_field,
+    choose_type,
     collect_hits,
     filters,
     item,
@@ -377,23 +378,23 @@ def memory_remember(
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
-    from memvault.vault import paths
 
     name = create.clean_title(title)
-    type_name = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
         source=source or None,
         supersedes=call.resolve(supersedes).mem_id if supersedes else None,
     )
+    chosen = choose_type(call, memory_type)
     if file_path:
         from memvault.memories import edit
 
         target = call.resolve(file_path)
-        memory = edit.update(call.store, target, name, content, type_name, header).memory
+        memory = edit.update(call.store, target, name, content, chosen.name, header).memory
     else:
-        memory = create.add(call.store, name, content, type_name, header)
+        memory = create.add(call.store, name, content, chosen.name, header)
+    chosen.warn(call, memory.mem_id)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
@@ -471,14 +472,14 @@ def memory_compound(
     a clear target nothing is written and the candidates are listed.
     """
     from memvault.memories import edit
-    from memvault.vault import paths
 
-    new_type = paths.normal_type(memory_type) if memory_type else ""
     edit_mode = "section" if section and mode == "append" else mode
     target = edit.target(call.engine, query, call.notes)
+    chosen = choose_type(call, memory_type)
     change = edit.compound(
-        call.store, target, modifications, edit_mode, section or "", new_type, if_match or ""
+        call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or ""
     )
+    chosen.warn(call, change.memory.mem_id)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,
@@ -544,6 +545,8 @@ def memory_forget(
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
+    if not selected:
+        warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
