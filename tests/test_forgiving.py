@@ -274,7 +274,7 @@ def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path)
     ("call", "note"),
     [
         (("memory_recall", {"query": "x", "memoryType": "bugs"}), "did you mean issue?"),
-        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; mode vector"),
+        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; type vector"),
         (("memory_recall", {"memoryType": "isue"}), "did you mean issue?"),
         (
             ("memory_recall", {"query": "x", "tags": ["birds"]}),

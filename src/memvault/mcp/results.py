@@ -14,7 +14,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import redaction
 from memvault.mcp.profiles import ToolSelection
-from memvault.tools.core import render
+from memvault.tools.core import render, wording
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -74,7 +74,8 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            content = redaction.masked(call, _without_paths(call, mapped.result()))
+            failed = wording.for_tools(mapped.result(), "", call.caller)
+            content = redaction.masked(call, _without_paths(call, failed))
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(
                 code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)

@@ -163,7 +163,7 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder; model use NAME --for rerank downloads one"),
+        Arg("Reorder the best with a cross-encoder, once one is chosen with model use"),
     ] = False,
     include: Annotated[
         list[str] | None,
@@ -372,9 +372,9 @@ def memory_remember(
 ) -> RememberedMemory:
     """Remember something: write a new memory, never over an existing one.
 
-    The result lists similar existing memories, so that one of them can be compounded instead
-    if it says the same; similarity is that of their meaning, which no threshold is compared
-    with. With filePath that memory gets the new content; the old content is kept as a revision.
+    The result lists similar existing memories, so that one that says the same can be compounded
+    instead; similarity is that of their meaning, compared with no threshold. With filePath that
+    memory gets the new content; the old one is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
@@ -463,13 +463,15 @@ def memory_compound(
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as returned by memvault show")
+        str | None, Arg("Only if it still has this etag, as memvault show returns it")
     ] = None,
 ) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
     Front matter, comments and all other text are preserved byte for byte. Without
     a clear target nothing is written and the candidates are listed.
+
+    With a type, the text may be empty, which changes the type only.
     """
     from memvault.memories import edit
 
@@ -529,7 +531,7 @@ def memory_forget(
 ) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is only valid for the files shown, with the contents they had then.
+    A token is valid only for the files shown, as they were then.
     memvault restore brings forgotten files back.
 
     A title that several memories share means all of them, or those of memoryType. Quotes around
@@ -582,7 +584,7 @@ def memory_forget(
 def memory_list_types(call: Call) -> MemoryTypes:
     """List the types of memory, how many there are of each, and the fallback type.
 
-    Types that only occur in the vault's files are listed too.
+    Types that only occur in files are listed too.
     """
     from memvault.recall.filters import Filters
 

@@ -196,7 +196,7 @@ class VaultSelection:
 
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
-TYPE_HELP = "A type such as design-decision; memvault types lists them"
+TYPE_HELP = "Such as design-decision; memvault types lists them"
 MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
 TYPE_ALIASES = ("type", "kind", "category")
 TAG_ALIASES = ("tag", "labels")
