@@ -20,16 +20,20 @@ def plain_arguments(
     expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
 ) -> dict[str, Any]:
     """Return arguments as the schema has them, by the table; ``used`` gets its entries."""
-    known = {normal_key(parameter.key): parameter for parameter in expected}
-    found = {}
+    parameters = list(expected)
+    known = {normal_key(parameter.key): parameter for parameter in parameters}
+    if not more:
+        other = [(name, entry) for entry in parameters for name in entry.arg.aliases]
+        known = {**{normal_key(name): entry for name, entry in reversed(other)}, **known}
+    found: dict[str, Any] = {}
     for key, value in sent.items():
         parameter = known.get(key if more else normal_key(key))
         if parameter is None:
             found[key] = value
             continue
         meant = _meant(parameter, value, used)
-        if meant is not None:
-            found[parameter.key] = meant
+        if meant is not None:  # given twice, it is as wrong as an unknown key
+            found[key if parameter.key in found else parameter.key] = meant
     return found
 
 

@@ -17,10 +17,12 @@ import pytest
 
 from conftest import Ran, Run, refused, succeeded, write
 from copies import Copy
+from memvault.call import LOCAL
 from memvault.cli import completion
 from memvault.cli.completion import candidates
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
+from memvault.tools.core.wording import for_tools
 from shells import completing_shell, hostile_names, typed_in_shell
 from tool_calls import WORKING, call_of, normal, typed, words
 
@@ -51,7 +53,10 @@ def _same(root: Path, ran: Ran) -> str:
 def test_a_tool_answers_alike_however_it_is_called(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A command, a tool's exact name, and call with JSON take the same and give the same."""
+    """A command, a tool's exact name, and call with JSON take the same and give the same.
+
+    Only messages of call name tools and arguments instead of commands and options.
+    """
     copy = Copy(filled, tmp_path / "copy")
     vault = ["--vault", str(copy.root)]
     for tool in WORKING:
@@ -66,7 +71,9 @@ def test_a_tool_answers_alike_however_it_is_called(
             found = []
             for form in forms:
                 copy.put_back()
-                found.append(_same(copy.root, typed(*vault, *form)))
+                ran = typed(*vault, *form)
+                worded = for_tools(ran.json, tool.name, LOCAL)  # as call words it
+                found.append(_same(copy.root, ran._replace(out=json.dumps(worded))))
             if tool.name == "call_tool":  # the command of that name prints what the tool returns
                 found[2] = json.dumps(json.loads(found[2])["result"], sort_keys=True)
             assert found[0] == found[1] == found[2]

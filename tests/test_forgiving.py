@@ -274,7 +274,7 @@ def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path)
     ("call", "note"),
     [
         (("memory_recall", {"query": "x", "memoryType": "bugs"}), "did you mean issue?"),
-        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "--mode vector"),
+        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; type vector"),
         (("memory_recall", {"memoryType": "isue"}), "did you mean issue?"),
         (
             ("memory_recall", {"query": "x", "tags": ["birds"]}),
@@ -283,7 +283,7 @@ def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path)
         (("memory_recall", {"query": "brid", "type": "tag"}), "did you mean bird?"),
         (("memory_search", {"query": "brid", "type": "Tag"}), "did you mean bird?"),
         (("memory_list", {"memoryType": "decision"}), "architectural-decision or design-decision?"),
-        (("memory_list", {"memoryType": "zzz"}), "memvault types"),
+        (("memory_list", {"memoryType": "zzz"}), "memory_list_types"),
         (("memory_list", {"memoryType": "Issue", "tags": ["bird", "zzz"]}), "no tag 'zzz'"),
     ],
     ids=str,

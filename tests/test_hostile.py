@@ -84,7 +84,10 @@ def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) 
     ).split(),
 )
 def test_only_the_path_of_a_memory_names_one(folder: Path, run: Run, path: str) -> None:
-    """What recall does not list under exactly this path is neither shown, changed nor forgotten."""
+    """What recall does not list under exactly this path is neither shown, changed nor forgotten.
+
+    Only the end of a memory's own path may differ in case to show it, as in a wikilink.
+    """
     (folder / "memvault.toml").write_text('version = 1\nignore = ["ignored"]\n', "utf-8")
     for real in ("old/x.md", "agents/x.md", ".hidden/x.md", "ignored/x.md", "old/x.txt"):
         write(folder, real, "wombat\n")
@@ -94,7 +97,8 @@ def test_only_the_path_of_a_memory_names_one(folder: Path, run: Run, path: str) 
     (folder / "linked").symlink_to(outside)
     before = _tree(outside), _tree(folder / "old")
     name = path.format(outside=outside)
-    assert refused(run("show", name), 1)
+    shown = run("show", name)
+    assert "old/x.md" in shown.out if path in ("OLD/x.md", "old/x.md/") else refused(shown, 1)
     assert refused(run("compound", name, "more"), 1)
     assert run("forget", name, "--confirm", "true", "--json").json["files"] == []
     assert before == (_tree(outside), _tree(folder / "old"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from http_client import Served, named, token
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from mcp_client import in_session, session, structured
 from memvault.mcp import profiles
@@ -146,6 +148,68 @@ async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run:
     assert "mcp.tools: There is no profile or tool 'braim'" in refused(run("mcp"), 2)
     write(folder, "memvault.toml", "version = 1\n")
     assert sorted(await names(client)) == sorted(CORE)
+
+
+def test_a_server_of_several_vaults_notes_whose_tools_are_misspelt(
+    tmp_path: Path, run: Run
+) -> None:
+    """At its start serve names each served vault with an unknown profile, and serves the others."""
+    for name in ("well", "worse", "apart"):
+        root = named(run, name, tmp_path / name)
+        tools = "core" if name == "well" else "historien"
+        write(root, "memvault.toml", f'version = 1\n[mcp]\ntools = "{tools}"\n')
+    given = token(run, "ann", "well")
+    with Served("--vaults", "well,worse") as server:
+        notes = [line for line in server.said.decode().splitlines() if line.startswith("note: ")]
+        (note,) = notes
+        assert note.startswith("note: vault worse: memvault.toml: mcp.tools: There is no profile")
+        assert note.endswith("or tool 'historien'; did you mean historian?")
+        assert server.call(given, "memory_recall", query="x").status == 200
+    with Served("--vaults", "well,worse", "--tools", "core") as server:
+        assert b"note: " not in server.said
+
+
+def plain_texts(value: Any) -> list[str]:
+    """Return the texts under each key ``description`` of a value."""
+    if isinstance(value, list):
+        return [text for entry in value for text in plain_texts(entry)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["description"]] if isinstance(value.get("description"), str) else []
+    return own + [text for entry in value.values() for text in plain_texts(entry)]
+
+
+@in_session()
+async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, folder: Path) -> None:
+    """Over MCP no description names an option, or the command of a tool, and no error does."""
+    write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    commands = "|".join(tool.command for tool in registry.all_tools())
+    of_a_shell = re.compile(rf"(?<![\w-])--[a-z]|\bmemvault ({commands})(?![\w-])")
+    listed = [tool.model_dump(by_alias=True) for tool in (await client.list_tools()).tools]
+    told = (await structured(client, "get_available_tools"))["tools"]
+    assert {entry["name"] for entry in listed} == {tool.name for tool in registry.all_tools()}
+    for entry in (*listed, *told):
+        texts = plain_texts(entry)
+        assert texts
+        assert [text for text in texts if of_a_shell.search(text)] == []
+    lists = {entry["name"]: plain_texts(entry) for entry in told}
+    assert "Such as design-decision; memory_list_types lists them" in lists["memory_list"]
+    with pytest.raises(MCPError) as raised:
+        await client.read_resource("memvault://memory/none")
+    assert raised.value.data["error"]["hint"] == "memory_list shows all of them"
+    inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
+    found = (await structured(client, "call_tool", **inner))["result"]
+    assert found["message"].endswith("; memory_recall with memoryType fact shows the nearest")
+
+
+def test_help_and_a_vaults_own_tool_keep_their_words(folder: Path, run: Run) -> None:
+    """The help names commands, and the description of a vault's tool stays as it was written."""
+    assert "memvault types lists them" in " ".join(run("list", "--help").out.split())
+    text = "Counts as memvault list --limit 9 does"
+    definition = {"name": "counting", "description": text, "command": ["true"]}
+    run("call", "register_tool", json.dumps(definition))
+    listed = run("call", "get_available_tools", "{}").json["tools"]
+    assert text in plain_texts(listed)
 
 
 @pytest.fixture

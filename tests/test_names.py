@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 import made_secrets
-from conftest import Run, contents, refused, write
+from conftest import Run, contents, refused, succeeded, write
 from memvault import Vault
 from terminal import at_terminal
 
@@ -179,3 +181,119 @@ def test_what_changed_before_the_answer_is_not_forgotten(ferries: Path) -> None:
         meanwhile=lambda: file.write_text("# ferry at noon\n\nPier 9.\n", "utf-8"),
     )  # fmt: skip
     assert (code, file.exists()) == (1, True), shown
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ("decision", "architectural-decision or design-decision"),
+        ("lerning", "learning"),
+        ("Preferences", "user-preference or project-preference"),
+        ("bug", "issue"),
+    ],
+)
+def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
+    folder: Path, run: Run, given: str, known: str
+) -> None:
+    """A memory of a new type close to a known one is written, and its note changes the type."""
+    first = known.split(" or ")[0]
+    commands = {
+        "remember": ["remember", "Ferry", "Pier 4.", "--type", given],
+        "create": ["create", "Ferry", "Pier 4.", "--type", given],
+        "new": ["new", "Ferry", "--no-edit", "--type", given],
+    }
+    for command, line in commands.items():
+        made = succeeded(run(*line, "--json")).json
+        assert made["filePath"] == f"{given.lower()}/ferry.md"
+        (note,) = made["warnings"]
+        assert note == (
+            f"there was no memory type {given.lower()!r}; if you mean {known}, "
+            f'memvault compound {made["memId"]} "" --type {first} changes it'
+        )
+        text = (folder / made["filePath"]).read_text("utf-8")
+        words = shlex.split(note.partition("memvault ")[2].removesuffix(" changes it"))
+        moved = succeeded(run(*words, "--json")).json
+        assert (moved["memoryType"], "warnings" in moved) == (first, False), command
+        after = (folder / moved["filePath"]).read_text("utf-8")
+        assert after.partition("\n---\n")[2] == text.partition("\n---\n")[2]
+        succeeded(run("forget", made["memId"], "--confirm", "true"))
+    arguments = {"name": "A", "value": "b", "memoryType": given}
+    made = run("call", "memory_create", json.dumps(arguments)).json
+    change = f'memory_compound {made["memId"]} "" with memoryType {first} changes it'
+    assert made["warnings"][0].endswith(change)
+
+
+@pytest.mark.parametrize("given", ["contact", "project", "reference", "issue", "Design Decision"])
+def test_a_type_that_is_no_slip_is_taken_as_it_is(folder: Path, run: Run, given: str) -> None:
+    """Neither a known type nor one that is like no other is questioned."""
+    assert "warnings" not in run("remember", "Ferry", "Pier 4.", "--type", given, "--json").json
+
+
+def test_a_type_of_the_vault_is_never_questioned(folder: Path, run: Run) -> None:
+    """What a memory, a template or memvault.toml has as its type is not taken for a slip."""
+    write(folder, "a.md", "---\nmemory_type: Bug\n---\n\n# A\n")
+    write(folder, "templates/lesson.md", "What was learnt\n")
+    write(folder, "memvault.toml", 'version = 1\n[[types]]\nname = "decision"\n')
+    for given in ("bug", "lesson", "decision"):
+        found = run("remember", f"Ferry {given}", "Pier 4.", "--type", given, "--json").json
+        assert (found["memoryType"], "warnings" in found) == (given, False)
+    write(folder, "b.md", "---\nmemory_type: design-decision\n---\n\n# B\n")
+    write(folder, "memvault.toml", "version = 1\n")
+    note = run("remember", "Ferry", "Pier 4.", "--type", "decisions", "--json").json["warnings"][0]
+    assert "decision " in note  # the vault's own
+
+
+@pytest.mark.parametrize("command", ["remember", "create", "compound", "new"])
+def test_a_person_chooses_between_a_type_and_a_known_one(
+    folder: Path, run: Run, command: str
+) -> None:
+    """On a terminal the known type is offered before anything is written; no keeps the own."""
+    lines = {
+        "remember": ["remember", "Ferry", "Pier 4."],
+        "create": ["create", "Ferry", "Pier 4."],
+        "compound": ["compound", "Harbour", "Pier 4."],
+        "new": ["new", "Ferry", "--no-edit"],
+    }
+    write(folder, "x/harbour.md", "# Harbour\n\nOpen.\n")
+    before = contents(folder)
+    unchanged: list[bool] = []
+    code, shown = at_terminal(
+        folder,
+        *lines[command],
+        *("--type", "bug"),
+        answer="\n",
+        asked="Use issue? n keeps bug [Y/n]",
+        meanwhile=lambda: unchanged.append(contents(folder).items() >= before.items()),
+    )
+    assert (code, unchanged, "note:" in shown) == (0, [True], False), shown
+    assert types_in(run) >= {"issue"}
+    assert "bug" not in types_in(run)
+    code, shown = at_terminal(folder, *lines[command], "--type", "bug", answer="n\n", asked="[Y/n]")
+    assert (code, "note:" in shown) == (0, False), shown
+    assert "bug" in types_in(run)
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--json"])
+def test_nobody_is_asked_for_a_type_in_quiet(folder: Path, run: Run, option: str) -> None:
+    """With --quiet or --json no question interrupts a command, and the type is taken."""
+    code, shown = at_terminal(folder, "remember", "Ferry", "Pier 4.", "--type", "bug", option)
+    assert (code, "[Y/n]" in shown, "bug" in types_in(run)) == (0, False, True), shown
+
+
+def types_in(run: Run) -> set[str]:
+    """Return the types of the memories of a vault."""
+    return {entry["memoryType"] for entry in run("list", "--json").json["memories"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "known"), [("decision", "decision"), ("lerning", "learning"), ("bug", "issue")]
+)
+def test_a_filter_by_an_unknown_type_suggests_a_known_one(
+    folder: Path, run: Run, given: str, known: str
+) -> None:
+    """Where nothing has the type of a filter, a note names the type that is meant."""
+    write(folder, "x/harbour.md", "# Harbour\n\nOpen.\n")
+    for command in ("list", "recall harbour", "recall --all", "forget harbour"):
+        note = run(*command.split(), "--type", given, "--json").json["warnings"][0]
+        assert note.startswith(f"there is no memory type {given!r}; did you mean "), command
+        assert known in note

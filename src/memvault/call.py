@@ -44,7 +44,9 @@ class Caller(NamedTuple):
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
     files of other agents. With ``masks``, secrets in its answers are masked, so what a tool
     compares or cuts has to be masked before. ``asks`` prints lines and a question to the person at
-    the terminal, and returns whether the answer is yes; None if there is no terminal.
+    the terminal, and returns whether the answer is yes; None if there is no terminal. ``prefers``
+    does the same for a correction that memvault suggests, with yes as the default; None with
+    --quiet, too.
     """
 
     agent: str = "main"
@@ -55,6 +57,7 @@ class Caller(NamedTuple):
     scope: Scope = "all"
     masks: bool = False
     asks: Callable[[Sequence[str], str], bool] | None = None
+    prefers: Callable[[Sequence[str], str], bool] | None = None
 
 
 LOCAL = Caller()

@@ -127,19 +127,22 @@ def new(
     """
     from memvault.memories import create
     from memvault.tools.core import invoke, registry
-    from memvault.vault.paths import normal_type
+    from memvault.tools.core.results import choose_type
 
     with _open_call(options) as (call, _), contextlib.ExitStack() as drafts:
-        type_template = normal_type(memory_type) if memory_type else ""
-        filled = create.filled(call.root, template or type_template, title, bool(template))
+        chosen = choose_type(call, memory_type)
+        call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
+        filled = create.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             text = drafts.enter_context(_draft(call.root, create.clean_title(title), text))
         arguments: dict[str, Any] = {"title": title, "content": text or " "}
-        arguments["memoryType"] = memory_type or filled.memory_type or template
+        arguments["memoryType"] = chosen.name or filled.memory_type or template
         if filled.tags:
             arguments["tags"] = filled.tags
-        found = _result(call, invoke.call_nested(call, "memory_remember", arguments))
+        remembered = invoke.call_nested(call, "memory_remember", arguments)
+        chosen.warn(call, remembered["memId"])
+        found = _result(call, remembered)
         view = registry.find("memory_remember").view
         results.print_result(options, {"success": True, **found}, view, writes=True)
 

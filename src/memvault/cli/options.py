@@ -158,5 +158,8 @@ class GlobalOptions:
         from memvault.call import LOCAL
         from memvault.cli import output
 
-        caller = LOCAL._replace(asks=output.agrees if self.may_ask else None)
+        caller = LOCAL
+        if self.may_ask:
+            prefers = None if self.quiet else output.prefers
+            caller = LOCAL._replace(asks=output.agrees, prefers=prefers)
         return caller._replace(agent=self.agent) if self.agent else caller

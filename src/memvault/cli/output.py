@@ -207,7 +207,16 @@ def is_shown() -> bool:
 
 def agrees(lines: Iterable[str], question: str) -> bool:
     """Print lines and a yes/no question to standard error; return whether the answer is yes."""
+    return _answer(lines, f"{question} [y/N]") in ("y", "yes")
+
+
+def prefers(lines: Iterable[str], question: str) -> bool:
+    """Ask as ``agrees`` does, with yes as the default; return whether the answer is not no."""
+    return _answer(lines, f"{question} [Y/n]") not in ("n", "no")
+
+
+def _answer(lines: Iterable[str], question: str) -> str:
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
-    print(f"{sanitize.escape_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower()

@@ -15,7 +15,7 @@ from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import redaction
 from memvault.mcp.profiles import ToolSelection
 from memvault.settings.vault_settings import McpSettings
-from memvault.tools.core import budget, render
+from memvault.tools.core import budget, render, wording
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -91,7 +91,8 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            content = redaction.masked(call, _without_paths(call, mapped.result()))
+            failed = wording.for_tools(mapped.result(), "", call.caller)
+            content = redaction.masked(call, _without_paths(call, failed))
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(
                 code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)

@@ -148,17 +148,22 @@ def compound(
 ) -> WriteResult:
     """Insert a text into a memory as ``modified`` does, and change its type if one is given.
 
+    With a type, the text to append may be empty.
+
     Raises:
         Conflict: the file has changed since it was read, or does not match ``if_match``.
         UsageError: the text is empty, or the heading of a section is missing.
     """
     if mode == "section" and not section.strip():
         raise UsageError("A section's heading is needed", "--section HEADING")
-    if not text.strip() and mode != "section":
+    is_type_only = not text.strip() and mode == "append" and bool(kind)
+    if not text.strip() and mode != "section" and not is_type_only:
         raise UsageError("The text is empty", "give the text, - for standard input")
 
     def change(memory: Memory) -> WriteResult:
-        body = modified(memory.body, text, memory.newline, mode, section)
+        body = memory.body
+        if not is_type_only:
+            body = modified(body, text, memory.newline, mode, section)
         return store.change(
             memory, _header_changes(memory, kind), body, if_match or None, kind or None
         )

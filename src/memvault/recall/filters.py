@@ -13,6 +13,7 @@ import ast
 import operator
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -91,24 +92,39 @@ def _hint(suggestions: list[str], command: str) -> str:
     )
 
 
-def _similar_types(kind: str, known: list[str]) -> list[str]:
+def types_meant(kind: str, records: Iterable[MemoryRecord], declared: Iterable[str]) -> list[str]:
+    """Return the known types that a new type may be meant as, the most used of a vault first.
+
+    There are none if a memory has the type or it is declared, or if no known type is close.
+    """
+    used = Counter(record.memory_type for record in records)
+    known = list(dict.fromkeys([*(name for name, _ in used.most_common()), *declared]))
+    return [] if _is_among(kind, known) else _similar_types(kind, known, only_close=True)
+
+
+def _similar_types(kind: str, known: list[str], only_close: bool = False) -> list[str]:
     word = normalize_title(kind)
     forms = (word, word.removesuffix("s"))
     synonyms = [name for name, words in _TYPE_SYNONYMS.items() if {*forms} & {*words.split()}]
-    return [name for name in synonyms if name in known] or _similar_names(kind, known)
+    return [name for name in synonyms if name in known] or _similar_names(kind, known, only_close)
 
 
-def _similar_names(name: str, known: list[str]) -> list[str]:
+def _similar_names(name: str, known: list[str], only_close: bool = False) -> list[str]:
     """Return the nearest names.
 
     These are similar ones, else those that have the name, without a plural "s", as one of their
-    words, else the single most similar one.
+    words, else the single most similar one. With ``only_close`` they are very similar, else have
+    the name as their last word, so that a name of its own, such as "contact", has none.
     """
     word = normalize_title(name)
     by_form = {normalize_title(entry): entry for entry in known}
-    similar = get_close_matches(word, list(by_form), n=_MAX_SUGGESTIONS, cutoff=0.7)
-    containing = [entry for entry in by_form if word.removesuffix("s") in entry.split("-")]
-    chosen = similar or containing or get_close_matches(word, list(by_form), n=1)
+    cutoff, first_word = (0.8, -1) if only_close else (0.7, 0)
+    similar = get_close_matches(word, list(by_form), n=_MAX_SUGGESTIONS, cutoff=cutoff)
+    stem = word.removesuffix("s")
+    containing = [entry for entry in by_form if stem in entry.split("-")[first_word:]]
+    chosen = similar or containing
+    if not chosen and not only_close:
+        chosen = get_close_matches(word, list(by_form), n=1)
     return [by_form[entry] for entry in chosen[:_MAX_SUGGESTIONS]]
 
 

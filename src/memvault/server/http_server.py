@@ -29,6 +29,8 @@ from memvault.server.audit import AuditLog, RepeatLimitingHandler
 from memvault.server.gateway import PATH, HttpGateway, RequestLimits
 from memvault.server.tenants import TenantServers, log_operator_note
 from memvault.server.tokens import TokenStore
+from memvault.settings import locate
+from memvault.settings.vault_settings import load_settings
 
 _HOST_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -203,6 +205,11 @@ def serve(
         UsageError: the certificate cannot be used.
     """
     certificate.check()
+    for name, root in locate.reachable_vaults(vaults or None).items():
+        try:
+            offer.selected(load_settings(root))
+        except MemvaultError as error:  # its calls report it, and the other vaults are served
+            log_operator_note(error, name)
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False  # its messages hold what clients send
     log = RepeatLimitingHandler()

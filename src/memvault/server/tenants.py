@@ -192,6 +192,7 @@ def _close(workspace: Workspace) -> None:
         workspace.close()
 
 
-def log_operator_note(error: MemvaultError) -> None:
+def log_operator_note(error: MemvaultError, vault: str = "") -> None:
     """Print an error for the operator that is withheld from clients, as it may name paths."""
-    print(sanitize.escape_line(f"note: {error.message}; {error.hint}"), file=sys.stderr)
+    text = f"{vault and f'vault {vault}: '}{error.message}; {error.hint}"
+    print(sanitize.escape_line(f"note: {text}"), file=sys.stderr)

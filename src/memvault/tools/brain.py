@@ -23,6 +23,7 @@ from memvault.tools.core.results import (
     Offset,
     TypeName,
     as_of_field,
+    choose_type,
     collect_hits,
     count_retrievals,
     filters,
@@ -96,7 +97,9 @@ def memory_create(
     from memvault.memories import create
 
     header = {"tags": create.clean_tags(tags or [])}
-    memory = create.add(call.store, name, value, memory_type or "", header)
+    chosen = choose_type(call, memory_type)
+    memory = create.add(call.store, name, value, chosen.name, header)
+    chosen.warn(call, memory.mem_id)
     result: CreatedMemory = {"memId": memory.mem_id, "filePath": memory.path}
     try:
         active_set = _active_memory(call).load(memory)[2]

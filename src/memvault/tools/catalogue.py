@@ -152,9 +152,10 @@ def call_tool(
     """Call any tool by its exact name; result is what that tool returns.
 
     If it fails, or the arguments are invalid, the result has error, a sentence, with code and
-    hint beside it. On the command line, memvault call prints the called tool's own result.
+    hint beside it. On the command line the called tool's own result is printed.
     """
     from memvault.tools.core import invoke, registry
+    from memvault.tools.core.wording import for_tools
 
     definition = registry.find("call_tool")
     arguments = parameters or {}
@@ -162,7 +163,8 @@ def call_tool(
         bound = definition.bind(arguments)
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
-        return {"result": dict(invoke.call_nested(call, tool_name, arguments))}
+        result = invoke.call_nested(call, tool_name, arguments)
+        return {"result": for_tools(result, tool_name, call.caller)}
     except MemvaultError:
         raise
     except Exception as error:  # the caller gets a failed result of the same form

@@ -308,10 +308,7 @@ def update_success_rate(
     ],
     success: Annotated[
         bool,
-        Arg(
-            "Whether it succeeded; on the command line --success or --failure",
-            flag="--success/--failure",
-        ),
+        Arg("Whether it succeeded", flag="--success/--failure"),
     ],
 ) -> ProcedureOutcome:
     """Record one more use of a procedure, and whether it succeeded.

@@ -30,6 +30,7 @@ from memvault.tools.core.results import (
     TypeName,
     Until,
     as_of_field,
+    choose_type,
     collect_hits,
     filters,
     item,
@@ -163,7 +164,7 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder; model use NAME --for rerank downloads one"),
+        Arg("Reorder the best with a cross-encoder, once one is chosen with model use"),
     ] = False,
     include: Annotated[
         list[str] | None,
@@ -372,29 +373,29 @@ def memory_remember(
 ) -> RememberedMemory:
     """Remember something: write a new memory, never over an existing one.
 
-    The result lists similar existing memories, so that one of them can be compounded instead
-    if it says the same; similarity is that of their meaning, which no threshold is compared
-    with. With filePath that memory gets the new content; the old content is kept as a revision.
+    The result lists similar existing memories, so that one that says the same can be compounded
+    instead; similarity is that of their meaning, compared with no threshold. With filePath that
+    memory gets the new content; the old one is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
-    from memvault.vault import paths
 
     name = create.clean_title(title)
-    type_name = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
         source=source or None,
         supersedes=call.resolve(supersedes).mem_id if supersedes else None,
     )
+    chosen = choose_type(call, memory_type)
     if file_path:
         from memvault.memories import edit
 
         target = call.resolve(file_path)
-        memory = edit.update(call.store, target, name, content, type_name, header).memory
+        memory = edit.update(call.store, target, name, content, chosen.name, header).memory
     else:
-        memory = create.add(call.store, name, content, type_name, header)
+        memory = create.add(call.store, name, content, chosen.name, header)
+    chosen.warn(call, memory.mem_id)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
@@ -463,23 +464,25 @@ def memory_compound(
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as returned by memvault show")
+        str | None, Arg("Only if it still has this etag, as memvault show returns it")
     ] = None,
 ) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
     Front matter, comments and all other text are preserved byte for byte. Without
     a clear target nothing is written and the candidates are listed.
+
+    With a type, the text may be empty, which changes the type only.
     """
     from memvault.memories import edit
-    from memvault.vault import paths
 
-    new_type = paths.normal_type(memory_type) if memory_type else ""
     edit_mode = "section" if section and mode == "append" else mode
     target = edit.target(call.engine, query, call.notes)
+    chosen = choose_type(call, memory_type)
     change = edit.compound(
-        call.store, target, modifications, edit_mode, section or "", new_type, if_match or ""
+        call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or ""
     )
+    chosen.warn(call, change.memory.mem_id)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,
@@ -531,7 +534,7 @@ def memory_forget(
 ) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is only valid for the files shown, with the contents they had then.
+    A token is valid only for the files shown, as they were then.
     memvault restore brings forgotten files back.
 
     A title that several memories share means all of them, or those of memoryType. Quotes around
@@ -547,6 +550,8 @@ def memory_forget(
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
+    if not selected:
+        warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
@@ -584,7 +589,7 @@ def memory_forget(
 def memory_list_types(call: Call) -> MemoryTypes:
     """List the types of memory, how many there are of each, and the fallback type.
 
-    Types that only occur in the vault's files are listed too.
+    Types that only occur in files are listed too.
     """
     from memvault.recall.filters import Filters
 

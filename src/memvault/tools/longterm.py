@@ -69,8 +69,8 @@ def memory_save(
 ) -> SavedText:
     """Save a text as a new memory, exactly as it is.
 
-    Metadata becomes front matter, so that load --query and recall can filter
-    by it. Keys that memvault sets itself, such as created, are rejected.
+    Metadata becomes front matter, so that memvault load --query and memvault recall can
+    filter by it. Keys that memvault sets itself, such as created, are rejected.
     """
     from memvault.memories import create
 

@@ -139,7 +139,7 @@ def talk_user(
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
-    It goes to the user's inbox; memvault inbox peek --agent user shows it.
+    It goes to the inbox of the agent user, to whom memvault inbox peek shows it.
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")

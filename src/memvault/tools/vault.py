@@ -55,7 +55,7 @@ group = ToolGroup("vault", "The vault", place=100)
 
 Purpose = Annotated[
     Literal["embed", "rerank"],
-    Arg("The purpose of the model: vectors, or recall --rerank", key="for"),
+    Arg("The purpose of the model: vectors, or memvault recall --rerank", key="for"),
 ]
 
 
@@ -113,7 +113,7 @@ def memory_show(
 ) -> ShownMemory:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
-    For a part, parts gives its position in the whole, in characters as in memory_load; the
+    parts gives the position of a part in the whole, in characters as in memory_load; the
     etag is that of the whole.
     """
     if section is not None and around is not None:
@@ -445,8 +445,8 @@ def model_use(
 
     It is used in addition to the built-in static embeddings, which are used alone until
     half of the memories are embedded. With for = rerank the model becomes the cross-encoder
-    of recall --rerank, and nothing is embedded. This command uses the network, but only to
-    download a model that is not on this machine.
+    of memvault recall --rerank, and nothing is embedded. The network is only used to download
+    a model that is not on this machine.
     """
     from memvault.index.embedding import selection
 

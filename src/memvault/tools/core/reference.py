@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memvault.arguments.binding import LENIENCIES
 from memvault.arguments.parameters import Parameter, input_schema, property_schema
 from memvault.arguments.result_schema import result_schema
 from memvault.command_table import Command
-from memvault.tools.core import registry
+from memvault.tools.core import registry, wording
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.results import without_none
 
@@ -26,15 +27,17 @@ SCHEMA_VERSION = 3
 def described(tool: Tool) -> ToolEntry:
     """Return a tool as listed over MCP: name, description, schemas and annotations.
 
-    A tool of the vault has no schema of its result.
+    A description names tools and arguments, not commands and options, except that of a tool of the
+    vault, which has no schema of its result.
     """
+    worded = str if tool.own_parameters is not None else partial(wording.describe, name=tool.name)
     result_type = tool.result_type
     output = {} if result_type is None else {"outputSchema": result_schema(result_type)}
     return {
         "name": tool.name,
         "title": tool.title,
-        "description": tool.doc,
-        "inputSchema": input_schema(tool.parameters),
+        "description": worded(tool.doc),
+        "inputSchema": _worded_schema(input_schema(tool.parameters), worded),
         **without_none(**output),
         "annotations": {
             "title": tool.title,
@@ -44,6 +47,17 @@ def described(tool: Tool) -> ToolEntry:
             "openWorldHint": tool.open_world,
         },
     }
+
+
+def _worded_schema(schema: Mapping[str, Any], worded: Callable[[str], str]) -> dict[str, Any]:
+    """Return a schema with the descriptions in it changed by a function."""
+    changed = dict(schema)
+    for key, entry in schema.items():
+        if isinstance(entry, Mapping):
+            changed[key] = _worded_schema(entry, worded)
+        elif key == "description":
+            changed[key] = worded(entry)
+    return changed
 
 
 def schema_document() -> dict[str, Any]:

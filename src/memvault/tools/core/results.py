@@ -199,7 +199,7 @@ class VaultSelection:
 
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
-TYPE_HELP = "A type such as design-decision; memvault types lists them"
+TYPE_HELP = "Such as design-decision; memvault types lists them"
 MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
 TYPE_ALIASES = ("type", "kind", "category")
 TAG_ALIASES = ("tag", "labels")
@@ -447,6 +447,55 @@ def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | Non
 
         every = (engine or call.engine).list_records(Filters())
         call.notes += unknown_value_notes(every, chosen, call.settings.types)
+
+
+class TypeChoice(NamedTuple):
+    """The type of a memory to write, empty for the default, and known types perhaps meant."""
+
+    name: str
+    meant: tuple[str, ...] = ()
+
+    def warn(self, call: Call, mem_id: str) -> None:
+        """Add a note that suggests the known types for the memory that was written."""
+        if self.meant:
+            call.notes.append(
+                f"there was no memory type {self.name!r}; if you mean {' or '.join(self.meant)}, "
+                f'memvault compound {mem_id} "" --type {self.meant[0]} changes it'
+            )
+
+
+def choose_type(call: Call, given: str | None) -> TypeChoice:
+    """Return the type for a memory, after asking the person at the terminal about a close one.
+
+    Only a type that is neither built in nor declared is compared with those that memories or
+    templates of the vault have; if they cannot be read at once, it is taken as it is.
+
+    Raises:
+        UsageError: If it cannot be the name of a type.
+    """
+    from memvault.vault import paths
+
+    name = paths.normal_type(given) if given and given.strip() else ""
+    if not name or name in call.store.known_types:
+        return TypeChoice(name)
+    from memvault.index.protocol import NO_WAIT
+    from memvault.memories import create
+    from memvault.recall.engine import RecallEngine
+    from memvault.recall.filters import Filters, types_meant
+
+    if name in create.names(call.root):
+        return TypeChoice(name)
+    try:
+        engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)
+        records = engine.list_records(Filters())
+    except MemvaultError:
+        return TypeChoice(name)
+    meant = types_meant(name, records, [entry.name for entry in call.settings.types])
+    if not meant or call.caller.prefers is None:
+        return TypeChoice(name, tuple(meant))
+    line = f"There is no memory type {name!r} yet; similar: {', '.join(meant)}"
+    uses_known = call.caller.prefers([line], f"Use {meant[0]}? n keeps {name}")
+    return TypeChoice(meant[0] if uses_known else name)
 
 
 def tags_in(query: str) -> Filters:

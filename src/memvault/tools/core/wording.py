@@ -1,6 +1,6 @@
-"""Wording of messages for callers that have tools, not a shell.
+"""Wording of messages and descriptions for callers that have tools, not a shell.
 
-Messages are written with commands and options. For a caller over MCP, in Python or of ``call``,
+They are written with commands and options. For a caller over MCP, in Python or of ``call``,
 a command that is one of its tools becomes the tool's name, and an option the argument's key.
 """
 
@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from memvault.arguments.parameters import normal_key
-from memvault.call import Caller
+from memvault.call import LOCAL, Caller
 from memvault.command_table import TOOLS
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
@@ -72,6 +72,12 @@ def _key(tool: Tool, option: str) -> str:
             if f"--{option}" in part.flag.split("/") or normal_key(option) == normal_key(part.key):
                 return part.key
     return ""
+
+
+@cache
+def describe(text: str, name: str) -> str:
+    """Return a description of a built-in tool in the words of ``without_shell``."""
+    return without_shell(text, registry.find(name), LOCAL)
 
 
 def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str, Any]:
