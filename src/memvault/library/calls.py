@@ -83,7 +83,7 @@ def arguments_of(tool: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         entry.key: _as_json(values[entry.name])
         for entry in registry.find(tool).parameters
-        if values[entry.name] is not None
+        if values.get(entry.name) is not None
     }
 
 
