@@ -404,7 +404,7 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
         stdout=theirs,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "60", **environment},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "1000", **environment},
     )
     os.close(theirs)
     seen = b""
@@ -418,7 +418,7 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("arguments", ["list", "recall wombats", "types"])
 def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, arguments: str) -> None:
-    """A terminal gets the text a pipe gets: plain with NO_COLOR, else with colour and no more.
+    """A wide terminal gets the text a pipe gets: plain with NO_COLOR, else with colour only.
 
     But for ``show``, which sets a memory's markdown there.
     """

@@ -186,7 +186,7 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
     commands = "|".join(tool.command for tool in registry.all_tools())
     of_a_shell = re.compile(rf"(?<![\w-])--[a-z]|\bmemvault ({commands})(?![\w-])")
     listed = [tool.model_dump(by_alias=True) for tool in (await client.list_tools()).tools]
-    told = (await structured(client, "get_available_tools"))["tools"]
+    told = (await structured(client, "get_available_tools", budget=0))["tools"]
     assert {entry["name"] for entry in listed} == {tool.name for tool in registry.all_tools()}
     for entry in (*listed, *told):
         texts = plain_texts(entry)

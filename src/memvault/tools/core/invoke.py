@@ -84,6 +84,7 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 
 
 _MAX_WARNINGS = 20
+_LEFT_OUT = " more warnings are left out"
 _WRAPPER = 20
 """Tokens that are added to a result which another tool's result contains."""
 
@@ -283,9 +284,14 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
+    """Truncate the warnings, of which a vault may cause thousands, and count the rest.
+
+    Warnings that were truncated to fit a budget already are returned unchanged.
+    """
     more = len(notes) - _MAX_WARNINGS
-    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
+    if more <= 0 or notes[_MAX_WARNINGS].endswith(_LEFT_OUT):
+        return notes
+    return [*notes[:_MAX_WARNINGS], f"{more:,}{_LEFT_OUT}"]
 
 
 def autocommit(call_context: Call) -> None:
