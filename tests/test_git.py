@@ -155,7 +155,7 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
     write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
     made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
     assert made["success"]
-    assert "memvault git init" in made["warnings"][0]
+    assert "git_init" in made["warnings"][0]
     assert not (folder / "ran").exists()
     assert vault.call("git_init", confirm=True)["success"]
     vault.call("memory_compound", query=made["memId"], modifications="More.")
