@@ -476,7 +476,7 @@ def memory_compound(
     """
     from memvault.memories import edit
 
-    edit_mode = "section" if section and mode == "append" else mode
+    edit_mode = "section" if section else mode
     target = edit.target(call.engine, query, call.notes)
     chosen = choose_type(call, memory_type)
     change = edit.compound(
