@@ -59,7 +59,7 @@ class Arg(NamedTuple):
     in the schema, if the function determines it; ``keep_commas`` keeps the entries of a list on the
     command line from being split at commas; ``alias`` is another spelling of its option;
     ``aliases`` are other keys by which it is often called, each of which must mean only this
-    argument, ``synonyms`` other words for its choices;
+    argument, ``synonyms`` other words for its choices, or for some of its values;
     ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
     command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
     for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
@@ -81,7 +81,7 @@ class Arg(NamedTuple):
     keep_commas: bool = False
     alias: str = ""
     aliases: tuple[str, ...] = ()
-    synonyms: Mapping[str, str] = types.MappingProxyType({})
+    synonyms: Mapping[str, Any] = types.MappingProxyType({})
     extra_keys: bool = False
     join_words: bool = False
     names: str = ""
