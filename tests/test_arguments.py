@@ -182,6 +182,40 @@ SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("talk_log", {"severity": "WARN", "message": "x"}, {"severity": "warning", "message": "x"}),
     ("talk_log", {"severity": "fatal", "message": "x"}, {"severity": "critical", "message": "x"}),
     ("talk_log", {"level": "Notice", "message": "x"}, {"severity": "info", "message": "x"}),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "success"},
+        {"procedure_name": "p", "success": True},
+    ),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "Failed"},
+        {"procedure_name": "p", "success": False},
+    ),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "failure"},
+        {"procedure_name": "p", "success": False},
+    ),
+    (
+        "wait_for",
+        {"events": ["agent:bob#7", {"type": "time", "parameter": 1}]},
+        {
+            "events": [
+                {"event_type": "Agent", "parameter": "bob", "talk_id": 7},
+                {"event_type": "Time", "parameter": 1.0},
+            ]
+        },
+    ),
+    ("wait_for", {"events": "time:1"}, {"events": [{"event_type": "Time", "parameter": "1"}]}),
+    *(
+        ("memory_recall", {"query": "a", key: 0.5}, {"query": "a", "threshold": 0.5})
+        for key in ("similarity", "min_score", "minScore", "score")
+    ),
+    ("memory_load", {"query": "a", "similarity": 0.5}, {"query": "a", "threshold": 0.5}),
+    ("memory_recall", {"query": "a", "type": "semantic"}, {"query": "a", "mode": "vector"}),
+    ("memory_recall", {"query": "a", "type": "fulltext"}, {"query": "a", "mode": "keyword"}),
+    ("memory_recall", {"query": "a", "type": "BM25"}, {"query": "a", "mode": "keyword"}),
     ("set_memories", {"memories": "a=1"}, {"memories": [{"key": "a", "value": "1"}]}),
     ("memory_recall", {"q": "a", "top_k": "3"}, {"query": "a", "limit": 3}),
     ("memory_recall", {"query": "a", "max_results": 3}, {"query": "a", "limit": 3}),

@@ -17,6 +17,7 @@ from memvault.tools.core.results import (
     MEMORY_ALIASES,
     MEMORY_HELP,
     QUERY_ALIASES,
+    THRESHOLD_ALIASES,
     Expression,
     Limit,
     NewTags,
@@ -178,7 +179,12 @@ def memory_load(
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Minimum similarity; by default weak matches are left out", minimum=0, maximum=1),
+        Arg(
+            "Minimum similarity; by default weak matches are left out",
+            minimum=0,
+            maximum=1,
+            aliases=THRESHOLD_ALIASES,
+        ),
     ] = None,
     limit: Annotated[
         int | None,

@@ -206,6 +206,7 @@ TAG_ALIASES = ("tag", "labels")
 CONTENT_ALIASES = ("content", "text", "value", "body")
 QUERY_ALIASES = ("q", "question", "search", "text")
 LIMIT_ALIASES = ("limit", "topK", "maxResults", "numResults", "max", "n", "k", "count")
+THRESHOLD_ALIASES = ("similarity", "minScore", "score")
 MESSAGE_ALIASES = ("text", "content")
 MemoryRef = Annotated[
     str,
