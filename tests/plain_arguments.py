@@ -34,7 +34,7 @@ def plain_arguments(
             continue
         meant = _meant(parameter, value, used)
         if meant is not None:  # given twice, it is as wrong as an unknown key
-            found[key if parameter.key in found else parameter.key] = meant
+            found[f"{key} again" if parameter.key in found else parameter.key] = meant
     return found
 
 

@@ -266,6 +266,23 @@ def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
     vault.close()
 
 
+@pytest.mark.parametrize("length", [20, 1_000, 30_000])
+def test_no_budget_takes_an_event_without_showing_it(folder: Path, length: int) -> None:
+    """A budget too small for an event is refused, and the event stays; from 300 on it is shown."""
+    vault = Workspace(folder)
+    wait = {"events": [{"eventType": "Hook", "parameter": "ci"}], "timeout": 1}
+    for tool, arguments in (("peek_inbox", {}), ("wait_for", wait)):
+        called(vault, "push_service", name="ci", message="Built. " * (length // 7))
+        for size in (1, 20, 150, 299):
+            found = called(vault, tool, budget=size, **arguments)
+            assert found["error"]["code"] == "usage"
+        assert called(vault, "list_inbox")["total"] == 1
+        (event,) = called(vault, tool, budget=300, **arguments)["events"]
+        assert "ci" in json.dumps(event)
+        assert event.get("result", event)["eventId"] != "…"
+    vault.close()
+
+
 def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
     """A wait returns its event within the budget, and says how to read the rest of it."""
     vault = Workspace(folder)

@@ -61,6 +61,8 @@ _SEVERITIES = {
     **dict.fromkeys(("fatal", "crit", "alert", "panic", "emerg", "emergency"), "critical"),
 }
 """Names of other logs for severities; not numbers, since syslog and Python count differently."""
+_MIN_EVENT_BUDGET = 300
+"""Minimum tokens of a result that an event, if need be shortened, surely fits into."""
 _EVENTS_ROOM = 100
 """Tokens of a result of events besides the events."""
 _MAX_TALK_ID_DIGITS = 16
@@ -314,6 +316,7 @@ def wait_for(
     for entry in patterns:
         if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
             inbox.checked(call.root, entry.parameter)
+    _check_room(call.budget)
     talks = _talks(call)
     happened = waiting.wait(
         call.inbox,
@@ -363,8 +366,22 @@ def peek_inbox(
     Each event is delivered to exactly one caller; only if that is killed during delivery may it
     be delivered again. remaining is the number of events left, of all types.
     """
+    _check_room(call.budget)
     popped = call.inbox.pop_if_possible(count, kind, _fitting(call.budget))
     return {"events": _event_list(call, popped), "remaining": popped.remaining}
+
+
+def _check_room(limit: int) -> None:
+    """Check that a budget is large enough before an event is taken out of the inbox.
+
+    Raises:
+        UsageError: If an event might not fit into it.
+    """
+    if 0 < limit < _MIN_EVENT_BUDGET:
+        raise UsageError(
+            f"A budget of {limit} tokens is too small for an event",
+            f"give at least {_MIN_EVENT_BUDGET}, or 0 for no limit",
+        )
 
 
 def _fitting(limit: int) -> Callable[[Event], bool]:
