@@ -216,6 +216,27 @@ SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("memory_recall", {"query": "a", "type": "semantic"}, {"query": "a", "mode": "vector"}),
     ("memory_recall", {"query": "a", "type": "fulltext"}, {"query": "a", "mode": "keyword"}),
     ("memory_recall", {"query": "a", "type": "BM25"}, {"query": "a", "mode": "keyword"}),
+    (
+        "set_memories",
+        {"memories": {"name": "Ana", "port": 5432}},
+        {"memories": [{"key": "name", "value": "Ana"}, {"key": "port", "value": "5432"}]},
+    ),
+    (
+        "set_memories",
+        {"memories": {"name": "a", "text": "b"}},
+        {"memories": [{"key": "a", "value": "b"}]},
+    ),
+    (
+        "store_procedure",
+        {"name": "p", "steps": ["a", "b"]},
+        {"procedure_name": "p", "procedure_prompt": "- a\n- b"},
+    ),
+    (
+        "store_procedure",
+        {"name": "p", "steps": ["1. a", "2. b"]},
+        {"procedure_name": "p", "procedure_prompt": "1. a\n2. b"},
+    ),
+    ("memory_list", {"tags": ["- a\n* b"]}, {"tags": ["- a\n* b"]}),
     ("set_memories", {"memories": "a=1"}, {"memories": [{"key": "a", "value": "1"}]}),
     ("memory_recall", {"q": "a", "top_k": "3"}, {"query": "a", "limit": 3}),
     ("memory_recall", {"query": "a", "max_results": 3}, {"query": "a", "limit": 3}),
@@ -254,6 +275,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("memory_recall", {"query": "a", "tags": "[1.5]"}),
     ("set_memories", {"memories": "port"}),
     ("wait_for", {"events": ["bob"]}),
+    ("set_memories", {"memories": {"key": "a", "val": "1"}}),
+    ("set_memories", {"memories": {"a": None}}),
+    ("store_procedure", {"name": "p", "steps": ["a", 1.5]}),
+    ("store_procedure", {"name": "p", "steps": []}),
     ("set_memories", {"memories": [{"key": "port", "value": None}]}),
     ("memory_save", {"text": "a", "metadata": "[1]"}),
 ]
@@ -324,7 +349,16 @@ def test_an_alias_means_one_argument() -> None:
             )
 
 
-TAGS = ("#a #b", "#a, #b", "a,b", '["a", "b"]', '```json\n["a", "b"]\n```')
+TAGS = (
+    "#a #b",
+    "#a, #b",
+    "a,b",
+    "- a\n- b",
+    "* #a\r\n* #b\r\n",
+    "a\nb",
+    '["a", "b"]',
+    '```json\n["a", "b"]\n```',
+)
 
 
 @pytest.mark.parametrize("tags", TAGS, ids=str)
@@ -341,6 +375,20 @@ def test_tags_may_be_written_in_any_usual_form(vault: Vault, run: Run, tags: str
     assert vault.call("memory_list", tags=tags)["total"] == 4
     assert vault.call("memory_list", tags=["#a #b"])["total"] == 4
     assert run("tag", "remove", plain, tags, "--json").json["tags"] == []
+
+
+def test_no_tag_has_an_empty_part(vault: Vault, run: Run, folder: Path) -> None:
+    """Slashes around a new tag are dropped, and a tag with an empty part is refused."""
+    for tags in ("#a/b/", ["/a/b"]):
+        assert vault.call("memory_remember", title="T", content="x", tags=tags)["tags"] == ["a/b"]
+    before = sorted(folder.rglob("*.md"))
+    for tag in ("c//d", "#/", "- c//d"):
+        made = vault.call("memory_remember", title="T", content="x", tags=[tag])
+        assert made["error"]["code"] == "usage"
+        assert "project/active" in made["error"]["hint"]
+        assert "cannot be a tag" in run("remember", "T", "x", "--tags", tag).err
+        assert vault.call("memory_create", name="T", value="x", tags=[tag])["success"] is False
+    assert sorted(folder.rglob("*.md")) == before
 
 
 def test_a_blank_in_a_tag_separates_nothing_else(vault: Vault, run: Run) -> None:

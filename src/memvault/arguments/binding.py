@@ -23,6 +23,8 @@ from memvault.arguments.parameters import (
 from memvault.errors import UsageError
 
 _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
+_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])\s")
+"""What begins an entry of a markdown list."""
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
 FLAGS = {
@@ -128,6 +130,25 @@ def _one_text(parameter: Parameter, value: Any) -> Any:
     return parameter.entries(value) if value.strip() else []
 
 
+def _pairs(parameter: Parameter, value: Any) -> Any:
+    keys = [item.key for item in parameter.items]
+    if keys != ["key", "value"] or not isinstance(value, dict):
+        return NO_MATCH
+    given = {normal_key(str(key)) for key in value}
+    names = [{item.key, *map(normal_key, item.arg.aliases)} for item in parameter.items]
+    if given & {*keys} or all(given & known for known in names):  # an object of the list itself
+        return NO_MATCH
+    return [{"key": key, "value": entry} for key, entry in value.items()]
+
+
+def _lines(parameter: Parameter, value: Any) -> Any:
+    if not parameter.arg.text or parameter.types != (str,) or not isinstance(value, list):
+        return NO_MATCH
+    if not value or not all(isinstance(entry, str) for entry in value):
+        return NO_MATCH
+    return "\n".join(entry if _MARKER.match(entry) else f"- {entry}" for entry in value)
+
+
 def _one_object(parameter: Parameter, value: Any) -> Any:
     return [value] if parameter.items and isinstance(value, dict) else NO_MATCH
 
@@ -165,6 +186,12 @@ LENIENCIES = (
         'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
+    Leniency(
+        'an object of keys and their values for a list of them, as `{"port": "5432"}`',
+        'the list, `[{"key": "port", "value": "5432"}]`',
+        _pairs,
+    ),
+    Leniency("a list of texts for a markdown text", "the text, a list with these entries", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
 """All leniencies in the order of use; they apply only to values that the schema does not allow."""

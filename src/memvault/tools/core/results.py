@@ -432,7 +432,7 @@ def filters(
             part
             for tag in tags or ()
             # A file may have a tag with a comma.
-            for part in (split_tags(tag) if " #" in tag else [tag])
+            for part in (split_tags(tag) if " #" in tag or "\n" in tag else [tag])
             if part.strip()
         ),
         since=parse_date_argument(since, "since", False),
