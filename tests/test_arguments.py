@@ -486,7 +486,8 @@ def code(root: Path, *line: str) -> str:
 
 def error(found: Any) -> str:
     """Return the code of a result's error, or nothing."""
-    return str(found.get("error", {}).get("code", ""))
+    failure = found.get("error", {})
+    return str(found["code"] if isinstance(failure, str) else failure.get("code", ""))
 
 
 @pytest.mark.promise("S65")
