@@ -667,7 +667,7 @@ def test_what_a_later_episode_contradicts_is_superseded(
 def test_a_fact_that_the_latest_statement_confirms_is_kept(
     vault: Vault, folder: Path, first: str, second: str, third: str, denied: str
 ) -> None:
-    """After a change and a change back, only facts that the latest statement denies are replaced."""
+    """After a change and a change back, only facts that the latest denies are replaced."""
     old = "modified: 2026-01-01T00:00:00.000Z\n"
     fact(folder, "first", first, old)
     put(folder, "changed", reflection=second, days=3)
