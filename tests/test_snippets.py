@@ -379,6 +379,17 @@ Lorikeet syncs address books between phones. It needs a server.
 """
 
 
+def test_an_open_comment_hides_the_same_from_tags_and_snippets(vault: Vault, folder: Path) -> None:
+    """A comment that nothing closes hides the rest of a note; a mark within a line hides none."""
+    write(folder, "draft.md", "The cassowary runs fast.\n\n<!-- #draft\nThe cassowary swims.\n")
+    write(folder, "mark.md", "Write <!-- before a remark on the numbat. #shown\n")
+    (draft, *_) = explained(vault, "cassowary swims")
+    assert (draft["tags"], draft["snippet"]) == ([], "The cassowary runs fast.")
+    (mark, *_) = explained(vault, "numbat")
+    assert mark["tags"] == ["shown"]
+    assert "numbat" in mark["snippet"]
+
+
 def test_a_snippet_begins_with_prose(vault: Vault, folder: Path) -> None:
     """Comments, badges, link lists and a pasted header are no snippet where there is a sentence."""
     write(folder, "readme.md", README)
