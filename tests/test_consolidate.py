@@ -667,6 +667,39 @@ def test_what_a_later_episode_contradicts_is_superseded(
     assert contents(folder) == before
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "third", "denied"),
+    [
+        (
+            "The team meeting starts at 9 o'clock.",
+            "The team meeting starts at 10 o'clock now.",
+            "From today the team meeting begins at 9 o'clock again instead.",
+            "The team meeting starts at 10 o'clock.",
+        ),
+        (
+            "The wiki needs the VPN.",
+            "The wiki no longer needs the VPN.",
+            "The wiki now needs the company VPN again.",
+            "The wiki does not need the VPN.",
+        ),
+    ],
+)
+def test_a_fact_that_the_latest_statement_confirms_is_kept(
+    vault: Vault, folder: Path, first: str, second: str, third: str, denied: str
+) -> None:
+    """After a change and a change back, only facts that the latest denies are replaced."""
+    old = "modified: 2026-01-01T00:00:00.000Z\n"
+    fact(folder, "first", first, old)
+    put(folder, "changed", reflection=second, days=3)
+    put(folder, "back", reflection=third, days=1)
+    result = consolidated(vault)
+    assert [len(entry["statements"]) for entry in result["contradictions"]] == [3]
+    assert result["facts"] == []
+    fact(folder, "denied", denied, old)
+    (new,) = consolidated(vault)["facts"]
+    assert (new["factText"], new["supersedes"]) == (third, ["denied-id"])
+
+
 @pytest.mark.usefixtures("deep_now")
 def test_without_a_usable_transformer_statements_are_still_compared(run: Run, folder: Path) -> None:
     """A model that cannot be loaded costs paraphrases, not the run, and a note names the reason."""
