@@ -15,7 +15,7 @@ from conftest import ROOT, write
 from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
 from memvault.library.calls import arguments_of
-from memvault.tools.core.registry import Tool, all_tools
+from memvault.tools.core.registry import BUDGET, Tool, all_tools
 from memvault.tools.talk import EventSpec
 from result_types import violations
 from tool_calls import WORKING, call_of, soon, typed
@@ -47,7 +47,7 @@ def test_every_tool_has_a_method(filled: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Vault, AsyncVault])
 def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
-    """Parameters have the tool's names and defaults, and are positional where the command's are."""
+    """A method has its tool's parameters and defaults, but no budget that ``invoke`` adds."""
     for tool in all_tools():
         if tool.name == "call_tool":
             continue
@@ -55,12 +55,25 @@ def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
         assert inspect.iscoroutinefunction(method) is (kind is AsyncVault)
         assert (method.__doc__ or "").startswith(tool.summary)
         _, *given = inspect.signature(method).parameters.values()
-        defaults = inspect.signature(tool.function).parameters
-        assert {entry.name for entry in given} == {entry.name for entry in tool.parameters}
+        declared = {entry.name: entry for entry in tool.parameters if entry != BUDGET}
+        own = inspect.signature(tool.function).parameters
+        assert {entry.name for entry in given} == set(declared)
         for entry in given:
-            assert entry.default == defaults[entry.name].default
+            assert entry.default == (own[entry.name].default if entry.name in own else None)
         positional = [entry.name for entry in given if entry.kind is not entry.KEYWORD_ONLY]
         assert all(entry.name in positional for entry in tool.parameters if entry.arg.positional)
+
+
+def test_a_method_returns_the_page_that_is_asked_for(vault: Vault, folder: Path) -> None:
+    """``offset`` and ``length`` read a list or a text in parts, and ``next`` continues it."""
+    for name in ("one", "two", "three"):
+        write(folder, f"{name}.md", f"# {name}\n")
+    every = [entry["filePath"] for entry in vault.list()["memories"]]
+    assert [entry["filePath"] for entry in vault.list(offset=1)["memories"]] == every[1:]
+    whole = vault.show("three")["content"]
+    first = vault.show("three", length=3)
+    assert (first["content"], first["next"]) == (whole[:3], 3)
+    assert vault.show("three", offset=3)["content"] == whole[3:]
 
 
 def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Path) -> None:
