@@ -124,21 +124,21 @@ def test_any_sequence_and_mapping_can_be_given(vault: Vault) -> None:
 
 
 def test_a_wait_ends_with_what_another_task_does(folder: Path) -> None:
-    """While a task waits for an event, others can use the vault and bring it about."""
+    """However many tasks wait for events, others can use the vault and bring them about."""
 
     async def talk() -> str:
         async with AsyncVault(folder) as vault:
-            waits = [asyncio.create_task(vault.wait_for(HOOK)) for _ in range(20)]
+            waits = [asyncio.create_task(vault.wait_for(HOOK)) for _ in range(70)]
             await asyncio.sleep(0.1)
             assert (await vault.recall("zebra"))["count"] == 0
-            for number in range(20):
+            for number in range(70):
                 await vault.inbox_push("ci", str(number))
             results = await asyncio.gather(*waits)
             return " ".join(
                 sorted(entry["events"][0]["result"]["data"]["message"] for entry in results)
             )
 
-    assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(20))))
+    assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(70))))
 
 
 def test_a_cancelled_wait_ends_and_loses_no_event(folder: Path) -> None:
@@ -173,11 +173,23 @@ def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
             await asyncio.sleep(0.1)
         with pytest.raises(errors.TimedOut) as ended:
             await wait
-        with pytest.raises(RuntimeError):
+        with pytest.raises(errors.UsageError, match="The vault is closed"):
             await vault.recall("zebra")
+        assert (await vault.call("memory_list"))["error"]["code"] == "usage"
+        await vault.aclose()
         return ended.value.code
 
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
+
+
+def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:
+    """A call after ``close`` raises a ``MemvaultError``, which ``call`` returns."""
+    with open_vault(folder) as vault:
+        assert vault.list()["memories"] == []
+    vault.close()
+    with pytest.raises(errors.UsageError, match="The vault is closed"):
+        vault.list()
+    assert vault.call("memory_list")["error"]["message"] == "The vault is closed"
 
 
 def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> None:
