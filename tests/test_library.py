@@ -14,8 +14,10 @@ import memvault
 from conftest import ROOT, write
 from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
+from memvault.call import LOCAL
 from memvault.library.calls import arguments_of
 from memvault.tools.core.registry import BUDGET, Tool, all_tools
+from memvault.tools.core.wording import for_tools
 from memvault.tools.talk import EventSpec
 from result_types import violations
 from tool_calls import WORKING, call_of, soon, typed
@@ -180,6 +182,22 @@ def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
         return ended.value.code
 
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
+
+
+def test_a_name_in_a_message_stays_as_it_was_given(vault: Vault) -> None:
+    """A command or option in a name that a message quotes is not taken for one of memvault's."""
+    for name in ("memvault recall --tags of cats", "the cat's memvault list --type"):
+        message = vault.call("memory_show", memId=name)["error"]["message"]
+        assert message == f"There is no memory {name!r}"
+
+
+def test_results_of_any_types_are_returned() -> None:
+    """The error and warnings of a vault's own tool may hold numbers and objects."""
+    result = {"error": {"code": 7, "message": "use memvault list"}, "warnings": [1, {"a": 2}]}
+    worded = for_tools(result, "memory_list", LOCAL)
+    assert worded == {**result, "error": {"code": 7, "message": "use memory_list"}}
+    for error in (None, 3, ["x"]):
+        assert for_tools({"error": error, "warnings": error}, "x", LOCAL)["error"] == error
 
 
 def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:
