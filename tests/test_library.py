@@ -98,6 +98,29 @@ def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Pa
     assert vault.call("memory_show", memId="Twin")["error"]["code"] == "ambiguous"
 
 
+def test_a_method_names_tools_as_call_does(vault: Vault, folder: Path) -> None:
+    """Errors and warnings name tools and arguments, not commands, however a tool is called."""
+    with pytest.raises(errors.NotFound) as missing:
+        vault.show("nothing")
+    assert missing.value.hint == "memory_list shows all of them"
+    assert missing.value.result() == vault.call("memory_show", memId="nothing")
+
+    async def hint() -> str:
+        async with AsyncVault(folder) as same:
+            with pytest.raises(errors.NotFound) as failed:
+                await same.show("nothing")
+        return failed.value.hint
+
+    assert asyncio.run(hint()) == missing.value.hint
+    write(folder, "one.md", "# One\n")
+    found = vault.recall("one", memory_type="nothing")
+    assert (
+        found["warnings"]
+        == vault.call("memory_recall", query="one", memoryType="nothing")["warnings"]
+    )
+    assert "--" not in found["warnings"][0]
+
+
 def test_a_file_that_cannot_be_written_raises_an_error_of_memvault(folder: Path) -> None:
     """No other exception than memvault's reaches a caller whose disk fails."""
     write(folder, "context", "a file where a folder should be")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 from memvault.errors import MemvaultError
 from memvault.library.calls import OpenVault, arguments_of
 from memvault.tools.core.invoke import settled_result
-from memvault.tools.core.wording import for_tools
 from memvault.workspace import WAITS
 
 if TYPE_CHECKING:
@@ -90,10 +89,9 @@ class AsyncOpenVault:
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
         try:
-            result = await self._result(tool, arguments)
+            return await self._result(tool, arguments)
         except MemvaultError as error:
-            result = error.result()
-        return for_tools(result, tool, self._vault._caller)
+            return error.result()
 
     async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
         """Run a tool with values of its function's parameters, and acknowledge its events.

@@ -8,7 +8,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memvault.call import Caller, not_cancelled
+from memvault.call import LOCAL, Caller, not_cancelled
 from memvault.errors import UsageError, to_memvault_error
 from memvault.settings.locate import find_vault
 from memvault.workspace import Workspace
@@ -22,7 +22,7 @@ class OpenVault:
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         named = agent or os.environ.get("MEMVAULT_AGENT")
-        self._caller = Caller(named) if named else Caller()
+        self._caller = Caller(named or LOCAL.agent, speaks="tools")
         self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
         self._is_closed = False
 

@@ -1,7 +1,8 @@
 """Wording of messages and descriptions for callers that have tools, not a shell.
 
-They are written with commands and options. For a caller over MCP, in Python or of ``call``,
-a command that is one of its tools becomes the tool's name, and an option the argument's key.
+They are written with commands and options. For a caller that ``speaks`` tools (over MCP, in
+Python or of ``call``), ``invoke.call`` replaces a command that is one of its tools by the tool's
+name, and an option by the argument's key.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from memvault.arguments.parameters import normal_key
 from memvault.call import LOCAL, Caller
 from memvault.command_table import TOOLS
+from memvault.errors import MemvaultError
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 
@@ -101,3 +103,11 @@ def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str,
     if isinstance(found.get("warnings"), list):
         found["warnings"] = [worded(note) for note in found["warnings"]]
     return found
+
+
+def reword(error: MemvaultError, name: str, caller: Caller) -> None:
+    """Put the message and the hint of a tool's error in the words of ``without_shell``."""
+    tool = registry.lookup(name)
+    error.message = without_shell(error.message, tool, caller)
+    error.hint = without_shell(error.hint, tool, caller)
+    error.args = (error.message,)
