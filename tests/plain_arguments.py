@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from conftest import examples
 from memvault.arguments.binding import LENIENCIES, NO_MATCH, Leniency
 from memvault.arguments.parameters import Parameter, normal_key, property_schema
+from memvault.errors import UsageError
 from memvault.tools.core.registry import Tool
 
 
@@ -44,8 +45,9 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         shallow = {**shallow, "items": {"type": "object"}}
     while not Draft202012Validator(shallow).is_valid(value):
         read = ((entry, entry.read(parameter, value)) for entry in LENIENCIES)
-        entry, value_read = next((pair for pair in read if pair[1] is not NO_MATCH), (None, None))
-        if entry is None:
+        try:
+            entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
+        except (StopIteration, UsageError):  # no form applies, or the text is wrong in its form
             return value
         used.add(entry)
         value = value_read

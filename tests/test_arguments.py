@@ -96,6 +96,13 @@ def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
         yield entry["maximum"] + 1
 
 
+def _is_read(parameter: Parameter, value: object) -> bool:
+    try:
+        return coerce(parameter, value) is not NO_MATCH
+    except UsageError:  # a text that is wrong in the form of the command line
+        return False
+
+
 def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) -> None:
     """A wrong type, a number out of range, an unknown, missing or doubled key is a usage error."""
 
@@ -108,7 +115,7 @@ def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) 
         wrong += ({**fitting, key: None} for key in whole["required"])
         for parameter in tool.parameters:
             values = _wrong(data.draw, whole["properties"][parameter.key])
-            unread = (value for value in values if coerce(parameter, value) is NO_MATCH)
+            unread = (value for value in values if not _is_read(parameter, value))
             wrong += ({**fitting, parameter.key: value} for value in unread)
         for arguments in wrong:
             with pytest.raises(UsageError):
@@ -175,6 +182,62 @@ SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("talk_log", {"severity": "WARN", "message": "x"}, {"severity": "warning", "message": "x"}),
     ("talk_log", {"severity": "fatal", "message": "x"}, {"severity": "critical", "message": "x"}),
     ("talk_log", {"level": "Notice", "message": "x"}, {"severity": "info", "message": "x"}),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "success"},
+        {"procedure_name": "p", "success": True},
+    ),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "Failed"},
+        {"procedure_name": "p", "success": False},
+    ),
+    (
+        "update_success_rate",
+        {"name": "p", "success": "failure"},
+        {"procedure_name": "p", "success": False},
+    ),
+    (
+        "wait_for",
+        {"events": ["agent:bob#7", {"type": "time", "parameter": 1}]},
+        {
+            "events": [
+                {"event_type": "Agent", "parameter": "bob", "talk_id": 7},
+                {"event_type": "Time", "parameter": 1.0},
+            ]
+        },
+    ),
+    ("wait_for", {"events": "time:1"}, {"events": [{"event_type": "Time", "parameter": "1"}]}),
+    *(
+        ("memory_recall", {"query": "a", key: 0.5}, {"query": "a", "threshold": 0.5})
+        for key in ("similarity", "min_score", "minScore", "score")
+    ),
+    ("memory_load", {"query": "a", "similarity": 0.5}, {"query": "a", "threshold": 0.5}),
+    ("memory_recall", {"query": "a", "type": "semantic"}, {"query": "a", "mode": "vector"}),
+    ("memory_recall", {"query": "a", "type": "fulltext"}, {"query": "a", "mode": "keyword"}),
+    ("memory_recall", {"query": "a", "type": "BM25"}, {"query": "a", "mode": "keyword"}),
+    (
+        "set_memories",
+        {"memories": {"name": "Ana", "port": 5432}},
+        {"memories": [{"key": "name", "value": "Ana"}, {"key": "port", "value": "5432"}]},
+    ),
+    (
+        "set_memories",
+        {"memories": {"name": "a", "text": "b"}},
+        {"memories": [{"key": "a", "value": "b"}]},
+    ),
+    (
+        "store_procedure",
+        {"name": "p", "steps": ["a", "b"]},
+        {"procedure_name": "p", "procedure_prompt": "- a\n- b"},
+    ),
+    (
+        "store_procedure",
+        {"name": "p", "steps": ["1. a", "2. b"]},
+        {"procedure_name": "p", "procedure_prompt": "1. a\n2. b"},
+    ),
+    ("memory_list", {"tags": ["- a\n* b"]}, {"tags": ["- a\n* b"]}),
+    ("set_memories", {"memories": "a=1"}, {"memories": [{"key": "a", "value": "1"}]}),
     ("memory_recall", {"q": "a", "top_k": "3"}, {"query": "a", "limit": 3}),
     ("memory_recall", {"query": "a", "max_results": 3}, {"query": "a", "limit": 3}),
     (
@@ -210,7 +273,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("memory_recall", {"query": "a", "tags": {"x": 1}}),
     ("memory_recall", {"query": "a", "tags": ["x", None]}),
     ("memory_recall", {"query": "a", "tags": "[1.5]"}),
-    ("set_memories", {"memories": "port=5432"}),
+    ("set_memories", {"memories": "port"}),
+    ("wait_for", {"events": ["bob"]}),
+    ("set_memories", {"memories": {"key": "a", "val": "1"}}),
+    ("set_memories", {"memories": {"a": None}}),
+    ("store_procedure", {"name": "p", "steps": ["a", 1.5]}),
+    ("store_procedure", {"name": "p", "steps": []}),
     ("set_memories", {"memories": [{"key": "port", "value": None}]}),
     ("memory_save", {"text": "a", "metadata": "[1]"}),
 ]
@@ -281,7 +349,16 @@ def test_an_alias_means_one_argument() -> None:
             )
 
 
-TAGS = ("#a #b", "#a, #b", "a,b", '["a", "b"]', '```json\n["a", "b"]\n```')
+TAGS = (
+    "#a #b",
+    "#a, #b",
+    "a,b",
+    "- a\n- b",
+    "* #a\r\n* #b\r\n",
+    "a\nb",
+    '["a", "b"]',
+    '```json\n["a", "b"]\n```',
+)
 
 
 @pytest.mark.parametrize("tags", TAGS, ids=str)
@@ -298,6 +375,20 @@ def test_tags_may_be_written_in_any_usual_form(vault: Vault, run: Run, tags: str
     assert vault.call("memory_list", tags=tags)["total"] == 4
     assert vault.call("memory_list", tags=["#a #b"])["total"] == 4
     assert run("tag", "remove", plain, tags, "--json").json["tags"] == []
+
+
+def test_no_tag_has_an_empty_part(vault: Vault, run: Run, folder: Path) -> None:
+    """Slashes around a new tag are dropped, and a tag with an empty part is refused."""
+    for tags in ("#a/b/", ["/a/b"]):
+        assert vault.call("memory_remember", title="T", content="x", tags=tags)["tags"] == ["a/b"]
+    before = sorted(folder.rglob("*.md"))
+    for tag in ("c//d", "#/", "- c//d"):
+        made = vault.call("memory_remember", title="T", content="x", tags=[tag])
+        assert made["error"]["code"] == "usage"
+        assert "project/active" in made["error"]["hint"]
+        assert "cannot be a tag" in run("remember", "T", "x", "--tags", tag).err
+        assert vault.call("memory_create", name="T", value="x", tags=[tag])["success"] is False
+    assert sorted(folder.rglob("*.md")) == before
 
 
 def test_a_blank_in_a_tag_separates_nothing_else(vault: Vault, run: Run) -> None:

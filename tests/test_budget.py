@@ -244,6 +244,18 @@ def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
     assert "parts" not in found
 
 
+@pytest.mark.parametrize("budget", [1, 5, 20, 50, 100, 200])
+def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) -> None:
+    """An empty block for want of room has a note that names the budget, however small that is."""
+    found = called(huge, "context", task="zebra", budget=budget)
+    assert (found["success"], found["context"]) == (True, "")
+    unit = "token" if budget == 1 else "tokens"
+    assert found["warnings"][0] == f"not even the first entry fits into {budget} {unit}"
+    assert tokens(found) <= 250
+    outer = called(huge, "call_tool", toolName="context", parameters={"budget": budget})
+    assert f"not even the first entry fits into {budget} {unit}" in str(outer)
+
+
 def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
     """Each event is taken out once, in order; one that is too long is read whole by its id."""
     for number in range(40):

@@ -96,6 +96,55 @@ def test_storing_says_how_the_episode_went(vault: Vault) -> None:
     assert [entry["metadata"]["success"] for entry in told] == [False, True]
 
 
+FAILED = [
+    ("failed: door stuck", "door stuck"),
+    (["it failed"], "it failed"),
+    (["failed"], None),
+    ([{"type": "Failed"}], None),
+    ([{"type": "failure", "text": "stuck"}], "stuck"),
+    ([{"type": "error"}], None),
+    ({"type": "fail"}, None),
+    ([{"success": False, "text": "stuck"}], "stuck"),
+    ([{"result": "failure"}], None),
+    ([{"status": "done", "success": False}], None),
+]
+
+
+@pytest.mark.parametrize(("told", "text"), FAILED, ids=str)
+def test_a_failure_counts_in_any_usual_form(vault: Vault, told: Any, text: str | None) -> None:
+    """What says that a step failed is an outcome of the type action_error."""
+    made = vault.call("store_episode", action="Pushed the door", outcome=told, skills="doors.open")
+    assert made["episodeSuccess"] is False, made
+    (entry,) = vault.call("get_recent_episodes")["episodes"]
+    (outcome,) = entry["metadata"]["outcomes"]
+    assert (outcome["type"], outcome.get("text")) == ("action_error", text)
+    assert entry["metadata"]["actions"] == ["Pushed the door"]
+    assert entry["metadata"]["skillsUsed"] == ["doors.open"]
+
+
+@pytest.mark.parametrize(
+    "told", ["it worked", "succeeded: at last", [{"success": True}], "success", ["opened"]], ids=str
+)
+def test_a_success_counts_in_any_usual_form(vault: Vault, told: Any) -> None:
+    """What says success is one, and a word for something else is no failure."""
+    assert vault.call("store_episode", actions="Pushed", outcomes=told)["episodeSuccess"] is True
+
+
+@pytest.mark.parametrize("told", ["the door", "it did not fail", "no error, success", 5, [": x"]])
+def test_an_unclear_outcome_is_refused_with_the_form(vault: Vault, told: Any) -> None:
+    """A text that says neither success nor failure is refused, and the hint shows an outcome."""
+    error = vault.call("store_episode", actions="Pushed", outcomes=told)["error"]
+    assert error["code"] == "usage"
+    assert "action_error" in error["hint"]
+
+
+def test_the_command_line_takes_words_for_failure(run: Run) -> None:
+    """On the command line a type that means failure, or words for it, count as one too."""
+    for told in ("failed:door stuck", "it failed", '{"type": "failure"}'):
+        done = run("episode", "store", "--action", "Pushed", "--outcome", told, "--json")
+        assert done.json["episodeSuccess"] is False
+
+
 def test_the_command_line_takes_repeated_options(run: Run) -> None:
     """Texts keep their commas, an outcome is a JSON object or a word with a text."""
     done = run(

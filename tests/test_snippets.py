@@ -348,6 +348,20 @@ def test_a_missing_section_is_added_below_the_heading_that_its_path_names(
     )
 
 
+@pytest.mark.parametrize("mode", ["append", "replace", "section"])
+def test_a_named_section_is_all_that_is_replaced(
+    vault: Vault, run: Run, folder: Path, mode: str
+) -> None:
+    """With a section, compound replaces the text of that section only, whatever the mode is."""
+    before = "# Net\r\n\r\nkept\r\n\r\n## Foo\r\n\r\nold\r\n\r\n## Bar\r\n\r\nkept too\r\n"
+    ran = ["compound", "net.md", "new", "--section", "Foo", "--mode", mode]
+    asked = {"query": "net.md", "modifications": "new", "section": "Foo", "mode": mode}
+    for write_it in (lambda: run(*ran), lambda: vault.call("memory_compound", **asked)):
+        write(folder, "net.md", before)
+        write_it()
+        assert (folder / "net.md").read_bytes().decode() == before.replace("old", "new")
+
+
 def test_around_words_is_the_passage_that_has_them(vault: Vault, manual: str) -> None:
     """Around some words stands the passage with most of them, in any form of the words."""
     found = part(vault, manual, around="which tiles are measured")

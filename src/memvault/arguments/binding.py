@@ -23,6 +23,8 @@ from memvault.arguments.parameters import (
 from memvault.errors import UsageError
 
 _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
+_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])\s")
+"""What begins an entry of a markdown list."""
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
 FLAGS = {
@@ -39,7 +41,8 @@ NO_MATCH = object()
 class Leniency(NamedTuple):
     """An accepted variation of a value: its description, its meaning, and its function.
 
-    The function returns the value meant, None for an argument that was left out, or ``NO_MATCH``.
+    The function returns the value meant, None for an argument that was left out, or ``NO_MATCH``;
+    it raises ``UsageError`` for a text that is wrong in the form that it has on the command line.
     """
 
     taken: str
@@ -48,7 +51,11 @@ class Leniency(NamedTuple):
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
-    """Return the meaning of a value that the schema does not allow, or ``NO_MATCH``."""
+    """Return the meaning of a value that the schema does not allow, or ``NO_MATCH``.
+
+    Raises:
+        UsageError: a text is wrong in the form that it has on the command line.
+    """
     for entry in LENIENCIES:
         result = entry.read(parameter, value)
         if result is not NO_MATCH:
@@ -63,7 +70,9 @@ def _absent(parameter: Parameter, value: Any) -> Any:
 def _choice(parameter: Parameter, value: Any) -> Any:
     known = {str(choice).lower(): choice for choice in parameter.choices}
     known |= parameter.arg.synonyms
-    return known.get(value.strip().lower(), NO_MATCH) if isinstance(value, str) else NO_MATCH
+    if not isinstance(value, str | bool):
+        return NO_MATCH
+    return known.get(str(value).strip().lower(), NO_MATCH)
 
 
 def _number(parameter: Parameter, value: Any) -> Any:
@@ -105,10 +114,39 @@ def _as_json(parameter: Parameter, value: Any) -> Any:
     return parsed if fits else NO_MATCH
 
 
+def _as_command(parameter: Parameter, value: Any) -> Any:
+    read = parameter.arg.cli.read if parameter.arg.cli and parameter.items else None
+    entries = [value] if isinstance(value, str) else value
+    if read is None or not isinstance(entries, list):
+        return NO_MATCH
+    if not any(isinstance(entry, str) for entry in entries):
+        return NO_MATCH
+    return [read(entry) if isinstance(entry, str) else entry for entry in entries]
+
+
 def _one_text(parameter: Parameter, value: Any) -> Any:
     if not _holds_texts(parameter) or not isinstance(value, str):
         return NO_MATCH
     return parameter.entries(value) if value.strip() else []
+
+
+def _pairs(parameter: Parameter, value: Any) -> Any:
+    keys = [item.key for item in parameter.items]
+    if keys != ["key", "value"] or not isinstance(value, dict):
+        return NO_MATCH
+    given = {normal_key(str(key)) for key in value}
+    names = [{item.key, *map(normal_key, item.arg.aliases)} for item in parameter.items]
+    if given & {*keys} or all(given & known for known in names):  # an object of the list itself
+        return NO_MATCH
+    return [{"key": key, "value": entry} for key, entry in value.items()]
+
+
+def _lines(parameter: Parameter, value: Any) -> Any:
+    if not parameter.arg.text or parameter.types != (str,) or not isinstance(value, list):
+        return NO_MATCH
+    if not value or not all(isinstance(entry, str) for entry in value):
+        return NO_MATCH
+    return "\n".join(entry if _MARKER.match(entry) else f"- {entry}" for entry in value)
 
 
 def _one_object(parameter: Parameter, value: Any) -> Any:
@@ -137,11 +175,23 @@ LENIENCIES = (
         _as_json,
     ),
     Leniency(
+        "a text in the form of the command line for an object of a list, as `agent:bob`, "
+        "`failed:no disk` or `port=5432`",
+        "the object",
+        _as_command,
+    ),
+    Leniency(
         "one text for a list of texts",
         'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags; '
         'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
+    Leniency(
+        'an object of keys and their values for a list of them, as `{"port": "5432"}`',
+        'the list, `[{"key": "port", "value": "5432"}]`',
+        _pairs,
+    ),
+    Leniency("a list of texts for a markdown text", "the text, a list with these entries", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
 """All leniencies in the order of use; they apply only to values that the schema does not allow."""
@@ -173,6 +223,8 @@ def _bind_object(
 ) -> dict[str, Any]:
     """Check one object; with ``more``, unknown keys are returned unchanged."""
     known = {normal_key(parameter.key): parameter for parameter in expected}
+    if more:
+        known = {_given_key(parameter, arguments): parameter for parameter in expected}
     bound: dict[str, Any] = {}
     for key, value in arguments.items():
         parameter = known.get(key if more else normal_key(str(key)))
@@ -206,6 +258,12 @@ def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
     return None
 
 
+def _given_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
+    """Return the key of a parameter in an object with further keys, or the first alias there."""
+    names = (parameter.key, *parameter.arg.aliases)
+    return next((name for name in names if name in arguments), parameter.key)
+
+
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     """Return the likely argument for an unknown key: by its option, its prefix or its spelling."""
     key = key[:_MAX_COMPARED_KEY]
@@ -230,6 +288,8 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
             _check_length(parameter, entry)
     if parameter.choices and value is not None:
         value = _match_choice(parameter, value)
+    elif isinstance(value, str):
+        value = parameter.arg.synonyms.get(value.strip().lower(), value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_range(parameter, value)
     if parameter.items and isinstance(value, list):

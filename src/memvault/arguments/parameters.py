@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ JSON_NAMES = {
 """The JSON name of each type."""
 
 
+_BULLET = re.compile(r"\s*[-*+•]\s+")
 MOST_CHARACTERS = 100_000
 """Maximum length in characters of a text that is not content: a query, a name, a filter.
 
@@ -59,7 +61,7 @@ class Arg(NamedTuple):
     in the schema, if the function determines it; ``keep_commas`` keeps the entries of a list on the
     command line from being split at commas; ``alias`` is another spelling of its option;
     ``aliases`` are other keys by which it is often called, each of which must mean only this
-    argument, ``synonyms`` other words for its choices;
+    argument, ``synonyms`` other words for its choices, or for some of its values;
     ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
     command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
     for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
@@ -81,7 +83,7 @@ class Arg(NamedTuple):
     keep_commas: bool = False
     alias: str = ""
     aliases: tuple[str, ...] = ()
-    synonyms: Mapping[str, str] = types.MappingProxyType({})
+    synonyms: Mapping[str, Any] = types.MappingProxyType({})
     extra_keys: bool = False
     join_words: bool = False
     names: str = ""
@@ -293,9 +295,13 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags in a text: its parts at commas, and at blanks if each word begins with #."""
+    """Return the tags in a text: its lines, without bullets, and their parts at commas.
+
+    A part whose words all begin with # is split at blanks, too.
+    """
     tags: list[str] = []
-    for part in filter(str.strip, text.split(",")):
+    lines = (_BULLET.sub("", line) for line in text.splitlines())
+    for part in filter(str.strip, (part for line in lines for part in line.split(","))):
         words = part.split()
         tags += words if all(word.startswith("#") for word in words) else [part.strip()]
     return tags

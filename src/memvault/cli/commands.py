@@ -67,7 +67,8 @@ def _require(
     """
     for parameter in parameters:
         if parameter.required and parameter.name not in given:
-            name = _metavar(parameter) if parameter.arg.positional else spelling.option(parameter)
+            options = parameter.flag.replace("/", " or ")
+            name = _metavar(parameter) if parameter.arg.positional else options
             raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
 
 

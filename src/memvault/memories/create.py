@@ -160,10 +160,27 @@ def clean_tags(tags: list[str]) -> list[str]:
     """Return tags without leading hash signs and duplicates; blanks become hyphens.
 
     An entry that holds several tags is split.
+
+    Raises:
+        UsageError: a part of a nested tag is empty.
     """
     parts = [part for tag in tags for part in split_tags(tag)]
     cleaned = ("-".join(tag.lstrip("#").split()) for tag in parts)
-    return list(dict.fromkeys(tag for tag in cleaned if tag))
+    return list(dict.fromkeys(nested(tag) for tag in cleaned if tag))
+
+
+def nested(tag: str) -> str:
+    """Return a tag without slashes around it.
+
+    Raises:
+        UsageError: a part of the tag is empty.
+    """
+    stripped = tag.strip("/")
+    if not all(stripped.split("/")):
+        raise UsageError(
+            f"{tag!r} cannot be a tag", "a tag is one word; / nests it, as in project/active"
+        )
+    return stripped
 
 
 def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector = BUILTIN) -> str:

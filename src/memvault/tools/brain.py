@@ -17,6 +17,7 @@ from memvault.tools.core.results import (
     MEMORY_ALIASES,
     MEMORY_HELP,
     QUERY_ALIASES,
+    THRESHOLD_ALIASES,
     Expression,
     Limit,
     NewTags,
@@ -178,7 +179,12 @@ def memory_load(
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Minimum similarity; by default weak matches are left out", minimum=0, maximum=1),
+        Arg(
+            "Minimum similarity; by default weak matches are left out",
+            minimum=0,
+            maximum=1,
+            aliases=THRESHOLD_ALIASES,
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -559,6 +565,8 @@ def _active_memory(call: Call) -> ActiveMemory:
 _DEFAULT_BUDGET = 2_000
 _CUT_ROOM = 100
 """Tokens of the list of what is left out of a block over MCP, which has five sections."""
+_EMPTY_ROOM = 250
+"""Tokens that a block without entries may have over MCP, whatever its budget is."""
 _MAX_NOTES, _MAX_NOTE = 20, 300
 """Maximum number and length of the warnings that are counted with a block over MCP."""
 
@@ -625,7 +633,9 @@ def context(
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
     if block.cut and not block.text:
-        call.notes.append(f"not even the first entry fits into {limit} token{'s' * (limit != 1)}")
+        tokens = f"{limit} token{'s' * (limit != 1)}"
+        call.notes.insert(0, f"not even the first entry fits into {tokens}")
+        call.budget = max(call.budget, _EMPTY_ROOM)  # a smaller one would leave out this note
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from memvault import model
@@ -34,20 +35,40 @@ _CONTEXT = "The situation: where, when, with whom"
 _MAX_DAYS = 100_000
 
 
+_FAILURES = ("failed", "failure", "fail", "fails", "error")
+"""Usual types of outcomes that failed, besides action_error."""
+_SUCCESSES = ("success", "succeeded", "successful", "successfully", "worked", "passed")
+_NEGATIONS = {"not", "no", "never", "without", "t", "cannot"}
+_FORM = "write TYPE or TYPE:TEXT, such as success or action_error:no disk"
+
+
 class EpisodeOutcome(TypedDict):
     """An outcome; it may have any further keys."""
 
-    type: Annotated[str, Arg("A word such as success or action_error")]
+    type: Annotated[
+        str,
+        Arg(
+            "A word such as success or action_error",
+            aliases=("success", "result", "outcome", "status"),
+            synonyms={**dict.fromkeys((*_FAILURES, "false"), "action_error"), "true": "success"},
+        ),
+    ]
 
 
 def _outcome(text: str) -> dict[str, Any]:
-    """Parse an outcome from the command line: ``TYPE``, ``TYPE:TEXT`` or a JSON object."""
+    """Parse an outcome: ``TYPE``, ``TYPE:TEXT``, a JSON object, or words for success or failure."""
     if text.lstrip().startswith("{"):
         return read_object(text, "The outcome is", 'write {"type": "success"} or TYPE:TEXT')
     kind, colon, rest = text.partition(":")
     if not kind.strip():
-        raise UsageError(f"The outcome {text[:40]!r} has no type", "write TYPE or TYPE:TEXT")
-    return {"type": kind.strip(), **({"text": rest.strip()} if colon else {})}
+        raise UsageError(f"The outcome {text[:40]!r} has no type", _FORM)
+    if len(kind.split()) == 1:
+        return {"type": kind.strip(), **({"text": rest.strip()} if colon else {})}
+    words = {*re.findall(r"\w+", text.lower())}
+    fails, succeeds = bool(words & {*_FAILURES}), bool(words & {*_SUCCESSES})
+    if fails == succeeds or words & _NEGATIONS:
+        raise UsageError(f"The outcome {text[:40]!r} has no type", _FORM)
+    return {"type": "action_error" if fails else "success", "text": text.strip()}
 
 
 @group.tool(
@@ -72,6 +93,7 @@ def store_episode(
             "What the agent did, in order",
             flag="--action",
             alias="--actions",
+            aliases=("action",),
             keep_commas=True,
             cli=CommandLineForm("One thing the agent did; repeatable"),
         ),
@@ -79,9 +101,10 @@ def store_episode(
     outcomes: Annotated[
         list[EpisodeOutcome] | None,
         Arg(
-            "The outcomes",
+            'The outcomes, such as {"type": "action_error", "text": "no disk"} or "success"',
             flag="--outcome",
             alias="--outcomes",
+            aliases=("outcome",),
             extra_keys=True,
             cli=CommandLineForm(
                 "TYPE, TYPE:TEXT or a JSON object with a type; repeatable", _outcome
@@ -94,6 +117,7 @@ def store_episode(
             "Ids of the skills that were used, such as combat.melee.swords",
             flag="--skill",
             alias="--skills-used",
+            aliases=("skills", "skill"),
             cli=CommandLineForm("Id of a skill that was used; repeatable"),
         ),
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
-from memvault.arguments.parameters import Arg
+from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
@@ -308,7 +308,15 @@ def update_success_rate(
     ],
     success: Annotated[
         bool,
-        Arg("Whether it succeeded", flag="--success/--failure"),
+        Arg(
+            "Whether it succeeded: true or success, false or failure",
+            flag="--success/--failure",
+            synonyms={
+                **dict.fromkeys(("success", "succeeded", "successful", "ok"), True),
+                **dict.fromkeys(("failure", "failed", "fail", "error"), False),
+            },
+            cli=CommandLineForm("Whether it succeeded"),
+        ),
     ],
 ) -> ProcedureOutcome:
     """Record one more use of a procedure, and whether it succeeded.

@@ -17,6 +17,7 @@ from memvault.tools.core.results import (
     LISTED,
     MEMORY_ALIASES,
     QUERY_ALIASES,
+    THRESHOLD_ALIASES,
     TYPE_ALIASES,
     TYPE_HELP,
     Confirm,
@@ -138,10 +139,20 @@ def memory_recall(
             "How to search; only hybrid weighs dates, recency, importance and repeats",
             key="type",
             flag="--mode",
+            synonyms={
+                "semantic": "vector",
+                **dict.fromkeys(("fulltext", "full-text", "bm25"), "keyword"),
+            },
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float, Arg("Minimum probability that a memory answers the query", minimum=0, maximum=1)
+        float,
+        Arg(
+            "Minimum probability that a memory answers the query",
+            minimum=0,
+            maximum=1,
+            aliases=THRESHOLD_ALIASES,
+        ),
     ] = 0.0,
     strict: Annotated[bool, Arg("Leave out weak memories")] = False,
     expression: Expression = None,
@@ -476,7 +487,7 @@ def memory_compound(
     """
     from memvault.memories import edit
 
-    edit_mode = "section" if section and mode == "append" else mode
+    edit_mode = "section" if section else mode
     target = edit.target(call.engine, query, call.notes)
     chosen = choose_type(call, memory_type)
     change = edit.compound(

@@ -73,7 +73,8 @@ class EventSpec(TypedDict):
     """One event to wait for."""
 
     event_type: Annotated[
-        Literal["User", "Agent", "Time", "Hook"], Arg("What kind of event to wait for")
+        Literal["User", "Agent", "Time", "Hook"],
+        Arg("What kind of event to wait for", aliases=("type", "kind", "event")),
     ]
     parameter: NotRequired[
         Annotated[

@@ -224,9 +224,10 @@ def wait(
             user = entry.kind == "User"
             who = "the user" if user else entry.parameter
             which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-            say = "talk user MESSAGE" if user else f"talk agent {who} MESSAGE"
+            say = "talk user, with" if user else f"talk agent, with the agent {who} and"
             raise Refused(
-                f"There is no {which} to {who} to wait for", f"memvault {say} comes first"
+                f"There is no {which} to {who} to wait for",
+                f"memvault {say} a message, comes first",
             )
     started = time.monotonic()
     times = [entry for entry in wanted if entry.kind == "Time"]

@@ -206,6 +206,7 @@ TAG_ALIASES = ("tag", "labels")
 CONTENT_ALIASES = ("content", "text", "value", "body")
 QUERY_ALIASES = ("q", "question", "search", "text")
 LIMIT_ALIASES = ("limit", "topK", "maxResults", "numResults", "max", "n", "k", "count")
+THRESHOLD_ALIASES = ("similarity", "minScore", "score")
 MESSAGE_ALIASES = ("text", "content")
 MemoryRef = Annotated[
     str,
@@ -431,7 +432,7 @@ def filters(
             part
             for tag in tags or ()
             # A file may have a tag with a comma.
-            for part in (split_tags(tag) if " #" in tag else [tag])
+            for part in (split_tags(tag) if " #" in tag or "\n" in tag else [tag])
             if part.strip()
         ),
         since=parse_date_argument(since, "since", False),
