@@ -71,6 +71,12 @@ def _secrets() -> list[re.Pattern[str]]:
     return [pattern(form) for form in FORMS]
 
 
+def _worded() -> list[re.Pattern[str]]:
+    from memvault.tools.core.wording import _pattern
+
+    return [_pattern()]
+
+
 def _folders() -> list[re.Pattern[str]]:
     from memvault.settings.local_paths import _any_of
 
@@ -92,6 +98,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
+    "memvault.tools.core.wording._pattern": (_worded, ("sub",)),
     "memvault.vault.front_matter.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""

@@ -177,7 +177,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
 
 @pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
-    """Whoever follows next gets each entry of a list once, in its order, or each character."""
+    """Calls that follow next give each entry of a list once, in its order, or each character."""
     arguments = READ.get(tool.name, much(tool))
     keys = tool.pages or ()
     seen = list(followed(huge, tool.name, keys, **arguments))

@@ -585,6 +585,26 @@ def test_actions_in_other_words_and_order_are_one_procedure(run: Run, folder: Pa
             "The web team builds releases with Jenkins.",
             "The web team now builds releases with Argo.",
         ),
+        ("weekday", "The market is on Monday.", "The market is on Friday."),
+        ("weekday", "The market is on Monday.", "The market is now on Friday."),
+        ("number", "The fee is 6.", "The fee is 8."),
+        ("number", "The north gate opens at 6 am.", "The north gate opens at 8 am."),
+        ("number", "The library opens at 6 am.", "The library opens at 8 am."),
+        ("number", "The library opens at 6 am.", "The library opens at 6 pm."),
+        ("number", "The library opens at 6 a.m. daily.", "The library opens at 6 p.m. daily."),
+        ("number", "The library opens at 6.", "The library opens at 8 now."),
+        (
+            "number",
+            "The north gate opens at 6 in the morning.",
+            "The north gate opens at 8 in the morning now.",
+        ),
+        ("number", "Parcels take 3 days.", "Parcels take 5 days."),
+        ("", "The library opens at 6 am.", "The library opens at 6:00."),
+        ("", "The gate opens at 6 on weekdays.", "The gate opens at 8 on weekends."),
+        ("", "Logs from 2023 are archived.", "Logs from 2024 are archived."),
+        ("", "Room 12 in the tower is cold.", "Room 13 in the tower is cold."),
+        ("", "The market is on Monday.", "The fish market is on Friday."),
+        ("", "Today is Monday.", "Today is Friday."),
         (
             "",
             "The baguette dough rests for 40 minutes.",
@@ -645,6 +665,39 @@ def test_what_a_later_episode_contradicts_is_superseded(
     assert contents(folder) == after
     assert run("undo").code == 0
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "denied"),
+    [
+        (
+            "The team meeting starts at 9 o'clock.",
+            "The team meeting starts at 10 o'clock now.",
+            "From today the team meeting begins at 9 o'clock again instead.",
+            "The team meeting starts at 10 o'clock.",
+        ),
+        (
+            "The wiki needs the VPN.",
+            "The wiki no longer needs the VPN.",
+            "The wiki now needs the company VPN again.",
+            "The wiki does not need the VPN.",
+        ),
+    ],
+)
+def test_a_fact_that_the_latest_statement_confirms_is_kept(
+    vault: Vault, folder: Path, first: str, second: str, third: str, denied: str
+) -> None:
+    """After a change and a change back, only facts that the latest denies are replaced."""
+    old = "modified: 2026-01-01T00:00:00.000Z\n"
+    fact(folder, "first", first, old)
+    put(folder, "changed", reflection=second, days=3)
+    put(folder, "back", reflection=third, days=1)
+    result = consolidated(vault)
+    assert [len(entry["statements"]) for entry in result["contradictions"]] == [3]
+    assert result["facts"] == []
+    fact(folder, "denied", denied, old)
+    (new,) = consolidated(vault)["facts"]
+    assert (new["factText"], new["supersedes"]) == (third, ["denied-id"])
 
 
 @pytest.mark.usefixtures("deep_now")

@@ -145,6 +145,7 @@ def test_the_source_is_described_in_the_language_of_the_field() -> None:
     for path in sorted((ROOT / "src").rglob("*.py")):
         text = path.read_text("utf-8")
         riddles += len(re.findall(r"\b(?:told|said|whoever|wherever)\b", text))
+        assert not re.search(r"\bsays? (?:whether|which)\b", text), path.name
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
                 begins = (ast.get_docstring(node) or "").startswith(("Say ", "Tell ", "Be told"))

@@ -20,6 +20,7 @@ from growth import Steps, check_growth, said, seconds
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import repeated
+from memvault.errors import Ambiguous, NotFound
 from memvault.index.local.refresh import batches, header_problem
 from memvault.index.text.analysis import analyser, query_analyser
 from memvault.model import FileState
@@ -27,6 +28,7 @@ from memvault.recall.query import parse
 from memvault.vault.document import read_memory
 from memvault.vault.file_names import normalize
 from memvault.vault.front_matter import parse_header, patch_header, patch_mapping
+from memvault.vault.sections import find_section
 
 Command = Callable[..., str]
 Fresh = Callable[[], Path]
@@ -187,6 +189,30 @@ def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
         yield lambda: said(root, "consolidate", "--json")
 
     check_growth(work, 16 if SOAK else 2)
+
+
+@pytest.mark.promise("S51")
+@pytest.mark.parametrize("heading", ["# a\n", "# a\n## b{}\n", "###### a\n# b\n"])
+def test_a_section_among_many_is_found_and_replaced_soon(fresh: Fresh, heading: str) -> None:
+    """Showing or replacing a section takes time that grows with the number of headings."""
+
+    def work(size: int) -> Steps:
+        root = fresh()
+        body = "".join(heading.format(number) for number in range(size))
+        write(root, "many.md", f"# Many\n\n{body}# End\n\nheliotrope\n")
+        yield lambda: said(root, "show", "many.md", "--section", "End")
+        yield lambda: said(root, "compound", "many.md", "cattleya", "--section", "End")
+        yield lambda: said(root, "compound", "many.md", "new", "--section", "Missing")
+        assert "# End\n\ncattleya\n\n## Missing\n\nnew\n" in (root / "many.md").read_text("utf-8")
+        yield lambda: _failed(NotFound, body, "Missing/One")
+        yield lambda: _failed(Ambiguous, f"# z\n{body}", "a")
+
+    check_growth(work, 5_000)
+
+
+def _failed(error: type[Exception], body: str, wanted: str) -> None:
+    with pytest.raises(error):
+        find_section(body, wanted)
 
 
 def test_texts_that_people_write_mean_what_they_meant() -> None:

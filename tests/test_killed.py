@@ -122,8 +122,8 @@ class Session:
         )
 
     def looked_after(self) -> Ended:
-        """Have the vault described, which takes away what killed processes left."""
-        return self.faults.run(self._words("vault_status", {}))
+        """Run doctor with fix, which deletes what killed processes left."""
+        return self.faults.run(self._words("vault_doctor", {"fix": True}))
 
 
 class Clean(NamedTuple):

@@ -14,8 +14,10 @@ import memvault
 from conftest import ROOT, write
 from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
+from memvault.call import LOCAL
 from memvault.library.calls import arguments_of
-from memvault.tools.core.registry import Tool, all_tools
+from memvault.tools.core.registry import BUDGET, Tool, all_tools
+from memvault.tools.core.wording import for_tools
 from memvault.tools.talk import EventSpec
 from result_types import violations
 from tool_calls import WORKING, call_of, soon, typed
@@ -47,7 +49,7 @@ def test_every_tool_has_a_method(filled: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Vault, AsyncVault])
 def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
-    """Parameters have the tool's names and defaults, and are positional where the command's are."""
+    """A method has its tool's parameters and defaults, but no budget that ``invoke`` adds."""
     for tool in all_tools():
         if tool.name == "call_tool":
             continue
@@ -55,12 +57,25 @@ def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
         assert inspect.iscoroutinefunction(method) is (kind is AsyncVault)
         assert (method.__doc__ or "").startswith(tool.summary)
         _, *given = inspect.signature(method).parameters.values()
-        defaults = inspect.signature(tool.function).parameters
-        assert {entry.name for entry in given} == {entry.name for entry in tool.parameters}
+        declared = {entry.name: entry for entry in tool.parameters if entry != BUDGET}
+        own = inspect.signature(tool.function).parameters
+        assert {entry.name for entry in given} == set(declared)
         for entry in given:
-            assert entry.default == defaults[entry.name].default
+            assert entry.default == (own[entry.name].default if entry.name in own else None)
         positional = [entry.name for entry in given if entry.kind is not entry.KEYWORD_ONLY]
         assert all(entry.name in positional for entry in tool.parameters if entry.arg.positional)
+
+
+def test_a_method_returns_the_page_that_is_asked_for(vault: Vault, folder: Path) -> None:
+    """``offset`` and ``length`` read a list or a text in parts, and ``next`` continues it."""
+    for name in ("one", "two", "three"):
+        write(folder, f"{name}.md", f"# {name}\n")
+    every = [entry["filePath"] for entry in vault.list()["memories"]]
+    assert [entry["filePath"] for entry in vault.list(offset=1)["memories"]] == every[1:]
+    whole = vault.show("three")["content"]
+    first = vault.show("three", length=3)
+    assert (first["content"], first["next"]) == (whole[:3], 3)
+    assert vault.show("three", offset=3)["content"] == whole[3:]
 
 
 def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Path) -> None:
@@ -81,6 +96,29 @@ def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Pa
         vault.forget("one.md", confirm="000000000000")
     assert conflict.value.code == "conflict"
     assert vault.call("memory_show", memId="Twin")["error"]["code"] == "ambiguous"
+
+
+def test_a_method_names_tools_as_call_does(vault: Vault, folder: Path) -> None:
+    """Errors and warnings name tools and arguments, not commands, however a tool is called."""
+    with pytest.raises(errors.NotFound) as missing:
+        vault.show("nothing")
+    assert missing.value.hint == "memory_list shows all of them"
+    assert missing.value.result() == vault.call("memory_show", memId="nothing")
+
+    async def hint() -> str:
+        async with AsyncVault(folder) as same:
+            with pytest.raises(errors.NotFound) as failed:
+                await same.show("nothing")
+        return failed.value.hint
+
+    assert asyncio.run(hint()) == missing.value.hint
+    write(folder, "one.md", "# One\n")
+    found = vault.recall("one", memory_type="nothing")
+    assert (
+        found["warnings"]
+        == vault.call("memory_recall", query="one", memoryType="nothing")["warnings"]
+    )
+    assert "--" not in found["warnings"][0]
 
 
 def test_a_file_that_cannot_be_written_raises_an_error_of_memvault(folder: Path) -> None:
@@ -111,21 +149,21 @@ def test_any_sequence_and_mapping_can_be_given(vault: Vault) -> None:
 
 
 def test_a_wait_ends_with_what_another_task_does(folder: Path) -> None:
-    """While a task waits for an event, others can use the vault and bring it about."""
+    """However many tasks wait for events, others can use the vault and bring them about."""
 
     async def talk() -> str:
         async with AsyncVault(folder) as vault:
-            waits = [asyncio.create_task(vault.wait_for(HOOK)) for _ in range(20)]
+            waits = [asyncio.create_task(vault.wait_for(HOOK)) for _ in range(70)]
             await asyncio.sleep(0.1)
             assert (await vault.recall("zebra"))["count"] == 0
-            for number in range(20):
+            for number in range(70):
                 await vault.inbox_push("ci", str(number))
             results = await asyncio.gather(*waits)
             return " ".join(
                 sorted(entry["events"][0]["result"]["data"]["message"] for entry in results)
             )
 
-    assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(20))))
+    assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(70))))
 
 
 def test_a_cancelled_wait_ends_and_loses_no_event(folder: Path) -> None:
@@ -160,11 +198,39 @@ def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
             await asyncio.sleep(0.1)
         with pytest.raises(errors.TimedOut) as ended:
             await wait
-        with pytest.raises(RuntimeError):
+        with pytest.raises(errors.UsageError, match="The vault is closed"):
             await vault.recall("zebra")
+        assert (await vault.call("memory_list"))["error"]["code"] == "usage"
+        await vault.aclose()
         return ended.value.code
 
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
+
+
+def test_a_name_in_a_message_stays_as_it_was_given(vault: Vault) -> None:
+    """A command or option in a name that a message quotes is not taken for one of memvault's."""
+    for name in ("memvault recall --tags of cats", "the cat's memvault list --type"):
+        message = vault.call("memory_show", memId=name)["error"]["message"]
+        assert message == f"There is no memory {name!r}"
+
+
+def test_results_of_any_types_are_returned() -> None:
+    """The error and warnings of a vault's own tool may hold numbers and objects."""
+    result = {"error": {"code": 7, "message": "use memvault list"}, "warnings": [1, {"a": 2}]}
+    worded = for_tools(result, "memory_list", LOCAL)
+    assert worded == {**result, "error": {"code": 7, "message": "use memory_list"}}
+    for error in (None, 3, ["x"]):
+        assert for_tools({"error": error, "warnings": error}, "x", LOCAL)["error"] == error
+
+
+def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:
+    """A call after ``close`` raises a ``MemvaultError``, which ``call`` returns."""
+    with open_vault(folder) as vault:
+        assert vault.list()["memories"] == []
+    vault.close()
+    with pytest.raises(errors.UsageError, match="The vault is closed"):
+        vault.list()
+    assert vault.call("memory_list")["error"]["message"] == "The vault is closed"
 
 
 def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> None:

@@ -23,7 +23,7 @@ from memvault.memories.link_graph import LinkGraph
 from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.markdown import links, mask_code, tags
+from memvault.vault.markdown import links, mask_code, mask_comments, tags
 from memvault.workspace import Workspace
 from wrong_vaults import examined, told
 
@@ -43,6 +43,10 @@ TAGGED = {
     '<span style="color: #a1b2c3">x</span> <a href=" #section" >y</a> #d': ["d"],
     "<font\n  color=' #fff000'\n  size=3>x</font> #d\n": ["d"],
     "<!-- #a\n\n#b --> #c <!-- #d": ["c", "d"],
+    "#a\n\n  <!-- #b\n\n#c %%": ["a"],
+    "%% #a <!-- #b": ["a", "b"],
+    "%% #a <!-- %% #b --> <!-- %% --> #c %%": ["b", "c"],
+    "- `<!--` #a\n```\n<!--\n```\n#b": ["a", "b"],
     'If 1 <a and " #b " or <c> #d': ["b", "d"],
 }
 
@@ -271,7 +275,21 @@ def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["[", "[a", "[[", "![[x", "`a``b```c ", "](", "[x](", "%%", "[a](<", "```\n", "(("],
+    [
+        "[",
+        "[a",
+        "[[",
+        "![[x",
+        "`a``b```c ",
+        "](",
+        "[x](",
+        "%%",
+        "[a](<",
+        "```\n",
+        "((",
+        "<!-- #a ",
+        "%% <!-- ",
+    ],
 )
 def test_any_text_is_read_in_time(piece: str) -> None:
     """Nobody keeps a program busy with brackets and backticks that nothing closes."""
@@ -279,6 +297,8 @@ def test_any_text_is_read_in_time(piece: str) -> None:
     def work(size: int) -> Steps:
         yield lambda: mask_code(piece * size)
         yield lambda: list(links(piece * size + "[["))
+        yield lambda: tags(f"{piece * size}#b")
+        yield lambda: mask_comments(f"x {piece * size}")
 
     check_growth(work, 5_000)
     assert len(mask_code(piece * 5_000)) == len(piece) * 5_000

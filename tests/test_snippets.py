@@ -265,13 +265,28 @@ def part(vault: Vault, name: str, **asked: Any) -> dict[str, Any]:
     whole = vault.call("memory_show", memId=name)
     found = vault.call("memory_show", memId=name, **asked)
     assert found["etag"] == whole["etag"]
-    assert found["totalLength"] == len(whole["content"])
+    assert found["wholeLength"] == len(whole["content"])
     pieces = [
         whole["content"][entry["offset"] : entry["offset"] + entry["length"]].strip("\n")
         for entry in found["parts"]
     ]
     assert found["content"] == "\n…\n".join(pieces)
     return found
+
+
+def test_a_part_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run) -> None:
+    """The total of a page is that of the part, and following next shows the part to its end."""
+    whole = part(vault, manual, section="Setup")
+    first = vault.call("memory_show", memId=manual, section="Setup", length=30)
+    assert (first["next"], first["totalLength"]) == (30, len(whole["content"]))
+    assert first["wholeLength"] == whole["wholeLength"] > whole["totalLength"]
+    rest = vault.call("memory_show", memId=manual, section="Setup", offset=30)
+    assert first["content"] + rest["content"] == whole["content"]
+    assert rest["totalLength"] == len(whole["content"])
+    assert "next" not in rest
+    shown = run("show", manual, "--section", "Setup", "--length", "30").out
+    assert f"--offset 30 shows the rest of {len(whole['content'])} characters" in shown
+    assert f"of {whole['wholeLength']} characters" in shown
 
 
 def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> None:
@@ -391,6 +406,17 @@ Lorikeet syncs address books between phones. It needs a server.
 <!-- kept in code -->
 ```
 """
+
+
+def test_an_open_comment_hides_the_same_from_tags_and_snippets(vault: Vault, folder: Path) -> None:
+    """A comment that nothing closes hides the rest of a note; a mark within a line hides none."""
+    write(folder, "draft.md", "The cassowary runs fast.\n\n<!-- #draft\nThe cassowary swims.\n")
+    write(folder, "mark.md", "Write <!-- before a remark on the numbat. #shown\n")
+    (draft, *_) = explained(vault, "cassowary swims")
+    assert (draft["tags"], draft["snippet"]) == ([], "The cassowary runs fast.")
+    (mark, *_) = explained(vault, "numbat")
+    assert mark["tags"] == ["shown"]
+    assert "numbat" in mark["snippet"]
 
 
 def test_a_snippet_begins_with_prose(vault: Vault, folder: Path) -> None:

@@ -392,7 +392,7 @@ def test_status_names_the_cross_encoder_that_is_set(
     assert "reranker" not in vault.call("vault_status")
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
     assert vault.call("vault_status")["reranker"] == {"name": str(encoder)}
-    assert f"reranker: name {encoder}" in " ".join(run("status").out.split())
+    assert f"reranker: {encoder}" in " ".join(run("status").out.split())
     usual = "Xenova/ms-marco-MiniLM-L-6-v2"
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{usual}"\n')
     assert vault.call("vault_status")["reranker"] == {"name": usual}

@@ -81,7 +81,9 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
         end += len(line[0]) if line and not was.header[:end].endswith(("\n", "\r")) else 0
         assert now.header == was.header[:start] + was.header[end:]
     assert now.header.startswith(was.header[:start])
-    assert now.header.endswith(was.header[end:])
+    # The rest of a list's last line belongs to its item, and goes with it.
+    behind = was.header[end:].splitlines(keepends=True)[:1] if isinstance(value, list) else []
+    assert now.header.endswith(was.header[end + sum(map(len, behind)) :])
     with contextlib.suppress(Refused):
         assert document.edit(fresh, {key: value}, None) == fresh
 

@@ -46,7 +46,7 @@ class Caller(NamedTuple):
     compares or cuts has to be masked before. ``asks`` prints lines and a question to the person at
     the terminal, and returns whether the answer is yes; None if there is no terminal. ``prefers``
     does the same for a correction that memvault suggests, with yes as the default; None with
-    --quiet, too.
+    --quiet, too. If it ``speaks`` tools, messages name tools and arguments, not commands.
     """
 
     agent: str = "main"
@@ -58,6 +58,7 @@ class Caller(NamedTuple):
     masks: bool = False
     asks: Callable[[Sequence[str], str], bool] | None = None
     prefers: Callable[[Sequence[str], str], bool] | None = None
+    speaks: Literal["shell", "tools"] = "shell"
 
 
 LOCAL = Caller()

@@ -17,7 +17,7 @@ from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
 from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.registry import CliCommand, command
-from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
@@ -184,14 +184,15 @@ def run_tool(
 
     results.check(options)
     workspace = options.workspace()
+    caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
     query = str(arguments.get("query") or arguments.get("around") or "")
     view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
         try:
-            outcome = invoke.call(workspace, name, arguments, options.caller())
+            outcome = invoke.call(workspace, name, arguments, caller)
         except Refused as error:
             confirmed = {**arguments, **_confirm(error)}
-            outcome = invoke.call(workspace, name, confirmed, options.caller())
+            outcome = invoke.call(workspace, name, confirmed, caller)
         token = outcome.result.get("confirmToken")
         if tool and token and "message" not in outcome.result and options.may_ask:
             preview = {**outcome.result, "confirmToken": None}
@@ -200,13 +201,9 @@ def run_tool(
             if not output.agrees((), "Go ahead?"):
                 raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
             confirmed = {**arguments, "confirm": token}
-            outcome = invoke.call(workspace, name, confirmed, options.caller())
+            outcome = invoke.call(workspace, name, confirmed, caller)
         with outcome:
             result = outcome.result
-            if by_tool_name:
-                from memvault.tools.core.wording import for_tools
-
-                result = for_tools(result, name, options.caller())
             results.print_result(options, result, view, query, writes)
             output.flush()
             notes = outcome.settle()
@@ -425,11 +422,4 @@ def call(
     hint = """write them as '{"query": "words"}'"""
     given = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
-    try:
-        run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)
-    except MemvaultError as error:
-        from memvault.tools.core.wording import without_shell
-
-        error.message = without_shell(error.message, tool, options.caller())
-        error.hint = without_shell(error.hint, tool, options.caller())
-        raise
+    run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)

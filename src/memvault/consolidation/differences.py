@@ -13,23 +13,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from memvault.consolidation.statements import text_similarity
+from memvault.consolidation.statements import WEEKDAYS, text_similarity
 from memvault.index.text.analysis import Analyser
 
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[%€$£]|[^\W\d_]\w*(?:\.\w+)*|\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _NOT = re.compile(r"n['’]t\b")
-_WEEKDAYS = {
-    name + ending: day
-    for names in (
-        "monday tuesday wednesday thursday friday saturday sunday",
-        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
-        "lundi mardi mercredi jeudi vendredi samedi dimanche",
-        "lunes martes miércoles jueves viernes sábado domingo",
-    )
-    for day, name in enumerate(names.split())
-    for ending in ("", "s")
-} | {"sonnabend": 5, "sonnabends": 5}
 _UNITS = {
     word: value
     for words in (
@@ -53,6 +42,11 @@ _TENS = {
     if word != "_"
 }
 _SYMBOLS = frozenset("%€$£")
+_HALVES = {"am": "am", "a.m": "am", "pm": "pm", "p.m": "pm"}
+_BE = frozenset(
+    "is are was were ist sind war waren est sont était étaient es son era eran está están".split()
+)
+"""Verbs before which a number belongs to the subject, as in "logs from 2023 are archived"."""
 _NEGATIONS = frozenset(
     "not never no none nobody nothing without cannot nicht kein keine keinen keinem keiner nie "
     "niemals ohne pas jamais aucun aucune sans nunca jamás ningún ninguna sin".split()
@@ -69,7 +63,7 @@ _CHANGED = re.compile(
     r"|seit|stattdessen|künftig|maintenant|désormais|dorénavant|depuis|ahora|desde|en adelante)\b"
 )
 _CHANGE_WORDS = frozenset(
-    "now nowadays these days since then instead longer anymore more any stopped ceased become "
+    "now nowadays these since then instead longer anymore more any stopped ceased become "
     "switched replaced moved changed jetzt inzwischen mittlerweile neuerdings sofort seit "
     "stattdessen künftig mehr maintenant désormais dorénavant depuis plus ahora desde ya".split()
 )
@@ -85,11 +79,16 @@ _SYNONYM = 0.5
 
 
 class Number(NamedTuple):
-    """A number with the stems of the words directly before and after it, which name its unit."""
+    """A number with the words directly before and after it, which name its unit.
+
+    Content words are stems, a function word after it is followed by the next content word, and
+    words of change such as "now" are left out. ``half`` is the half of the day of a time.
+    """
 
     value: str
     before: str
     after: str
+    half: str = ""
 
 
 class Wording(NamedTuple):
@@ -130,7 +129,7 @@ def wording(text: str, analyser: Analyser) -> Wording:
         frozenset((one, other) for one, other in pairwise(stems) if one and other),
         frozenset(names),
         tuple(_numbers(tokens, stems)),
-        frozenset(_WEEKDAYS[low] for token in tokens if (low := token.casefold()) in _WEEKDAYS),
+        frozenset(WEEKDAYS[low] for token in tokens if (low := token.casefold()) in WEEKDAYS),
         (negations + bool(ceased)) % 2 == 1,
         bool(ceased or _CHANGED.search(text)),
         bool(_OBSERVED.search(text)),
@@ -140,7 +139,7 @@ def wording(text: str, analyser: Analyser) -> Wording:
 def _content(token: str, analyser: Analyser) -> str:
     """Return a content word's stem; empty for function words and for what is compared apart."""
     low = token.casefold()
-    special = low in _WEEKDAYS or low in _UNITS or low in _TENS
+    special = low in WEEKDAYS or low in _UNITS or low in _TENS or low in _HALVES
     if special or token[0].isdigit() or low in _NEGATIONS or low in _CHANGE_WORDS:
         return ""
     stems = [stem for stem in analyser.sequence(token) if stem not in analyser.stop_stems]
@@ -155,6 +154,8 @@ def _is_name(token: str, place: int, language: str) -> bool:
 
 def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
     """Yield the numbers in digits or words; "twenty-five" is one."""
+    kept = [place for place, token in enumerate(tokens) if token.casefold() not in _CHANGE_WORDS]
+    tokens, stems = [tokens[place] for place in kept], [stems[place] for place in kept]
     place = 0
     while place < len(tokens):
         low, start = tokens[place].casefold(), place
@@ -164,21 +165,31 @@ def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
             if 0 < unit < 10:
                 value, place = str(_TENS[low] + unit), place + 1
         if low[0].isdigit():
-            value = low.replace(",", ".").lstrip("0") or "0"
+            value = low.replace(",", ".").removesuffix(":00").lstrip("0") or "0"
         place += 1
         if value:
-            after = (stems[place] or tokens[place].casefold()) if place < len(tokens) else ""
+            half = _HALVES.get(tokens[place].casefold(), "") if place < len(tokens) else ""
+            place += bool(half)
+            after = stems[place] if place < len(tokens) else ""
+            if place < len(tokens) and not after:
+                following = next(filter(None, stems[place + 1 :]), "")
+                after = f"{tokens[place].casefold()} {following}".rstrip()
             before = stems[start - 1] or tokens[start - 1].casefold() if start else ""
-            yield Number(value, before, after)
+            yield Number(value, before, after, half)
 
 
 def different_numbers(one: Wording, other: Wording) -> bool:
     """Return whether a number differs that has the same unit, or names the same kind of thing."""
     return any(
-        all(given.value != number.value for given in same)
+        not any(_is_equal(number, given) for given in same)
         for number in one.numbers
         if (same := [given for given in other.numbers if _corresponds(number, given, one)])
     )
+
+
+def _is_equal(number: Number, given: Number) -> bool:
+    halves = {number.half, given.half} - {""}
+    return number.value == given.value and len(halves) < 2
 
 
 def _corresponds(number: Number, given: Number, one: Wording) -> bool:
@@ -187,15 +198,19 @@ def _corresponds(number: Number, given: Number, one: Wording) -> bool:
 
 
 def _has_same_unit(number: Number, given: Number, one: Wording) -> bool:
-    after = given.after == number.after and number.after in {"", *one.content, *_SYMBOLS}
-    return after or (given.before == number.before and number.before in _SYMBOLS)
+    before, after = given.before == number.before, given.after == number.after
+    if after and number.after in {"", *one.content, *_SYMBOLS}:
+        return True
+    if before and number.before in _SYMBOLS:
+        return True
+    role = number.before not in {"", *one.content} and number.after.split(" ")[0] not in _BE
+    return before and after and role  # as in "at 6 in the morning"
 
 
 def _other_amount(one: Wording, other: Wording) -> bool:
     """Return whether exactly one number differs, and it has the same unit in both statements."""
-    values = {number.value for number in one.numbers} ^ {number.value for number in other.numbers}
-    mine = [number for number in one.numbers if number.value in values]
-    theirs = [number for number in other.numbers if number.value in values]
+    mine = [each for each in one.numbers if not any(_is_equal(each, n) for n in other.numbers)]
+    theirs = [each for each in other.numbers if not any(_is_equal(each, n) for n in one.numbers)]
     same = [each for each in theirs if mine and _has_same_unit(mine[0], each, one)]
     return len(mine) == len(theirs) == len(same) == 1
 
@@ -243,7 +258,8 @@ def contradiction(earlier: Wording, later: Wording) -> str:
     which the later one must call a change with a word such as "now".
     """
     shared = {*earlier.content} & {*later.content}
-    if len(shared) < _MIN_SHARED or share(earlier, later) < _MIN_DICE:
+    common = share(earlier, later)
+    if common < _MIN_DICE or (len(shared) < _MIN_SHARED and common < 1):
         return ""
     if other_object(earlier, later):
         return ""
@@ -253,7 +269,8 @@ def contradiction(earlier: Wording, later: Wording) -> str:
     if _other_subject(earlier, later) or other_name(earlier, later):
         return "value" if later.changed and not (days or numbers or negation) else ""
     if days:
-        return "weekday"
+        events = earlier.observed and later.observed and not later.changed
+        return "" if events else "weekday"
     if numbers:
         observed = (earlier.observed or later.observed) and not later.changed
         amount = _other_amount(earlier, later)

@@ -126,7 +126,11 @@ def _central(given: Comparison, places: Sequence[int], stated: Sequence[int]) ->
 
 
 def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
-    """Return the statements that later ones contradict, oldest first, with their sources."""
+    """Return the statements that contradict each other, oldest first.
+
+    With each come the sources that its latest statement contradicts itself, and at the end that
+    of the latest: an older one may say the same as the latest, if another was made in between.
+    """
     linked: dict[int, int] = {}
     kinds: dict[int, set[str]] = defaultdict(set)
 
@@ -136,6 +140,7 @@ def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
         return place
 
     found = []
+    denied: dict[int, list[int]] = defaultdict(list)
     for one, other, _ in given.pairs:
         earlier, later = sorted((one, other))  # sources are in the order of their times
         if set(given.sources[earlier].ids) & set(given.sources[later].ids):
@@ -143,6 +148,7 @@ def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
         kind = contradiction(given.wording(earlier), given.wording(later))
         if kind:
             found.append((earlier, kind))
+            denied[later].append(earlier)
             first, second = sorted((root(earlier), root(later)))
             linked[second] = first
     for place, kind in found:
@@ -151,13 +157,16 @@ def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
     for place in sorted(linked):
         components[root(place)].append(place)
     return [
-        _contradiction([given.sources[place] for place in places], min(kinds[first]))
+        (
+            _contradiction([given.sources[place] for place in places], min(kinds[first])),
+            [given.sources[place] for place in (*sorted(denied[places[-1]]), places[-1])],
+        )
         for first, places in components.items()
     ]
 
 
-def _contradiction(sources: list[Source], kind: str) -> tuple[Contradiction, list[Source]]:
+def _contradiction(sources: list[Source], kind: str) -> Contradiction:
     *_, before, last = (source.time for source in sources)
     current = sources[-1].text if last > before else ""
     texts = tuple(source.text for source in sources)
-    return Contradiction(texts, tuple(source.ids for source in sources), kind, current), sources
+    return Contradiction(texts, tuple(source.ids for source in sources), kind, current)

@@ -151,11 +151,11 @@ def _with_superseding(
     shared: frozenset[str],
 ) -> list[NewFact]:
     """Let the fact of a later statement supersede the facts of the vault that it contradicts."""
-    *older, latest = sources
+    *denied, latest = sources
     outdated = tuple(
         sorted(
             name
-            for source in older
+            for source in denied
             if source.cluster is None
             for name in source.ids
             if name not in shared
@@ -178,6 +178,8 @@ def _with_superseding(
         )
         return [*facts, new]
     return [
-        fact._replace(supersedes=outdated) if index == place else fact
+        fact._replace(supersedes=tuple(sorted({*fact.supersedes, *outdated})))
+        if index == place
+        else fact
         for index, fact in enumerate(facts)
     ]

@@ -26,6 +26,19 @@ Key = tuple[tuple[str, ...], tuple[str, ...]]
 LEAST_WORDS = 3
 """The minimum number of content words of a statement; fewer are a heading or a remark."""
 _MAX_LENGTH = 300
+WEEKDAYS = {
+    name + ending: day
+    for names in (
+        "monday tuesday wednesday thursday friday saturday sunday",
+        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+        "lundi mardi mercredi jeudi vendredi samedi dimanche",
+        "lunes martes miércoles jueves viernes sábado domingo",
+    )
+    for day, name in enumerate(names.split())
+    for ending in ("", "s")
+} | {"sonnabend": 5, "sonnabends": 5}
+_IS = re.compile(r"(?i)\b(?:is|are|ist|sind|est|sont|es|son|está|están)\b")
+_DIGIT_OR_WORD = re.compile(r"\d|[^\W\d_]+")
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
 _ADDRESS = re.compile(r"(?<!\w)\w+://\S+")
 _FILLER_WORDS = frozenset(
@@ -56,7 +69,10 @@ _LIMITING_WORDS = frozenset(
     "from to over under above below no may might could should can must stop cease".split()
 )
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
-_SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b")
+_SIGNS = re.compile(
+    r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b"
+    r"|(?:(?<=\d)|(?<=\d ))[Pp]\.?[Mm]\b"  # "6 pm" is not a longer version of "6 am"
+)
 _MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -107,17 +123,26 @@ def unmarked(sentence: str) -> str:
 def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> Statement | None:
     """Parse a sentence; None if it is too short or too long for a statement, or is a task.
 
-    ``least`` is the minimum number of content words; a negation counts as one.
+    ``least`` is the minimum number of content words; a negation counts as one, and so does a form
+    of "be" that gives a weekday or a number, as "falls on" or "costs" would.
     """
     if len(sentence) > _MAX_LENGTH or _TASK.match(sentence):
         return None
     stems = words(sentence, analyser)
     telling = words(_ADDRESS.sub(" ", sentence), analyser)
-    if sum(stem == "not" or stem not in analyser.stop_stems for stem in telling) < least:
+    count = sum(stem == "not" or stem not in analyser.stop_stems for stem in telling)
+    if count + _gives_value(sentence) < least:
         return None
     names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
     limits = _limiting_stems(analyser) if analyser.language == "english" else frozenset(stems)
     return Statement(sentence, (stems, signs(sentence)), limits.intersection(stems).union(names))
+
+
+def _gives_value(sentence: str) -> bool:
+    """Return whether a sentence has a form of "be", and a weekday or a number."""
+    return bool(_IS.search(sentence)) and any(
+        word.isdigit() or word.casefold() in WEEKDAYS for word in _DIGIT_OR_WORD.findall(sentence)
+    )
 
 
 def signs(text: str) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ _SECONDS = 1.0
 """Maximum seconds to wait for the commits."""
 _MAX_SUBJECT = 100
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}")
-_REMOTE = re.compile(r'^\s*\[remote\s+"([^"\n]{1,200})"\]', re.MULTILINE)
-_URL = re.compile(r"^\s*url\s*=\s*\"?([^\s\"]+)", re.MULTILINE)
+_REMOTE = re.compile(r'^[ \t]*+\[remote[ \t]++"([^"\n]{1,200})"\]', re.MULTILINE)
+_URL = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+\"?([^\s\"]++)", re.MULTILINE)
 _HOST = re.compile(r"^(?:[a-z][a-z0-9+.-]*://[^/]*/|[^/]*:)", re.IGNORECASE)
 """Everything in a URL before the path, with the credentials that may be in it."""
 _NAME = re.compile(r"~?[\w.-]{1,100}")

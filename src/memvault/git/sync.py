@@ -172,7 +172,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
     git = repository.git
-    hint = f"git ls-remote {remote.name} says whether it can be reached"
+    hint = f"git ls-remote {remote.name} shows whether it can be reached"
     listed = git.run(
         "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
     ).decode("utf-8", "replace")

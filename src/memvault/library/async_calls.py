@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,34 +15,83 @@ from typing import TYPE_CHECKING, Any, Self
 from memvault.errors import MemvaultError
 from memvault.library.calls import OpenVault, arguments_of
 from memvault.tools.core.invoke import settled_result
-from memvault.tools.core.wording import for_tools
+from memvault.workspace import WAITS
 
 if TYPE_CHECKING:
     from memvault.tools.core.invoke import ToolOutcome
 
-_MAX_THREADS = 64
-"""Maximum number of calls that are under way, most of which can only be waiting for events."""
+
+class CallThreads:
+    """Threads that run calls in their order, the next one when one has ended or begins to wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: deque[tuple[Future[ToolOutcome], Callable[[], ToolOutcome]]] = deque()
+        self._is_running = False
+        self._pending: set[Future[ToolOutcome]] = set()
+
+    def submit(self, call: Callable[[], ToolOutcome]) -> Future[ToolOutcome]:
+        """Run a call in a thread, and return the future of its outcome."""
+        future: Future[ToolOutcome] = Future()
+        with self._lock:
+            self._pending.add(future)
+            self._queue.append((future, call))
+            starts = not self._is_running
+            self._is_running = True
+        future.add_done_callback(self._pending.discard)
+        if starts:
+            threading.Thread(target=self._work, name="memvault").start()
+        return future
+
+    def wait(self) -> None:
+        """Wait until all calls have ended."""
+        while pending := tuple(self._pending):
+            wait(pending)
+
+    def _work(self) -> None:
+        """Run calls until none is left, or until one begins to wait and another thread goes on."""
+        is_replaced = False
+
+        def replace() -> bool:
+            nonlocal is_replaced
+            if not is_replaced:
+                is_replaced = True
+                threading.Thread(target=self._work, name="memvault").start()
+            return False
+
+        WAITS.begin = replace
+        while not is_replaced:
+            with self._lock:
+                self._is_running = bool(self._queue)
+                if not self._is_running:
+                    return
+                future, call = self._queue.popleft()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
 
 
 class AsyncOpenVault:
     """A vault that is open in this process, whose tools run in threads.
 
     Cancelling a call ends a tool that waits, and puts back the events that it would have returned;
-    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``.
+    any other tool runs to its end. Closing the vault ends all waits with ``TimedOut``; a later
+    call fails with ``UsageError``.
     """
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         self._vault = OpenVault(path, agent)
-        self._threads = ThreadPoolExecutor(_MAX_THREADS, "memvault")
+        self._threads = CallThreads()
         self._closed = threading.Event()
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
         try:
-            result = await self._result(tool, arguments)
+            return await self._result(tool, arguments)
         except MemvaultError as error:
-            result = error.result()
-        return for_tools(result, tool, self._vault._caller)
+            return error.result()
 
     async def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
         """Run a tool with values of its function's parameters, and acknowledge its events.
@@ -57,12 +107,12 @@ class AsyncOpenVault:
         def ends() -> bool:
             return cancelled.is_set() or self._closed.is_set()
 
-        future = self._threads.submit(self._vault._outcome, tool, arguments, ends)
+        future = self._threads.submit(lambda: self._vault._outcome(tool, arguments, ends))
         try:
             outcome = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             cancelled.set()
-            # In a thread of its own: all others may be waiting, and one may hold the lock.
+            # In a thread of its own, since another call may hold the lock.
             threading.Thread(target=self._abandon, args=[future]).start()
             raise
         return settled_result(outcome)
@@ -82,7 +132,7 @@ class AsyncOpenVault:
 
     def _close(self) -> None:
         self._vault._workspace.notify_waiters()
-        self._threads.shutdown()
+        self._threads.wait()
         self._vault.close()
 
     async def __aenter__(self) -> Self:

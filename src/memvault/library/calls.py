@@ -8,8 +8,8 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memvault.call import Caller, not_cancelled
-from memvault.errors import to_memvault_error
+from memvault.call import LOCAL, Caller, not_cancelled
+from memvault.errors import UsageError, to_memvault_error
 from memvault.settings.locate import find_vault
 from memvault.workspace import Workspace
 
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 
 
 class OpenVault:
-    """A vault that is open in this process."""
+    """A vault that is open in this process; after ``close``, calls fail with ``UsageError``."""
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         named = agent or os.environ.get("MEMVAULT_AGENT")
-        self._caller = Caller(named) if named else Caller()
+        self._caller = Caller(named or LOCAL.agent, speaks="tools")
         self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
+        self._is_closed = False
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
         from memvault.tools.core.invoke import call_result
 
-        return call_result(self._workspace, tool, arguments, self._caller)
+        with self._workspace.lock:
+            if self._is_closed:
+                return _closed().result()
+            return call_result(self._workspace, tool, arguments, self._caller)
 
     def _run(self, tool: str, values: Mapping[str, Any]) -> Any:
         """Run a tool with values of its function's parameters, and acknowledge its events.
@@ -56,13 +60,18 @@ class OpenVault:
         from memvault.tools.core import invoke
 
         try:
-            return invoke.call(self._workspace, tool, arguments, self._caller, is_cancelled)
+            with self._workspace.lock:
+                if self._is_closed:
+                    raise _closed()
+                return invoke.call(self._workspace, tool, arguments, self._caller, is_cancelled)
         except OSError as error:
             raise to_memvault_error(error) from error
 
     def close(self) -> None:
-        """Close the vault's open files."""
-        self._workspace.close()
+        """Close the vault's open files; calls that are under way end first, unless they wait."""
+        with self._workspace.lock:
+            self._is_closed = True
+            self._workspace.close()
 
     def __enter__(self) -> Self:
         return self
@@ -74,6 +83,10 @@ class OpenVault:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _closed() -> UsageError:
+    return UsageError("The vault is closed", "open it again with memvault.open_vault")
 
 
 def arguments_of(tool: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,6 @@ class PendingCall:
         ending: Callable[[], bool] = not_cancelled,
     ) -> None:
         self._workspace = workspace
-        self._worded = partial(wording.for_tools, name=name, caller=caller)
         self._state = threading.Lock()
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
@@ -124,7 +123,7 @@ class PendingCall:
             workspace,
             name,
             arguments,
-            caller._replace(masks=True),
+            caller._replace(masks=True, speaks="tools"),
             lambda: self._cancelled.is_set() or ending(),
             partial(_find_tool, find),
             presented,
@@ -152,15 +151,15 @@ class PendingCall:
         except MCPError:
             raise
         except Exception as error:
-            return self._worded(to_memvault_error(error).result())
+            return to_memvault_error(error).result()
         finally:
             del WAITS.begin
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome
-                return self._worded(outcome.result)
+                return outcome.result
         with outcome:  # events are returned to their queue
-            return self._worded(outcome.result)
+            return outcome.result
 
     def settle(self) -> list[str]:
         """Acknowledge the delivery, as the caller has the result; return notes about its events."""

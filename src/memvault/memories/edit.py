@@ -10,7 +10,7 @@ from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text
-from memvault.vault.sections import find_section, parent_section
+from memvault.vault.sections import find_place
 
 if TYPE_CHECKING:
     from memvault.recall.engine import RecallEngine
@@ -70,23 +70,20 @@ def replace_all(body: str, text: str, newline: str) -> str:
 def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     """Replace the text under a heading, up to the next heading of its level or above.
 
-    ``heading`` may be a path, as for ``find_section``. A missing heading is added at the end of the
+    ``heading`` may be a path, as for ``find_place``. A missing heading is added at the end of the
     section that the path names, else of the body.
 
     Raises:
         Ambiguous: several sections have the heading.
     """
-    try:
-        _, start, end, *_ = find_section(body, heading)
-    except Ambiguous:
-        raise
-    except NotFound:
-        above = parent_section(body, heading)
+    found, above = find_place(body, heading)
+    if found is None:
         level, end = (min(above.level + 1, 6), above.end) if above else (2, len(body))
         title = (heading.rpartition("/")[2] if above else heading).strip().lstrip("#").strip()
         rest = body[end:]
         added = append(body[:end], f"{'#' * level} {title}\n\n{text}", newline)
         return f"{added}{newline if rest else ''}{rest}"
+    _, start, end, *_ = found
     line_end = "" if body[:start].endswith(_LINE_ENDINGS) else newline
     rest = body[end:]
     content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""

@@ -40,6 +40,7 @@ class ShownMemory(ListedMemory, ToolResult):
     revisions: NotRequired[list[str]]
     parts: NotRequired[list[ShownPart]]
     totalLength: NotRequired[int]
+    wholeLength: NotRequired[int]
     next: NotRequired[int]
     message: NotRequired[str]
 

@@ -50,7 +50,7 @@ def get_available_tools(
 ) -> ToolListing:
     """List the tools of this vault: the built-in ones, and those registered in it.
 
-    trusted says whether a registered tool may run on this machine.
+    trusted is true if a registered tool may run on this machine.
     """
     from memvault.plugins import tool_file, trust
     from memvault.tools.core import available, plugin_tools, reference

@@ -130,8 +130,8 @@ def store_episode(
 ) -> StoredEpisode:
     """Store an episode: the situation, what was done, and the outcome.
 
-    episodeSuccess says whether the episode succeeded: it has outcomes, and fewer than 30 %
-    of them have the type action_error.
+    episodeSuccess is true if the episode has outcomes, and fewer than 30 % of them have the
+    type action_error.
     """
     from memvault.memories import episodes
 

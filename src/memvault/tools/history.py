@@ -85,7 +85,7 @@ def memory_log(
 
     A revision is the file as it was before that change; diff compares it and
     restore puts it back. Edits in programs other than memvault edit are not listed;
-    edited says whether there was one since the last change listed.
+    edited is true if there was one since the last change listed.
     """
     from memvault.history import log
 

@@ -60,9 +60,9 @@ Purpose = Annotated[
 
 
 def _with_part_ends(found: Result) -> Result:
-    """Add the end of each part of a memory and the total length."""
+    """Add the end of each part of a memory and the length of the whole."""
     parts = [
-        {**part, "end": part["offset"] + part["length"], "whole": found["totalLength"]}
+        {**part, "end": part["offset"] + part["length"], "whole": found["wholeLength"]}
         for part in found.get("parts", ())
     ]
     return {**found, "parts": parts}
@@ -113,8 +113,8 @@ def memory_show(
 ) -> ShownMemory:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
-    parts gives the position of a part in the whole, in characters as in memory_load; the
-    etag is that of the whole.
+    parts gives the position of a part in the whole, in characters as in memory_load. The etag
+    and wholeLength are those of the whole, totalLength and next those of the part.
     """
     if section is not None and around is not None:
         raise UsageError("section and around cannot be combined", "leave out one of them")
@@ -155,13 +155,15 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
         parts = [Passage(found.start, found.end, found.path)]
     else:
         parts = excerpts.passages_with(body, around, call.engine.languages())
+    content = "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in parts)
     return {
-        "content": "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in parts),
+        "content": content,
         "parts": [
             {"heading": part.heading, "offset": part.start, "length": part.end - part.start}
             for part in parts
         ],
-        "totalLength": len(body),
+        "totalLength": len(content),
+        "wholeLength": len(body),
     }
 
 

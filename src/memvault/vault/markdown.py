@@ -101,7 +101,7 @@ _FENCES = ("```", "~~~")
 _OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
 _TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
 _COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
-_ANY_COMMENT = re.compile(r"%%.*?%%|<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT_START = re.compile(r"%%|(?P<line>(?<![^\n\r]) {0,3})?<!--")
 _NOT_LINE_END = re.compile(r"[^\n\r]")
 _HTML_TAG = re.compile(
     r"<[A-Za-z][\w-]*+(?:\s++[A-Za-z_:][\w.:-]*+"
@@ -154,8 +154,7 @@ def mask_code(text: str) -> str:
 
     Positions found in it are valid in the text itself.
     """
-    if "`" in text or "~~~" in text:
-        text = _without_spans(_without_fenced(text))
+    text = _without_code(text)
     return _COMMENT.sub(_blank, text) if "%%" in text else text
 
 
@@ -163,13 +162,35 @@ def mask_comments(text: str) -> str:
     """Return a text of the same length with spaces in place of Obsidian's and HTML's comments."""
     if "%%" not in text and "<!--" not in text:
         return text
-    bare = _without_spans(_without_fenced(text))
+    return _without_comments(text, _without_code(text))
+
+
+def _without_comments(text: str, bare: str) -> str:
+    """Return a text with spaces in place of its comments, which are found in ``bare``.
+
+    An HTML comment without an end is one only if it begins a line, and ends with the text, as
+    CommonMark defines it.
+    """
     pieces: list[str] = []
-    end = 0
-    for comment in _ANY_COMMENT.finditer(bare):
-        pieces += (text[end : comment.start()], _blank(comment))
-        end = comment.end()
-    return "".join(pieces) + text[end:]
+    done, last = 0, bare.rfind("-->")
+    for mark in _COMMENT_START.finditer(bare):
+        start, behind = mark.span()
+        if start < done:
+            continue
+        closing = "%%" if mark[0] == "%%" else "-->"
+        end = bare.find(closing, behind) if closing == "%%" or behind <= last else -1
+        if end >= 0:
+            end += len(closing)
+        elif mark["line"] is not None:
+            end = len(bare)
+        if end >= 0:
+            pieces += (text[done:start], _NOT_LINE_END.sub(" ", text[start:end]))
+            done = end
+    return "".join(pieces) + text[done:]
+
+
+def _without_code(text: str) -> str:
+    return _without_spans(_without_fenced(text)) if "`" in text or "~~~" in text else text
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -234,19 +255,9 @@ def tags(text: str) -> list[re.Match[str]]:
     """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
     if _TAG.search(text) is None:
         return []
-    text = mask_code(text)
-    return list(_TAG.finditer(_mask_html(text) if "<" in text else text))
-
-
-def _mask_html(text: str) -> str:
-    """Return a text of the same length with spaces in place of HTML comments and attributes."""
-    pieces: list[str] = []
-    done = 0
-    start = text.find("<!--")
-    while start >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        pieces += (text[done:start], _NOT_LINE_END.sub(" ", text[start:end]))
-        done, start = end, text.find("<!--", end)
-    return _HTML_TAG.sub(_blank, "".join(pieces) + text[done:])
+    text = _without_code(text)
+    text = _without_comments(text, text)
+    return list(_TAG.finditer(_HTML_TAG.sub(_blank, text) if "<" in text else text))
 
 
 def has_conflict_markers(text: str) -> bool:

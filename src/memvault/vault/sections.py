@@ -44,9 +44,29 @@ def find_section(body: str, wanted: str) -> MarkdownSection:
         Ambiguous: several have it; their paths are ``sections`` in the details.
     """
     known = _sections(body)
-    found = _matching(known, wanted)
-    if not found:
+    found = _only(known, wanted)
+    if found is None:
         raise NotFound(f"There is no section {wanted.strip()!r}", _hint(wanted, known))
+    return found
+
+
+def find_place(body: str, wanted: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
+    """Return the section of a path; if it does not exist, the one in which it would be.
+
+    Raises as ``find_section`` does, except NotFound: what does not exist is None.
+    """
+    known = _sections(body)
+    found = _only(known, wanted)
+    above = "" if found else wanted.rpartition("/")[0]
+    return found, _only(known, above) if above else None
+
+
+def _only(known: Sequence[MarkdownSection], wanted: str) -> MarkdownSection | None:
+    """Return the only section that a path selects, or None.
+
+    Raises as ``find_section`` does, except NotFound.
+    """
+    found = _matching(known, wanted)
     if len(found) > 1:
         paths = [section.path for section in found]
         listed = ", ".join(dict.fromkeys(paths[:_MAX_LISTED])) + " …" * (len(paths) > _MAX_LISTED)
@@ -57,28 +77,22 @@ def find_section(body: str, wanted: str) -> MarkdownSection:
             else f"give them different headings first; they are {listed}",
             {"sections": paths},
         )
-    return found[0]
-
-
-def parent_section(body: str, wanted: str) -> MarkdownSection | None:
-    """Return the section in which that of a path would be if it existed, or None.
-
-    Raises:
-        Ambiguous: several sections have the heading above.
-    """
-    above = wanted.rpartition("/")[0]
-    return find_section(body, above) if above and _matching(_sections(body), above) else None
+    return found[0] if found else None
 
 
 def _sections(body: str) -> list[MarkdownSection]:
     marks = list(headings(body))
+    following = [len(body)] * 7  # for each level, where its next heading starts
+    ends = []
+    for start, _, level, _ in reversed(marks):  # backwards, so that the time is linear
+        ends.append(min(following[: level + 1]))
+        following[level] = start
     above: list[tuple[int, str]] = []
     found = []
-    for place, (start, content, level, text) in enumerate(marks):
+    for (start, content, level, text), end in zip(marks, reversed(ends), strict=True):
         above = [*(entry for entry in above if entry[0] < level), (level, text)]
-        after = (begin for begin, _, other, _ in marks[place + 1 :] if other <= level)
         names = tuple(name for _, name in above)
-        found.append(MarkdownSection(start, content, next(after, len(body)), level, names))
+        found.append(MarkdownSection(start, content, end, level, names))
     return found
 
 
@@ -91,10 +105,14 @@ def _matching(known: Sequence[MarkdownSection], wanted: str) -> list[MarkdownSec
     names = [_normalize(name) for name in wanted.split("/")]
     if not all(names):
         raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
-    whole = [section for section in known if _normalize(section.path) == _normalize(wanted)]
-    if len(whole) == 1:
-        return whole
-    return [section for section in known if section in whole or _fits(section, wanted, names)]
+    path = _normalize(wanted)
+    fitting = [
+        section
+        for section in known
+        if _normalize(section.path) == path or _fits(section, wanted, names)
+    ]
+    whole = [section for section in fitting if _normalize(section.path) == path]
+    return whole if len(whole) == 1 else fitting
 
 
 def _normalize(name: str) -> str:

@@ -151,9 +151,20 @@ def call(
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     how = _Invocation(caller, is_cancelled, find, present)
-    outcome = _call(workspace, name, arguments, how)
+    try:
+        outcome = _call(workspace, name, arguments, how)
+    except MemvaultError as error:
+        if caller.speaks == "tools":
+            from memvault.tools.core import wording
+
+            wording.reword(error, name, caller)
+        raise
     if "warnings" in outcome.result:
         outcome.result["warnings"] = truncate_warnings(outcome.result["warnings"])
+    if caller.speaks == "tools":
+        from memvault.tools.core import wording
+
+        outcome.result = wording.for_tools(outcome.result, name, caller)
     return outcome
 
 
@@ -337,14 +348,12 @@ def call_result(
 
     Events in the result are acknowledged as delivered.
     """
-    from memvault.tools.core.wording import for_tools
-
     with workspace.lock:
         try:
             outcome = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return for_tools(to_memvault_error(error).result(), name, caller)
-        return for_tools(settled_result(outcome), name, caller)
+            return to_memvault_error(error).result()
+        return settled_result(outcome)
 
 
 def settled_result(outcome: ToolOutcome) -> dict[str, Any]:

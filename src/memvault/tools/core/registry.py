@@ -114,7 +114,7 @@ class Tool(NamedTuple):
 
     @property
     def page_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that say which part of the result is wanted, which ``invoke`` handles."""
+        """The parameters for a part of the result, which ``invoke`` handles."""
         if self.pages is None:
             return ()
         own = {entry.key for entry in self._declared}

@@ -1,7 +1,8 @@
 """Wording of messages and descriptions for callers that have tools, not a shell.
 
-They are written with commands and options. For a caller over MCP, in Python or of ``call``,
-a command that is one of its tools becomes the tool's name, and an option the argument's key.
+They are written with commands and options. For a caller that ``speaks`` tools (over MCP, in
+Python or of ``call``), ``invoke.call`` replaces a command that is one of its tools by the tool's
+name, and an option by the argument's key.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from typing import Any
 from memvault.arguments.parameters import normal_key
 from memvault.call import LOCAL, Caller
 from memvault.command_table import TOOLS
+from memvault.errors import MemvaultError
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 
 _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because a person decides about them."""
-_TEXTS = ("message", "hint", "error")
-"""The keys of a result that hold texts for the caller."""
+_TEXTS = frozenset(("message", "hint", "error"))
+"""The keys of a result that hold texts for the caller, or an object of texts."""
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Return the pattern of a command, of an option, and of options in parentheses."""
+    """Return the pattern of a quoted value, a command, an option, and options in parentheses."""
     words = sorted((entry.words for entry in TOOLS if entry.tool not in _FOR_PEOPLE), reverse=True)
     return re.compile(
-        rf"\bmemvault (?P<words>{'|'.join(words)})(?![\w-])(?! --fix)"
+        r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)(?!\w)"
+        rf"|\bmemvault (?P<words>{'|'.join(words)})(?![\w-])(?! --fix)"
         r"|\bmemvault (?P<other>[a-z]+)"
         r"| \(--[a-z/-]+\)"
         r"|(?P<blank> ?)(?<![\w-])--(?P<option>[a-z][a-z-]*)"
@@ -39,7 +42,7 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
     """Return a message with the caller's tools and arguments in place of commands and options.
 
     ``tool`` is the one whose options a text without a command names. Commands that are not tools
-    of the caller stay, with their options.
+    of the caller stay, with their options; so does what is in quotes, such as a name.
     """
     if "memvault " not in text and "--" not in text:
         return text
@@ -47,6 +50,8 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
 
     def replacement(found: re.Match[str]) -> str:
         nonlocal named, is_first
+        if found["quote"]:
+            return found[0]
         if found["words"]:
             named = registry.lookup(found["words"].replace(" ", "_"))
             named = named if named is not None and available.is_within(named, caller) else None
@@ -83,14 +88,26 @@ def describe(text: str, name: str) -> str:
 def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str, Any]:
     """Return the result of a tool with its messages in the words of ``without_shell``."""
     tool = registry.lookup(name)
-    worded = dict(result)
-    for key in _TEXTS:
-        if isinstance(worded.get(key), str):
-            worded[key] = without_shell(worded[key], tool, caller)
-    if isinstance(worded.get("error"), Mapping):
-        worded["error"] = {
-            key: without_shell(text, tool, caller) for key, text in worded["error"].items()
-        }
-    if "warnings" in worded:
-        worded["warnings"] = [without_shell(note, tool, caller) for note in worded["warnings"]]
-    return worded
+
+    def worded(value: Any) -> Any:
+        return without_shell(value, tool, caller) if isinstance(value, str) else value
+
+    found = dict(result)
+    for key in _TEXTS & found.keys():
+        value = found[key]
+        found[key] = (
+            {part: worded(text) for part, text in value.items()}
+            if isinstance(value, Mapping)
+            else worded(value)
+        )
+    if isinstance(found.get("warnings"), list):
+        found["warnings"] = [worded(note) for note in found["warnings"]]
+    return found
+
+
+def reword(error: MemvaultError, name: str, caller: Caller) -> None:
+    """Put the message and the hint of a tool's error in the words of ``without_shell``."""
+    tool = registry.lookup(name)
+    error.message = without_shell(error.message, tool, caller)
+    error.hint = without_shell(error.hint, tool, caller)
+    error.args = (error.message,)
