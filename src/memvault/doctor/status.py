@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
+from memvault.errors import Refused
 from memvault.files import atomic, walk
 from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
@@ -72,11 +73,16 @@ def _waiting_events(call: Call) -> WaitingEvents:
     """Describe the events in the agent's inbox, the oldest of them, and its next plan."""
     from memvault.agents.messages.inbox import Inbox
 
-    events = Inbox(call.root, call.address, only_reads=True).waiting()
+    try:
+        events = Inbox(call.root, call.address, only_reads=True).waiting()
+        due = call.plans.next_due()
+    except Refused as error:  # a link in place of a folder, which is not followed
+        call.notes.append(error.message)
+        return {"waiting": 0}
     result: WaitingEvents = {"waiting": len(events)}
     if events:
         result["since"] = min(event.timestamp for event in events)
-    if due := call.plans.next_due():
+    if due:
         result |= {"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()}
     return result
 

@@ -150,16 +150,13 @@ def call(
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     how = _Invocation(caller, is_cancelled, find, present)
-    outcome = _call(workspace, name, arguments, how)
-    if "warnings" in outcome.result:
-        outcome.result["warnings"] = truncate_warnings(outcome.result["warnings"])
-    return outcome
+    return _call(workspace, name, arguments, how)
 
 
 def _call(
     workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
-    """Run a tool as ``call`` does, with all of its warnings."""
+    """Run a tool as ``call`` does; a nested call keeps all of its warnings."""
     with workspace.lock:
         workspace.refresh_settings()
         tool = how.find(workspace, how.caller, name)
@@ -237,12 +234,15 @@ def _run(
         autocommit(call_context)
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
-    if notes:
-        result["warnings"] = list(dict.fromkeys(notes))
+    warnings = list(dict.fromkeys(notes))
+    if warnings:
+        result["warnings"] = truncate_warnings(warnings)
     if vault:
         result["vault"] = vault
     if call_context.budget or page:
         result = _page(call_context, tool, bound, result, how)
+    if warnings and how.budget is not None:
+        result["warnings"] = warnings  # the outer call truncates them
     return ToolOutcome(result, call_context.delivery, call_context.budget)
 
 
@@ -263,8 +263,6 @@ def _page(
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
     if not call_context.budget or not (how.caller.budgeted or "budget" in added):
         return result
-    if "warnings" in result:
-        result["warnings"] = truncate_warnings(result["warnings"])
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
     offset = bound.get("offset", 0)
