@@ -93,6 +93,29 @@ def test_nothing_is_changed_by_a_part_of_a_title(ferries: Path, vault: Vault, ru
     assert {path: after[path] for path in before} == before
 
 
+@pytest.mark.parametrize("name", ["n", "no", "notes-about", "./notes-about-ca"])
+def test_nothing_is_changed_by_the_beginning_of_a_slug(
+    folder: Path, vault: Vault, run: Run, name: str
+) -> None:
+    """A memId's beginning changes a memory only if it contains the whole slug."""
+    mem_id = vault.call("memory_remember", title="Notes about cats", content="Purr")["memId"]
+    before = contents(folder)
+    assert vault.call("memory_show", memId=name)["memId"] == mem_id
+    for tool, arguments in (
+        ("memory_remember", {"filePath": name, "title": "Dogs", "content": "Bark"}),
+        ("tag_add", {"memId": name, "tags": ["x"]}),
+        ("memory_rename", {"memId": name, "title": "Dogs"}),
+    ):
+        failed = vault.call(tool, **arguments)
+        assert failed["error"]["code"] == "not_found", (tool, failed)
+        assert [entry["memId"] for entry in failed["candidates"]] == [mem_id]
+    assert vault.call("memory_delete", ids=[name])["missing"] == [name]
+    assert run("tag", "add", name, "x").code == 1
+    assert contents(folder) == before
+    for whole in ("notes-about-cats", mem_id[:-2], mem_id):
+        assert vault.call("tag_add", memId=whole, tags=[f"t{len(whole)}"])["success"], whole
+
+
 def test_exact_names_change_a_memory(ferries: Path, vault: Vault) -> None:
     """A wikilink, a path without .md and a file's name say exactly which memory is to change."""
     for name, tag in (("[[ship]]", "a"), ("travel/ship", "b"), ("ship.md", "c")):
@@ -146,12 +169,32 @@ def test_a_person_is_asked_whether_a_memory_is_meant(ferries: Path, command: str
 def test_a_delete_by_a_prefix_asks_on_a_terminal_only(ferries: Path, run: Run) -> None:
     """The beginning of a memId is confirmed by a person, and taken as it is from a program."""
     file = ferries / "travel/ship.md"
+    code, shown = at_terminal(ferries, "tag", "add", "cross", "sea", answer="n\n")
+    assert (code, "Do you mean 'ferry at noon'" in shown) == (1, True), shown
     code, shown = at_terminal(ferries, "delete", "crossing", "bus-7a8b9c", answer="n\n")
     assert (code, file.exists(), (ferries / "travel/bus.md").exists()) == (1, True, True), shown
     code, shown = at_terminal(ferries, "delete", "bus-7a8b9c", "Café on the pier")
     assert (code, "[y/N]" in shown) == (0, False), shown
     assert run("delete", "crossing").code == 0
     assert not file.exists()
+
+
+def test_a_delete_of_unknown_ids_compares_no_titles(
+    ferries: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of memories that are gone cost no search for similar titles, which nobody would see."""
+    compared: list[str] = []
+
+    def record(word: str, *_: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", record)
+    assert vault.call("memory_delete", ids=["fery", "[[bus]]"])["missing"] == ["fery"]
+    assert not (ferries / "travel/bus.md").exists()
+    assert compared == []
+    assert not vault.call("memory_show", memId="fery")["success"]
+    assert compared == ["fery"]
 
 
 @pytest.mark.parametrize(

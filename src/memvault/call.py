@@ -179,25 +179,28 @@ class Call:
         patience = BEST_EFFORT if self.read_only else COMPLETE
         return RecallEngine(self.reader, self.workspace.search_index, patience)
 
-    def resolve(self, name: str, writes: bool | None = None, whole: bool = False) -> Memory:
+    def resolve(
+        self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True
+    ) -> Memory:
         """Return the memory that the caller means by a name.
 
-        A part of a title is enough for reading. For writing it is not, unless the person at the
-        terminal confirms it; ``writes`` overrides whether the tool does. With ``whole``, the
-        beginning of a memId has to be confirmed there, too.
+        A part of a title, or the beginning of a memId without the whole slug, is enough for
+        reading. For writing it is not, unless the person at the terminal confirms it; ``writes``
+        overrides whether the tool does. With ``whole``, any beginning of a memId has to be
+        confirmed there.
 
         Raises:
-            NotFound: no memory has this name; the closest are in its details as ``candidates``.
+            NotFound: no memory has this name; if ``suggests`` is set, the closest are in its
+                details as ``candidates``.
             Ambiguous: several memories have it.
             Refused: the person does not mean the memory.
         """
-        from memvault.recall.resolve import cleaned, is_exact
+        from memvault.recall.resolve import is_exact, is_name_of
 
         asks = self.caller.asks if writes or (writes is None and not self.read_only) else None
         partial = asks is not None or (self.read_only if writes is None else not writes)
-        memory = self.engine.resolve_similar(name, partial)
-        is_prefix = not whole and memory.mem_id.startswith(cleaned(name))
-        if asks is None or is_prefix or is_exact(name, memory):
+        memory = self.engine.resolve_similar(name, partial, suggests)
+        if asks is None or (is_exact if whole else is_name_of)(name, memory):
             return memory
         if not asks((), f"Do you mean {memory.title!r} ({memory.mem_id})?"):
             raise Refused("Nothing was changed", "name the memory by its memId")

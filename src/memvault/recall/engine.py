@@ -116,30 +116,36 @@ class RecallEngine:
             else self._retry_stale(lambda last: self._read_named(name, last))
         )
 
-    def resolve_similar(self, name: str, partial: bool) -> Memory:
+    def resolve_similar(self, name: str, partial: bool, suggests: bool = True) -> Memory:
         """Return the memory with a given name, or the only one whose path ends with it.
 
         If ``partial`` is set, it may also be the only one with a title or alias that begins with
-        the name or contains it as words.
+        the name or contains it as words, or with a memId that begins with it; otherwise the
+        beginning of a memId has to contain the whole slug.
 
         Raises:
-            NotFound: no memory has this name; the closest are in its details as ``candidates``.
+            NotFound: no memory has this name; if ``suggests`` is set, the closest are in its
+                details as ``candidates``.
             Ambiguous: several memories have it, as for ``resolve``.
         """
         try:
-            return self.resolve(name)
+            memory = self.resolve(name)
+            if partial or resolve.is_name_of(name, memory):
+                return memory
+            raise _not_found(name)
         except Ambiguous:
             raise
         except NotFound as error:
             records = self._retry_stale(lambda _: list(self._current_view(False).records()))
             files = resolve.match_file(name, records)
-            close = files or resolve.match_part(name, records)
+            close = files or (resolve.match_part(name, records) if partial or suggests else [])
             if len(close) == 1 and (files or partial):
                 return self.resolve(close[0].path)
             if files:
                 raise _ambiguous(name, files) from error
-            close = (close or resolve.closest(name, records))[: resolve.MOST_CLOSE]
-            if close:
+            if suggests:
+                close = (close or resolve.closest(name, records))[: resolve.MOST_CLOSE]
+            if suggests and close:
                 error.details["candidates"] = [memory_candidate(record) for record in close]
                 meant = f"{close[0].title!r} ({close[0].mem_id})"
                 error.hint = f"did you mean {meant if len(close) == 1 else 'one of these'}?"
@@ -226,9 +232,9 @@ class RecallEngine:
 
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.cleaned(name)
-        view = self._current_view(False, BEST_EFFORT)
         if resolve.is_link(name):
             return resolve.match_wikilink(name, self._current_view(False).records())
+        view = self._current_view(False, BEST_EFFORT)
         records = resolve.match_name(name, view.find_by_name(cleaned))
         is_full_id = [record.mem_id for record in records] == [cleaned]
         if view.missing and not (is_full_id and self._patience.allow_partial):
@@ -243,7 +249,7 @@ class RecallEngine:
             if not self._has_rescanned and not last and resolve.is_made_id(resolve.cleaned(name)):
                 self._has_rescanned = True  # a scan may miss a file that is moved at the same time
                 raise StaleView
-            raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
+            raise _not_found(name)
         if len(records) > 1:
             raise _ambiguous(name, records)
         try:
@@ -255,6 +261,10 @@ class RecallEngine:
         if memory.etag != records[0].etag and not last:  # another memory may have this path now
             raise StaleView
         return memory
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
 
 
 def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:

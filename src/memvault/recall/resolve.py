@@ -112,7 +112,7 @@ def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries with a title or alias that begins with a name or contains it as words.
 
-    Case, accents and punctuation are ignored.
+    Case, accents and punctuation are ignored. The beginning of a memId matches, too.
     """
     from memvault.index.text.analysis import fold
 
@@ -125,7 +125,8 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
         for entry in entries
         if part
         for known in [[words(text) for text in (entry.title, *entry.aliases)]]
-        if any(text.startswith(part) or f" {part} " in f" {text} " for text in known)
+        if entry.mem_id.startswith(cleaned(name))
+        or any(text.startswith(part) or f" {part} " in f" {text} " for text in known)
     ]
 
 

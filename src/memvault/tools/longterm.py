@@ -104,7 +104,9 @@ def memory_delete(
     from memvault.memories import delete
 
     names = [ids] if isinstance(ids, str) else ids
-    chosen, missing = delete.named(call.engine, partial(call.resolve, whole=True), names)
+    chosen, missing = delete.named(
+        call.engine, partial(call.resolve, whole=True, suggests=False), names
+    )
     if not chosen and not missing:
         raise UsageError("No ids are given", "memvault search QUERY finds memIds")
     delete.delete(call.store, chosen)
