@@ -303,3 +303,11 @@ def test_what_exists_gets_no_hint(vault: Vault) -> None:
     """A type without memories, and a search that finds something, say nothing besides."""
     assert "warnings" not in vault.call("memory_list", memoryType="learning")
     assert "warnings" not in vault.call("memory_recall", query="x", memoryType="Issue")
+
+
+def test_a_dash_within_a_tag_is_kept(vault: Vault) -> None:
+    """Only the mark that begins a line is a bullet; a dash within a tag stays."""
+    kept = vault.call(
+        "memory_remember", title="T", content="c", memoryType="fact", tags="- in - out\n* x"
+    )
+    assert vault.call("memory_show", memId=kept["memId"])["tags"] == ["in---out", "x"]

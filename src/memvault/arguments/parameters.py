@@ -30,7 +30,7 @@ JSON_NAMES = {
 """The JSON name of each type."""
 
 
-_BULLET = re.compile(r"\s*[-*+•]\s+")
+_BULLET = re.compile(r"\A\s*+[-*+•]\s++")
 MOST_CHARACTERS = 100_000
 """Maximum length in characters of a text that is not content: a query, a name, a filter.
 

@@ -30,7 +30,7 @@ def _pattern() -> re.Pattern[str]:
     """Return the pattern of a quoted value, a command, an option, and options in parentheses."""
     words = sorted((entry.words for entry in TOOLS if entry.tool not in _FOR_PEOPLE), reverse=True)
     return re.compile(
-        r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)(?!\w)"
+        r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.){0,300}+(?P=quote)(?!\w)"
         rf"|\bmemvault (?P<words>{'|'.join(words)})(?![\w-])(?! --fix)"
         r"|\bmemvault (?P<other>[a-z]+)"
         r"| \(--[a-z/-]+\)"
