@@ -237,7 +237,9 @@ def special_files(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
 def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
-    fix = Fix("delete it", lambda call: atomic.sweep_below(call.root))
+    from memvault.doctor.status import remove_temporary_files
+
+    fix = Fix("delete it", remove_temporary_files)
     for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
         yield Finding(path, "A killed process left it half-written", fix)
 
