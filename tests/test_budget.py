@@ -306,6 +306,31 @@ def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
     vault.close()
 
 
+@pytest.mark.promise("S73")
+@pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])
+def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int) -> None:
+    """However short its pages are and wherever they begin, joining them reveals no secret."""
+    secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
+    text = f"Before {secret} after.\n"
+    write(folder, "a.md", header(id="a").strip() + f"\n{text}")
+    vault = Workspace(folder)
+    at = {"memId": "a", "length": length}
+    pages = [called(vault, tool, **at, offset=offset) for offset in range(len(text) - 1)]
+    assert not [page for page in pages if secret[4:11] in json.dumps(page)]
+    inside = pages[len("Before ") + 1 : text.index(" after")]
+    assert {page["content"].count("GitHub token") for page in inside} == {1}
+    offset, seen = 0, ""
+    while offset < len(text.strip()):
+        page = called(vault, tool, **at, offset=offset)
+        seen += page["content"]
+        end = page["offset"] + page["length"] if "length" in page else len(text)
+        offset = page.get("next", end)
+    assert seen.count("GitHub token") == 1
+    assert not [piece for piece in (secret[n : n + 4] for n in range(37)) if piece in seen]
+    vault.close()
+
+
 def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
     """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")

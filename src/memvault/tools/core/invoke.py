@@ -258,8 +258,10 @@ def _page(
 
     added = {entry.name for entry in tool.page_parameters}
     keys = tool.pages or ()
+    offset = bound.get("offset", 0)
+    around = call_context.settings.detector.around if how.caller.masks else budget.unmoved
     if added & {"offset", "length"} & bound.keys():
-        result = budget.skip(result, keys, bound.get("offset", 0), bound.get("length", 0))
+        result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
     if not call_context.budget or not (how.caller.budgeted or "budget" in added):
         return result
@@ -267,13 +269,12 @@ def _page(
         result["warnings"] = truncate_warnings(result["warnings"])
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
-    offset = bound.get("offset", 0)
     rest = tool.rest
     if not rest and may_repeat and tool.pages is not None:
         has_limit = any(entry.name == "limit" for entry in tool.parameters)
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
         rest = f"the same call with {at}budget 0 gives it whole"
-    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest)
+    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
     try:
         present = partial(how.present, call_context)
         return dict(budget.fit(result, call_context.budget, window, present))
