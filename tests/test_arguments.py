@@ -485,9 +485,9 @@ def code(root: Path, *line: str) -> str:
 
 
 def error(found: Any) -> str:
-    """Return the code of a result's error, or nothing."""
-    failure = found.get("error", {})
-    return str(found["code"] if isinstance(failure, str) else failure.get("code", ""))
+    """Return the code of a result's error, which may be flat, or nothing."""
+    failed = found.get("error", {})
+    return str((found if isinstance(failed, str) else failed).get("code", ""))
 
 
 @pytest.mark.promise("S65")

@@ -295,6 +295,34 @@ def test_no_budget_takes_an_event_without_showing_it(folder: Path, length: int) 
     vault.close()
 
 
+def test_what_names_a_memory_is_never_shortened(folder: Path) -> None:
+    """With a header of 30 kB the cap holds, and memId, path, etag and token can be used further."""
+    keys = "".join(
+        f"k{one}:\n" + "".join(f"  n{two}: {'value ' * 8}\n" for two in range(24))
+        for one in range(24)
+    )
+    for name in ("a", "b", "c"):
+        write(folder, f"{name}.md", f"---\nid: {name}-7k2m9q\n{keys}---\n\nText of {name}.\n")
+    vault = Workspace(folder)
+    for size in (200, BUDGET):
+        shown = called(vault, "memory_show", memId="a-7k2m9q", budget=size)
+        assert tokens(shown) <= size
+        assert (shown["memId"], shown["filePath"]) == ("a-7k2m9q", "a.md")
+        assert "…" not in shown["etag"]
+        assert "Text of a." in shown["content"]
+        found: list[str] = []
+        page: dict[str, Any] = {"next": 0}
+        while "next" in page:
+            page = called(vault, "memory_list", budget=size, offset=page["next"])
+            assert tokens(page) <= size
+            found += [entry["memId"] for entry in page["memories"]]
+        assert sorted(found) == ["a-7k2m9q", "b-7k2m9q", "c-7k2m9q"]
+        token = called(vault, "memory_forget", query="a-7k2m9q", budget=size)["confirmToken"]
+        assert "…" not in token
+    assert called(vault, "memory_list", budget=100)["error"]["code"] == "usage"
+    vault.close()
+
+
 def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
     """A wait returns its event within the budget, and says how to read the rest of it."""
     vault = Workspace(folder)
@@ -332,6 +360,31 @@ def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
         found = called(vault, "memory_show", memId="a", offset=offset, budget=200 + offset)
         pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
         assert not [piece for piece in pieces if piece in json.dumps(found)]
+    vault.close()
+
+
+@pytest.mark.promise("S73")
+@pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])
+def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int) -> None:
+    """However short its pages are and wherever they begin, joining them reveals no secret."""
+    secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
+    text = f"Before {secret} after.\n"
+    write(folder, "a.md", header(id="a").strip() + f"\n{text}")
+    vault = Workspace(folder)
+    at = {"memId": "a", "length": length}
+    pages = [called(vault, tool, **at, offset=offset) for offset in range(len(text) - 1)]
+    assert not [page for page in pages if secret[4:11] in json.dumps(page)]
+    inside = pages[len("Before ") + 1 : text.index(" after")]
+    assert {page["content"].count("GitHub token") for page in inside} == {1}
+    offset, seen = 0, ""
+    while offset < len(text.strip()):
+        page = called(vault, tool, **at, offset=offset)
+        seen += page["content"]
+        end = page["offset"] + page["length"] if "length" in page else len(text)
+        offset = page.get("next", end)
+    assert seen.count("GitHub token") == 1
+    assert not [piece for piece in (secret[n : n + 4] for n in range(37)) if piece in seen]
     vault.close()
 
 

@@ -201,7 +201,7 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     """The trash that restore shows is cut too, and its note names the command that goes on."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
-    assert "memvault trash list --offset 50 shows the others" in found["warnings"]
+    assert "trash_list with offset 50 shows the others" in found["warnings"]
 
 
 def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:

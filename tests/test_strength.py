@@ -102,7 +102,7 @@ def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
     assert "choir" not in found["context"]
     nothing = harbour.call("context", task=WEAK)
     assert nothing["context"] == ""
-    assert "memvault recall" in nothing["warnings"][0]
+    assert "memory_recall shows them" in nothing["warnings"][0]
 
 
 def test_a_strong_memory_alone_is_compounded(harbour: Vault, folder: Path) -> None:

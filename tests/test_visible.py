@@ -86,7 +86,10 @@ def real(root: Path, tool: Tool, fails: bool) -> Any:
     if "error" not in found:
         return found
     rest = {key: value for key, value in found.items() if key not in ("success", "error")}
-    return MemvaultError(found["error"]["message"], found["error"].get("hint", ""), rest)
+    failed = found["error"]
+    if isinstance(failed, str):  # flat, as call_tool gives it
+        failed = {"message": failed, "hint": rest.pop("hint", "")}
+    return MemvaultError(failed["message"], failed.get("hint", ""), rest)
 
 
 @pytest.mark.promise("S60")

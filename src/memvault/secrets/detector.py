@@ -143,6 +143,18 @@ class SecretDetector:
         """Return the secrets in a text, each with its kind."""
         return {text[one.start : one.end]: one.kind for one in self.find(text)}
 
+    def around(self, text: str, start: int, end: int) -> tuple[int, int]:
+        """Return the start and end of a part of a text, moved so that it cuts no secret.
+
+        Masks then replace the secrets of the part, however short it was.
+        """
+        for one in self.find(text):
+            if one.start < start < one.end:
+                start = one.start
+            if one.start < end < one.end:
+                end = one.end
+        return start, end
+
     def masked(self, text: str, fine: Iterable[str] = ()) -> str:
         """Return a text with a mask for each secret, except for the ``fine`` values."""
         allowed = frozenset(fine)

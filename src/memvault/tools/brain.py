@@ -307,11 +307,16 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
     active = _active_memory(call)
     evicted: list[str] = []
     wanted = length
+    body = memory.body.strip("\r\n")
     if call.budget:
         from memvault.tools.core import budget
 
-        text = memory.body.strip("\r\n")[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
+        text = body[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
         length = budget.prefix_length(text, max(1, call.budget - _LOAD_ROOM))
+    if call.caller.masks and (offset or length):
+        end = offset + length if length else len(body)
+        offset, end = call.settings.detector.around(body, offset, min(end, len(body)))
+        length = max(0, end - offset) if length else 0
     try:
         piece, text, active_set = active.load(memory, offset, length)
         evicted = _evicted_ids(call, active_set)

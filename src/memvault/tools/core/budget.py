@@ -21,6 +21,12 @@ _ENTRY_LENGTH = 25
 """Characters of the maximum length of a text for which a nested list has one more entry."""
 _MIN_KEYS = 24
 """Number of keys that a nested object keeps at least."""
+_NAMES = frozenset(
+    "memId filePath etag id eventId changeId factId episodeId procedureId proposalId requestId "
+    "skillId spaceId messageId confirmToken".split()
+)
+"""Keys of values that a caller needs for its next call, which are not shortened."""
+_MAX_NAME = 300
 _MAX_DEPTH = 12
 _NOTE_ROOM = 60
 """Tokens reserved for the warning that names what was shortened."""
@@ -32,12 +38,21 @@ Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """A function from a result to what its caller is shown of it, for example with secrets masked."""
 
 
+Around = Callable[[str, int, int], tuple[int, int]]
+"""A function from a text and the start and end of a part of it to where it may be cut instead."""
+
+
+def unmoved(_: str, start: int, end: int) -> tuple[int, int]:
+    """Return the start and end of a part as they are, for callers that may see secrets."""
+    return start, end
+
+
 class Window(NamedTuple):
     """What a call asks for of its result, and the keys under which it may be long.
 
     ``offset`` is the number of entries or characters before the result's first; ``newest_last``
-    lists are cut at their beginning. With ``continues``, a call with ``next`` as its offset gives
-    the rest; ``rest`` describes another way to it.
+    lists are cut at their beginning; ``around`` moves the cuts of a text. With ``continues``, a
+    call with ``next`` as its offset gives the rest; ``rest`` describes another way to it.
     """
 
     keys: tuple[str, ...]
@@ -45,6 +60,7 @@ class Window(NamedTuple):
     newest_last: bool = False
     continues: bool = True
     rest: str = ""
+    around: Around = unmoved
 
 
 def count(value: Any) -> int:
@@ -82,19 +98,24 @@ def prefix_length(text: str, room: int) -> int:
 
 
 def skip(
-    result: Mapping[str, Any], keys: Sequence[str], offset: int, length: int
-) -> dict[str, Any]:
-    """Return a result without what precedes an offset, and for a text with a given length only.
+    result: Mapping[str, Any],
+    keys: Sequence[str],
+    offset: int,
+    length: int,
+    around: Around = unmoved,
+) -> tuple[dict[str, Any], int]:
+    """Return a result without what precedes an offset, and that offset, which ``around`` may move.
 
-    ``length`` 0 means the rest.
+    A text has the given length only; ``length`` 0 means the rest.
     """
     present = [key for key in keys if key in result]
     if not present:
-        return dict(result)
+        return dict(result), offset
     value = result[present[0]]
     if isinstance(value, str):
-        part = value[offset:][: length or None]
-        end = offset + len(part)
+        end = min(len(value), offset + length) if length else len(value)
+        offset, end = around(value, offset, end)
+        part = value[offset:end]
         past = {"message": f"It has {len(value):,} characters; none comes after them"}
         return {
             **result,
@@ -102,14 +123,14 @@ def skip(
             "totalLength": result.get("totalLength", len(value)),
             **({"next": end} if part and end < len(value) else {}),
             **(past if value and not part else {}),
-        }
+        }, offset
     total = sum(len(result[key]) for key in present)
     left, parts = offset, {}
     for key in present:
         parts[key] = result[key][left:]
         left = max(0, left - len(result[key]))
     past = {"message": f"There are {total:,}; none comes after them"}
-    return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}
+    return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}, offset
 
 
 def fit(
@@ -139,14 +160,14 @@ def _cut_text(
     others = shortened(others, budget // 2, "budget 0 gives all")
     room = budget - count({**others, "next": _LARGE, "totalLength": total})
     while True:
-        end = prefix_length(text, max(1, room))
+        _, end = window.around(text, 0, prefix_length(text, max(1, room)))
         part = present({**result, key: text[:end]})[key]
         found = {**others, key: part, "totalLength": total}
         if "length" in others:
             found["length"] = end
         if end < len(text) and window.continues:
             found["next"] = window.offset + end
-        if end == 1 or fits(found, budget):
+        if room <= 1 or fits(found, budget):
             return found
         room = room * 3 // 4
 
@@ -252,15 +273,29 @@ def _limited(value: Any, length: int, entries: int, depth: int) -> Any:
             return value
         return f"{value[:length]}… ({len(value):,} characters)" if length > _ENTRY_LENGTH else "…"
     if isinstance(value, list | tuple):
+        entries = max(
+            entries, depth == _MAX_DEPTH - 1
+        )  # a list of the result itself is not emptied
         return [
             _limited(part, length, entries, depth - 1) for part in value[: entries * (depth > 0)]
         ]
     if isinstance(value, Mapping):
         most = _LARGE if depth == _MAX_DEPTH else max(_MIN_KEYS, entries) if depth > 0 else 0
         return {
-            _limited(key, max(length, 100), entries, depth): _limited(
-                part, length, entries, depth - 1
+            _limited(key, max(length, 100), entries, depth): _limited_value(
+                key, part, length, entries, depth - 1
             )
             for key, part in list(value.items())[:most]
         }
     return value if len(str(value)) <= max(length, 25) else None
+
+
+def _limited_value(key: str, value: Any, length: int, entries: int, depth: int) -> Any:
+    """Return the value of a key as ``_limited`` does; front matter is left out as a whole."""
+    if key in _NAMES and isinstance(value, str) and len(value) <= _MAX_NAME:
+        return value
+    # Front matter has any keys; the metadata of an episode has those that its type requires.
+    is_front_matter = key == "metadata" and "skillsUsed" not in value
+    if is_front_matter and len(sanitize.safe_json(value)) > length:
+        return {}
+    return _limited(value, length, entries, depth)

@@ -84,6 +84,8 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 
 
 _MAX_WARNINGS = 20
+_MIN_BUDGET = 200
+"""Tokens that the shortest result with one entry surely fits into."""
 _LEFT_OUT = " more warnings are left out"
 _WRAPPER = 20
 """Tokens that are added to a result which another tool's result contains."""
@@ -231,6 +233,11 @@ def _run(
     page = {name: bound[name] for name in added if name in bound}
     is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
     limits = (bound.get("budget") if is_limited else None, how.budget)
+    if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
+        raise UsageError(
+            f"budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
+            "give more, or 0 for no limit",
+        )
     default = call_context.settings.mcp.budget if how.caller.budgeted else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
     with call_context.workspace.lock:
@@ -270,8 +277,10 @@ def _page(
 
     added = {entry.name for entry in tool.page_parameters}
     keys = tool.pages or ()
+    offset = bound.get("offset", 0)
+    around = call_context.settings.detector.around if how.caller.masks else budget.unmoved
     if added & {"offset", "length"} & bound.keys():
-        result = budget.skip(result, keys, bound.get("offset", 0), bound.get("length", 0))
+        result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
     if not call_context.budget or not (how.caller.budgeted or "budget" in added):
         return result
@@ -279,13 +288,12 @@ def _page(
         result["warnings"] = truncate_warnings(result["warnings"])
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
-    offset = bound.get("offset", 0)
     rest = tool.rest
     if not rest and may_repeat and tool.pages is not None:
         has_limit = any(entry.name == "limit" for entry in tool.parameters)
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
         rest = f"the same call with {at}budget 0 gives it whole"
-    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest)
+    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
     try:
         present = partial(how.present, call_context)
         return dict(budget.fit(result, call_context.budget, window, present))
