@@ -347,3 +347,15 @@ def test_a_stray_file_is_no_brain(vault: Vault, folder: Path) -> None:
     write(folder, "agents/main/brains/stray", "x")
     found = called(vault, "list_agents")["agents"]
     assert [entry["agent"] for entry in found] == ["main", "main/night"]
+
+
+def test_a_tag_is_renamed_everywhere_or_nowhere(run: Run, folder: Path) -> None:
+    """A header that cannot be edited is named, and no other file is changed before."""
+    write(folder, "a.md", "---\ntags: &t [one]\no: *t\n---\nx\n")
+    for name in "bcd":
+        write(folder, f"{name}.md", "---\ntags: [one]\n---\nx\n")
+    for words in (["--confirm", "true"], []):
+        assert "a.md: The front matter cannot be edited" in refused(
+            run("tag", "rename", "one", "uno", *words), 1
+        )
+        assert all("tags: [one]" in (folder / f"{name}.md").read_text() for name in "bcd")
