@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import split_tags
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
@@ -210,6 +210,12 @@ def _tag_changes(
     changes: dict[str, Any] = {}
     if unique != tag_items(memory.metadata):
         key = "tag" if "tag" in memory.metadata and "tags" not in memory.metadata else "tags"
+        current = memory.metadata.get(key)
+        if isinstance(current, dict) and set(current.values()) == {None}:  # a YAML set
+            raise Refused(
+                f"The tags in the header of {memory.path} are a set, not a list",
+                "write them as a list, [one, two]",
+            )
         changes = {key: unique or None}
     text = body if body != memory.body else None
     if not changes and text is None:
