@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, write
+from conftest import Run, examples, refused, succeeded, write
 from growth import Steps, check_growth
 from killing import Killing
 from made_secrets import MADE
@@ -618,3 +618,11 @@ def test_a_forged_note_of_a_move_takes_nothing_away(
     assert vault.call("memory_list")["count"] == 2
     assert copy.exists()
     assert kept.exists()
+
+
+def test_a_markdown_link_by_name_follows_a_rename(run: Run, folder: Path) -> None:
+    """A link from another folder that leads to a memory by its file name alone is rewritten."""
+    write(folder, "Ferry.md", "x\n")
+    linking = write(folder, "sub/a.md", "[m](Ferry.md)\n")
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert linking.read_text() == "[m](../Boat.md)\n"

@@ -202,7 +202,8 @@ def _new_target(
     if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
         relative = after.beside(link, source)
         resolved = [relative] if relative is not None else after.by_name(link.target)
-        if [entry.path for entry in resolved] == [target]:
+        is_old = is_meant and _renamed_reference(link.target, renaming, after) != link.target
+        if [entry.path for entry in resolved] == [target] and not is_old:
             return None
     written = posixpath.relpath(target, posixpath.dirname(source) or ".")
     return None if written == posixpath.normpath(link.target) else written
