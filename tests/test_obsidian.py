@@ -626,3 +626,13 @@ def test_a_markdown_link_by_name_follows_a_rename(run: Run, folder: Path) -> Non
     linking = write(folder, "sub/a.md", "[m](Ferry.md)\n")
     succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
     assert linking.read_text() == "[m](../Boat.md)\n"
+
+
+def test_escaped_links_and_comments_are_no_links(run: Run, folder: Path) -> None:
+    """What Obsidian does not show as a link is neither counted nor rewritten."""
+    write(folder, "Ferry.md", "x\n")
+    text = "\\[[Ferry]] <!-- [[Ferry]] -->\n"
+    linking = write(folder, "a.md", text)
+    assert "links to nothing" in succeeded(run("links", "a")).out
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert linking.read_text() == text
