@@ -636,3 +636,16 @@ def test_escaped_links_and_comments_are_no_links(run: Run, folder: Path) -> None
     assert "links to nothing" in succeeded(run("links", "a")).out
     succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
     assert linking.read_text() == text
+
+
+@pytest.mark.parametrize("value", ['"[[Ferry]]"', '[Ferry, "[[Ferry]]"]', "[[Ferry]]"])
+def test_links_in_properties_are_links(run: Run, folder: Path, value: str) -> None:
+    """A wikilink in any header key is listed with its key, counted, and follows a rename."""
+    write(folder, "Ferry.md", "x\n")
+    linking = write(folder, "a.md", f"---\nrelated: {value}\n---\nx\n")
+    assert "related" in succeeded(run("links", "a")).out
+    assert "related" in succeeded(run("backlinks", "Ferry")).out
+    assert "Every memory has a link" in succeeded(run("orphans")).out
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert "[[Boat]]" in linking.read_text()
+    assert ("[Ferry," in linking.read_text()) == ("[Ferry," in value)

@@ -23,7 +23,14 @@ from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.file_names import ends, name_key, referenced_names, retitled
+from memvault.vault.file_names import (
+    LINK_KEYS,
+    ends,
+    is_wikilink,
+    name_key,
+    referenced_names,
+    retitled,
+)
 from memvault.vault.markdown import first_heading, headings
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
@@ -242,16 +249,21 @@ def _rewrite_links(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> Lin
     for entry, written in found:
         if entry.key:
             value = changes.get(entry.key, memory.metadata[entry.key])
-            changes[entry.key] = _replace_name(value, entry.name, written)
+            changes[entry.key] = _replace_name(
+                value, entry.name, written, 2 if entry.key in LINK_KEYS else 0
+            )
     return LinkRewrite(memory, len(found), changes, body if in_text else None)
 
 
-def _replace_name(value: Any, old: str, new: str) -> Any:
-    """Return a header value with one of its names replaced; brackets and the rest are kept."""
+def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
+    """Return a header value with one of its names replaced; brackets and the rest are kept.
+
+    Below a ``depth`` of two lists, which YAML reads for ``[[name]]``, a name needs brackets.
+    """
     if isinstance(value, list):
-        return [_replace_name(entry, old, new) for entry in value]
+        return [_replace_name(entry, old, new, depth + 1) for entry in value]
     is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
-    return value.replace(old, new, 1) if is_it else value
+    return value.replace(old, new, 1) if is_it and (depth > 1 or is_wikilink(value)) else value
 
 
 def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
