@@ -347,3 +347,32 @@ def test_a_stray_file_is_no_brain(vault: Vault, folder: Path) -> None:
     write(folder, "agents/main/brains/stray", "x")
     found = called(vault, "list_agents")["agents"]
     assert [entry["agent"] for entry in found] == ["main", "main/night"]
+
+
+def test_a_tag_is_renamed_everywhere_or_nowhere(run: Run, folder: Path) -> None:
+    """A header that cannot be edited is named, and no other file is changed before."""
+    write(folder, "a.md", "---\ntags: &t [one]\no: *t\n---\nx\n")
+    for name in "bcd":
+        write(folder, f"{name}.md", "---\ntags: [one]\n---\nx\n")
+    for words in (["--confirm", "true"], []):
+        assert "a.md: The front matter cannot be edited" in refused(
+            run("tag", "rename", "one", "uno", *words), 1
+        )
+        assert all("tags: [one]" in (folder / f"{name}.md").read_text() for name in "bcd")
+
+
+def test_comments_in_a_list_of_tags_survive(run: Run, folder: Path) -> None:
+    """A tag is added behind the last one; where comments would be lost, the edit is refused."""
+    file = write(folder, "a.md", "---\ntags: [\n  one, # first\n  two,\n]\n---\nx\n")
+    succeeded(run("tag", "add", "a", "new"))
+    text = "---\ntags: [\n  one, # first\n  two, new,\n]\n---\nx\n"
+    assert file.read_text() == text
+    assert "cannot be edited safely" in refused(run("tag", "remove", "a", "two"), 1)
+    assert file.read_text() == text
+
+
+def test_tags_that_are_a_set_are_left(run: Run, folder: Path) -> None:
+    """Tags that are a YAML set are not turned into something else."""
+    file = write(folder, "a.md", "---\ntags: !!set {one}\n---\nx\n")
+    assert "are a set, not a list" in refused(run("tag", "add", "a", "new"), 1)
+    assert file.read_text() == "---\ntags: !!set {one}\n---\nx\n"

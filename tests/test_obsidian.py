@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, write
+from conftest import Run, examples, refused, succeeded, write
 from growth import Steps, check_growth
 from killing import Killing
 from made_secrets import MADE
@@ -638,3 +638,34 @@ def test_a_forged_note_of_a_move_takes_nothing_away(
     assert vault.call("memory_list")["count"] == 2
     assert copy.exists()
     assert kept.exists()
+
+
+def test_a_markdown_link_by_name_follows_a_rename(run: Run, folder: Path) -> None:
+    """A link from another folder that leads to a memory by its file name alone is rewritten."""
+    write(folder, "Ferry.md", "x\n")
+    linking = write(folder, "sub/a.md", "[m](Ferry.md)\n")
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert linking.read_text() == "[m](../Boat.md)\n"
+
+
+def test_escaped_links_and_comments_are_no_links(run: Run, folder: Path) -> None:
+    """What Obsidian does not show as a link is neither counted nor rewritten."""
+    write(folder, "Ferry.md", "x\n")
+    text = "\\[[Ferry]] <!-- [[Ferry]] -->\n"
+    linking = write(folder, "a.md", text)
+    assert "links to nothing" in succeeded(run("links", "a")).out
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert linking.read_text() == text
+
+
+@pytest.mark.parametrize("value", ['"[[Ferry]]"', '[Ferry, "[[Ferry]]"]', "[[Ferry]]"])
+def test_links_in_properties_are_links(run: Run, folder: Path, value: str) -> None:
+    """A wikilink in any header key is listed with its key, counted, and follows a rename."""
+    write(folder, "Ferry.md", "x\n")
+    linking = write(folder, "a.md", f"---\nrelated: {value}\n---\nx\n")
+    assert "related" in succeeded(run("links", "a")).out
+    assert "related" in succeeded(run("backlinks", "Ferry")).out
+    assert "Every memory has a link" in succeeded(run("orphans")).out
+    succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
+    assert "[[Boat]]" in linking.read_text()
+    assert ("[Ferry," in linking.read_text()) == ("[Ferry," in value)

@@ -457,3 +457,13 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Path) -> None
     assert code == 1
     assert "has just been changed" in shown
     assert tree(project) == {".codex/config.toml": b"a = 2\n"}
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_file_comes_back(project: Path, setup: Callable[..., Ran], text: str) -> None:
+    """A settings file that was empty before the setup is empty again after its removal."""
+    file = write(project, ".claude/settings.json", text)
+    succeeded(setup("claude-code"))
+    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+    succeeded(setup("claude-code", "--remove"))
+    assert file.read_text() == text

@@ -151,7 +151,9 @@ def insert_entry(text: str | None, entry: JsonEntry | JsonStrings, base: dict[st
     value = entry.content
     if text is None or not text.strip():
         content = {**_nest(entry.keys, value), **base}
-        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        written = json.dumps(content, indent=2, ensure_ascii=False)
+        # Without a line end, remove_entry recognises that an empty file was there before.
+        return f"{written}\n" if text is None else f"{text}{written}"
     document = _Document(text)
     path = document.path(entry.keys)
     node, depth = path[-1], len(path) - 1
@@ -208,8 +210,9 @@ def remove_entry(text: str, entry: JsonEntry | JsonStrings, base: dict[str, Any]
     holder = path[-1]
     entries = document.entries(holder)
     result = _without_entry(document, entries, removed)
-    if len(path) == 1 and entries[0] == removed and _made_for(text, holder, removed):
-        return None if _Document(result).root.value == base else result
+    is_first = len(path) == 1 and entries[0] == removed and _made_for(text, holder, removed)
+    if is_first and _Document(result).root.value == base:
+        return None if text[document.root.end :] else text[: document.root.begin]
     return result
 
 

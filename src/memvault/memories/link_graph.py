@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memvault.index.protocol import LinkEntry, MemoryRecord, StaleView, StoredLink
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
-from memvault.vault.file_names import LINK_KEYS, link_keys, name_key, referenced_names
+from memvault.vault.file_names import header_links, link_keys, name_key
 from memvault.vault.markdown import Link, links, path_beside
 
 
@@ -89,8 +89,7 @@ class LinkGraph:
                 found.append(ResolvedLink(memory, link.target, target, link))
         found += [
             ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
-            for key in LINK_KEYS
-            for name in referenced_names(memory.metadata, key)
+            for key, name in header_links(memory.metadata)
         ]
         return found
 

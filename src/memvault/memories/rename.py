@@ -23,7 +23,14 @@ from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.file_names import ends, name_key, referenced_names, retitled
+from memvault.vault.file_names import (
+    LINK_KEYS,
+    ends,
+    is_wikilink,
+    name_key,
+    referenced_names,
+    retitled,
+)
 from memvault.vault.markdown import first_heading, headings
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
@@ -202,7 +209,8 @@ def _new_target(
     if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
         relative = after.beside(link, source)
         resolved = [relative] if relative is not None else after.by_name(link.target)
-        if [entry.path for entry in resolved] == [target]:
+        is_old = is_meant and _renamed_reference(link.target, renaming, after) != link.target
+        if [entry.path for entry in resolved] == [target] and not is_old:
             return None
     written = posixpath.relpath(target, posixpath.dirname(source) or ".")
     return None if written == posixpath.normpath(link.target) else written
@@ -241,16 +249,21 @@ def _rewrite_links(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> Lin
     for entry, written in found:
         if entry.key:
             value = changes.get(entry.key, memory.metadata[entry.key])
-            changes[entry.key] = _replace_name(value, entry.name, written)
+            changes[entry.key] = _replace_name(
+                value, entry.name, written, 2 if entry.key in LINK_KEYS else 0
+            )
     return LinkRewrite(memory, len(found), changes, body if in_text else None)
 
 
-def _replace_name(value: Any, old: str, new: str) -> Any:
-    """Return a header value with one of its names replaced; brackets and the rest are kept."""
+def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
+    """Return a header value with one of its names replaced; brackets and the rest are kept.
+
+    Below a ``depth`` of two lists, which YAML reads for ``[[name]]``, a name needs brackets.
+    """
     if isinstance(value, list):
-        return [_replace_name(entry, old, new) for entry in value]
+        return [_replace_name(entry, old, new, depth + 1) for entry in value]
     is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
-    return value.replace(old, new, 1) if is_it else value
+    return value.replace(old, new, 1) if is_it and (depth > 1 or is_wikilink(value)) else value
 
 
 def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:

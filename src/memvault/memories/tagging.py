@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import split_tags
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
@@ -159,8 +159,16 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
             )
 
 
-def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
-    """Rename a tag, and the tags nested in it, in the header and text of a memory."""
+def rename(
+    store: MemoryStore, memory: Memory, old: str, new: str, only_check: bool = False
+) -> None:
+    """Rename a tag, and the tags nested in it, in the header and text of a memory.
+
+    With ``only_check``, nothing is written.
+
+    Raises:
+        Refused: the header cannot be patched; with ``only_check`` the message names the file.
+    """
 
     def renamed(tag: str) -> str | None:
         nested = tag.split("/")[old.count("/") + 1 :]
@@ -168,13 +176,27 @@ def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
 
     def change(now: Memory) -> WriteResult:
         items = [renamed(tag_of_item(item)) or item for item in tag_items(now.metadata)]
-        return _write_tags(store, now, items, _rename_in_text(now.body, renamed, "#"))
+        text = _rename_in_text(now.body, renamed, "#")
+        if only_check:
+            store.check_change(now, *_tag_changes(now, items, text))
+            return WriteResult(now, "")
+        return _write_tags(store, now, items, text)
 
-    return retry_on_conflict(store, memory, change).memory
+    retry_on_conflict(store, memory, change)
 
 
 def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: str) -> WriteResult:
-    """Write a memory with new tags, under the header key that it already uses, and a new text.
+    """Write a memory with new tags and a new text, unless nothing changes."""
+    changes, text = _tag_changes(memory, items, body)
+    if not changes and text is None:
+        return WriteResult(memory, "")
+    return store.change(memory, changes, text)
+
+
+def _tag_changes(
+    memory: Memory, items: Sequence[Any], body: str
+) -> tuple[dict[str, Any], str | None]:
+    """Return the header changes, under the key that the header already uses, and the new text.
 
     Items that are no tags are kept; of a tag that is there twice, the first.
     """
@@ -185,14 +207,20 @@ def _write_tags(store: MemoryStore, memory: Memory, items: Sequence[Any], body: 
         if not tag or tag not in seen:
             unique.append(item)
             seen.add(tag)
-    changes: Mapping[str, Any] = {}
+    changes: dict[str, Any] = {}
     if unique != tag_items(memory.metadata):
         key = "tag" if "tag" in memory.metadata and "tags" not in memory.metadata else "tags"
+        current = memory.metadata.get(key)
+        if isinstance(current, dict) and set(current.values()) == {None}:  # a YAML set
+            raise Refused(
+                f"The tags in the header of {memory.path} are a set, not a list",
+                "write them as a list, [one, two]",
+            )
         changes = {key: unique or None}
     text = body if body != memory.body else None
     if not changes and text is None:
-        return WriteResult(memory, "")
-    return store.change(memory, {**changes, **modified_now(memory)}, text)
+        return {}, None
+    return {**changes, **modified_now(memory)}, text
 
 
 def _rename_in_text(body: str, renamed: Callable[[str], str | None], mark: str) -> str:

@@ -210,6 +210,18 @@ class MemoryStore:
         names = self._numbered_names(path) if path != memory.path else ()
         return self._replace_file(memory, edited, names, if_match)
 
+    def check_change(self, memory: Memory, changes: Mapping[str, Any], body: str | None) -> None:
+        """Check, without writing, that a memory's header keys and body can be set.
+
+        Raises:
+            Refused: they cannot; the message names the file.
+        """
+        data, state = self.read_bytes(memory.path)
+        try:
+            self._edit_bytes(memory, changes, body, data, state)
+        except Refused as error:
+            raise Refused(f"{memory.path}: {error}", error.hint) from error
+
     def rename(
         self,
         memory: Memory,

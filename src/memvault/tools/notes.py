@@ -395,12 +395,15 @@ def tag_rename(
     references = [memory_reference(entry) for entry in records]
     if not records:
         return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
-    tagging.check_in_texts((call.store.read(entry.path) for entry in records), before, after)
+    memories = [call.store.read(entry.path) for entry in records]
+    tagging.check_in_texts(memories, before, after)
+    for memory in memories:  # all before the first write
+        tagging.rename(call.store, memory, before, after, only_check=True)
     items = [f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in records)]
     if token := token_to_confirm(confirm, items, "the memories found now"):
         return {"confirmRequired": True, "memories": references, "confirmToken": token}
-    for entry in records:
-        tagging.rename(call.store, call.store.read(entry.path), before, after)
+    for memory in memories:
+        tagging.rename(call.store, memory, before, after)
     return {"changed": len(references), "memories": references}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from calendar import monthrange
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -95,6 +95,22 @@ def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
     value = metadata.get(key)
     names = (link_target(entry) for entry in _strings_in(value))
     return list(dict.fromkeys(name for name in names if name))
+
+
+def header_links(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the key and name of each link in a header: of ``LINK_KEYS`` also names alone."""
+    for key in dict.fromkeys([*LINK_KEYS, *metadata]):
+        if key in LINK_KEYS:
+            yield from ((key, name) for name in referenced_names(metadata, key))
+            continue
+        linked = [text for text in _strings_in(metadata[key]) if is_wikilink(text)]
+        yield from ((key, name) for name in referenced_names({key: linked}, key))
+
+
+def is_wikilink(text: str) -> bool:
+    """Return whether a text is one wikilink and nothing else."""
+    name = text.strip()
+    return name.startswith("[[") and name.endswith("]]") and not set("[]") & set(name[2:-2])
 
 
 def _strings_in(value: Any, depth: int = 0) -> list[str]:

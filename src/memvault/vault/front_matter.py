@@ -394,7 +394,14 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
     start, end = int(node.start_mark.index), _value_end(node, header)
     glue, mark = ", ", ""
     spans = [(int(item.start_mark.index), _value_end(item, header)) for item in node.value]
-    if not node.flow_style:
+    if node.flow_style:
+        if spans and value[: len(old)] == old:  # keeps comments and line ends between the items
+            added = "".join(f", {_dump_item(item)}" for item in value[len(old) :])
+            return f"{header[: spans[-1][1]]}{added}{header[spans[-1][1] :]}"
+        edges = [start, *(edge for span in spans for edge in span), end]
+        if any("#" in header[edges[n] : edges[n + 1]] for n in range(0, len(edges), 2)):
+            raise ValueError("comments between the items would be lost")
+    else:
         glue, mark = f"{newline}{' ' * node.start_mark.column}", "- "
         line = _LINE_END.search(header, end)
         assert line is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _LINK = re.compile(
-    r"!?+(?:\[\[(?P<inside>[^\[\]\n]++)\]\]"
+    r"(?<!(?<!\\)\\)!?+(?:\[\[(?P<inside>[^\[\]\n]++)\]\]"
     r"|\[(?P<shown>(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\]"
     r"\((?:<(?P<bracketed>[^<>\n]++)>|(?P<bare>[^\s()<>]++(?:\([^\s()<>]*+\)[^\s()<>]*+)*+))"
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?+\))"
@@ -38,7 +38,7 @@ def links(text: str) -> Iterator[Link]:
     """Yield the links of a text to other files, in order; links within the text are left out."""
     if "[[" not in text and "](" not in text:
         return
-    for match in _LINK.finditer(mask_code(text)):
+    for match in _LINK.finditer(mask_comments(mask_code(text))):
         link = (
             _parse_wikilink(match)
             if match["inside"] is not None

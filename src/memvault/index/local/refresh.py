@@ -32,7 +32,7 @@ from memvault.index.text.indexed_text import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import LINK_KEYS, link_keys, referenced_names
+from memvault.vault.file_names import header_links, link_keys
 from memvault.vault.markdown import links, path_beside
 from memvault.vault.reader import Scan
 
@@ -253,8 +253,7 @@ def link_entry(memory: Memory) -> LinkEntry:
         position = link.span[0]
         beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
         found.append(StoredLink(link.target, beside, line))
-    for key in LINK_KEYS:
-        found += [StoredLink(name, key=key) for name in referenced_names(memory.metadata, key)]
+    found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
     return LinkEntry(memory.path, names, found)
 
 
