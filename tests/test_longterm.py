@@ -17,6 +17,7 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.memories import create, delete
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
+from memvault.tools import historian
 from memvault.workspace import Workspace
 
 
@@ -315,3 +316,14 @@ def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
     assert failed.value.details == {"deletedFiles": 1, "files": ["sub/b.md"]}
     assert (folder / "a.md").read_text("utf-8") == "Text."
     assert [item.path for item in store.history.discarded()] == ["sub/b.md"]
+
+
+def test_a_preview_that_is_full_says_so(
+    vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a search selects as many memories as it may, a note says that there may be more."""
+    monkeypatch.setattr(historian, "_MAX_FORGOTTEN", 5)
+    for number in range(6):
+        write(folder, f"n/{number}.md", f"An old note, number {number}.\n")
+    found = vault.call("memory_forget", query="old notes", threshold=0.0)
+    assert "at most 5 are selected; forget again for the others" in found["warnings"]

@@ -340,3 +340,13 @@ def test_a_filter_by_an_unknown_type_suggests_a_known_one(
         note = run(*command.split(), "--type", given, "--json").json["warnings"][0]
         assert note.startswith(f"there is no memory type {given!r}; did you mean "), command
         assert known in note
+
+
+def test_a_partial_title_is_asked_about_once(folder: Path) -> None:
+    """Rename asks whether a memory is meant before its preview, and not again after it."""
+    write(folder, "crossing.md", "# Ferry at noon\n\nIt runs.\n")
+    write(folder, "other.md", "# Other\n\nSee [[Ferry at noon]].\n")
+    code, shown = at_terminal(folder, "rename", "Ferry", "Boat at noon", answer="y\ny\n")
+    assert code == 0, shown
+    assert shown.count("Do you mean 'Ferry at noon'") == 1
+    assert "[[Boat at noon]]" in (folder / "other.md").read_text("utf-8")

@@ -194,14 +194,17 @@ def _draft(root: Path, title: str, template: str) -> Iterator[str]:
         what = "the template was not changed" if text.strip() else "the text is empty"
         hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
+    shown = sanitize.quote_argument(f"@{file}")
+    kept = f"your text is in {file}; memvault remember TITLE {shown} takes it from there"
     try:
         if problem is not None:
             raise problem
         yield text
     except MemvaultError as error:
-        shown = sanitize.quote_argument(f"@{file}")
-        kept = f"your text is in {file}; memvault remember TITLE {shown} takes it from there"
         error.hint = "; ".join(filter(None, (error.hint, kept)))
+        raise
+    except BaseException:  # such as Ctrl-C
+        output.notes([kept])
         raise
     file.unlink(missing_ok=True)
 

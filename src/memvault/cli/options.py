@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memvault.call import Caller
     from memvault.workspace import Workspace
 
@@ -158,8 +160,16 @@ class GlobalOptions:
         from memvault.call import LOCAL
         from memvault.cli import output
 
+        accepted: set[str] = set()
+
+        def asks(lines: Sequence[str], question: str) -> bool:
+            """Ask a question that was not answered with yes before, such as for a preview."""
+            if question not in accepted and output.agrees(lines, question):
+                accepted.add(question)
+            return question in accepted
+
         caller = LOCAL
         if self.may_ask:
             prefers = None if self.quiet else output.prefers
-            caller = LOCAL._replace(asks=output.agrees, prefers=prefers)
+            caller = LOCAL._replace(asks=asks, prefers=prefers)
         return caller._replace(agent=self.agent) if self.agent else caller

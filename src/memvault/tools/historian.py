@@ -564,6 +564,8 @@ def memory_forget(
     if not selected:
         warn_unknown_filters(call, search_filters)
     nothing = f"No memory matches well enough (threshold {threshold:g}); nothing to forget"
+    if len(selected) == _MAX_FORGOTTEN:
+        call.notes.append(f"at most {_MAX_FORGOTTEN:,} are selected; forget again for the others")
     items = [f"{entry.memory.path}\0{entry.memory.etag}" for entry in selected]
     if token := token_to_confirm(confirm, items, "the files found now"):
         standings = call.engine.validities([entry.memory for entry in selected])

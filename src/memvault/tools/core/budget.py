@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memvault import sanitize
 from memvault.errors import MemvaultError
 
-_CHARACTERS = 12
+MAX_CHARACTERS = 12
 """Maximum characters of a result per token of its budget, since the tokenizer ignores blanks."""
 _LONGEST, _SHORTEST = 8_000, 8
 """Lengths of texts between which values are shortened."""
@@ -76,14 +76,14 @@ def count(value: Any) -> int:
 
 def fits(value: Any, room: int) -> bool:
     """Return whether a value as JSON has at most ``room`` tokens, and not too many characters."""
-    if len(sanitize.safe_json(value)) > room * _CHARACTERS:
+    if len(sanitize.safe_json(value)) > room * MAX_CHARACTERS:
         return False
     return count(value) <= room
 
 
 def prefix_length(text: str, room: int) -> int:
     """Return how many characters of a text fit, up to the end of a line, sentence or word."""
-    clip = text[: max(1, room * _CHARACTERS)]
+    clip = text[: max(1, room * MAX_CHARACTERS)]
     if len(clip) == len(text) and fits(text, room):
         return len(text)
     low, high = 0, len(clip)
@@ -139,7 +139,7 @@ def fit(
     """Return what a caller is shown of a result, in at most ``budget`` tokens."""
     keys = [key for key in window.keys if key in result]
     text = keys and isinstance(result[keys[0]], str)
-    if len(sanitize.safe_json(result)) <= budget * _CHARACTERS:
+    if len(sanitize.safe_json(result)) <= budget * MAX_CHARACTERS:
         shown = present(result)
         if fits(shown, budget):
             return shown

@@ -150,9 +150,13 @@ class ResultBudget(NamedTuple):
         from memvault import sanitize
         from memvault.index.embedding import tokenizer
         from memvault.recall.lines import split_budget
+        from memvault.tools.core.budget import MAX_CHARACTERS
 
         def cost(value: Any) -> int:
-            return tokenizer.count_tokens(f"{sanitize.safe_json(value)},")
+            text = f"{sanitize.safe_json(value)},"
+            if len(text) > self.budget * MAX_CHARACTERS:  # not worth counting
+                return self.budget + 1
+            return tokenizer.count_tokens(text)
 
         remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
         costs = [] if self.brief else [cost(entry.whole) for entry in found]
