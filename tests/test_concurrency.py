@@ -265,7 +265,7 @@ def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
                 break
             done.add(kind)
             if len(done) % 2:
-                before.close()
+                before._workspace.close()
             DAMAGES[name](files[kind])
             _is_right(before)
             with open_vault(folder) as after:
