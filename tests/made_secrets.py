@@ -61,5 +61,7 @@ def made(kind: str) -> tuple[str, str]:
     """Return a fresh secret, and a text in which it is to be found."""
     front, make = MADE[kind]
     value = make()
+    while "xxxx" in value.lower():  # is taken for a placeholder
+        value = make()
     back = "@db.example.com/app" if kind == "password in a URL" else ""
     return value, f"{front}{value}{back}"

@@ -25,7 +25,7 @@ from memvault.mcp.results import result
 
 CLIENT = Caller(budgeted=True)
 BUDGET = 1_500
-MANY = 70
+MANY = 40
 HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))
 """A text of about 50,000 characters."""
 BIG = HUGE * 40
@@ -121,7 +121,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "recall_memory": {"observations": ["zebra"]},
     "memory_rename": {"memId": "m2", "title": "Gamma"},
     "recall_fact": {"query": "zebra", "limit": 50},
-    "memory_delete": {"ids": [f"none-{number}" for number in range(3_000)]},
+    "memory_delete": {"ids": [f"none-{number}" for number in range(300)]},
 }
 """What makes a tool give much, where ``call_of`` does not."""
 

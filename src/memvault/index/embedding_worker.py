@@ -57,7 +57,7 @@ def main(root: Path, folder: Path) -> None:
         )
 
     try:
-        embedding_lock.began(folder, model)
+        embedding_lock.began(folder)
         index.embed_deep(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__

@@ -97,6 +97,11 @@ class MemoryRecord(NamedTuple):
         return cls(key=key, size=size, language=language, **shared)
 
 
+def by_time(record: MemoryRecord) -> tuple[str, str]:
+    """Return a sort key by the time of the last change."""
+    return record.modified, record.path
+
+
 class StoredLink(NamedTuple):
     """A link in a memory's text, or a name of another memory in its header.
 

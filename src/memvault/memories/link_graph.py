@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from memvault.index.protocol import LinkEntry, MemoryRecord, StaleView, StoredLink
+from memvault.index.protocol import LinkEntry, MemoryRecord, StaleView, StoredLink, by_time
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
 from memvault.vault.file_names import header_links, link_keys, name_key
@@ -143,11 +143,6 @@ class LinkGraph:
         """Return all memories that have a name, or whose path ends with it, newest first."""
         records = map(self.record, self._named.get(name_key(name), ()))
         return sorted(records, key=by_time, reverse=True)
-
-
-def by_time(record: MemoryRecord) -> tuple[str, str]:
-    """Return a sort key by the time of the last change."""
-    return record.modified, record.path
 
 
 def keys_of(memory: Memory | MemoryRecord) -> list[str]:

@@ -15,6 +15,7 @@ from memvault.index.protocol import (
     StaleView,
     View,
     WaitPolicy,
+    by_time,
 )
 from memvault.model import Memory
 from memvault.recall import resolve, validity
@@ -38,7 +39,7 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 
 def sorted_records(view: View) -> list[MemoryRecord]:
     """Return the records of all memories of a view, last modified first."""
-    return sorted(view.records(), key=lambda record: (record.modified, record.path), reverse=True)
+    return sorted(view.records(), key=by_time, reverse=True)
 
 
 class RecallEngine:

@@ -89,17 +89,18 @@ def memory_rename(
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
-    from memvault.recall.filters import Filters
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
     memory = call.resolve(name)
-    plan = call.engine.on_view(
-        lambda view: rename.plan_rename(
+
+    def planned(view: View) -> tuple[rename.RenamePlan, list[str]]:
+        plan = rename.plan_rename(
             call.store, lambda: _graph(call, view), memory, title or "", to or ""
         )
-    )
-    unread = [entry.path for entry in call.engine.list_records(Filters()) if not entry.etag]
+        return plan, sorted(entry.path for entry in view.records() if not entry.etag)
+
+    plan, unread = call.engine.on_view(planned)
     links: list[RewrittenLinks] = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from memvault import clock
@@ -27,6 +26,7 @@ from memvault.files.plain_files import SETTING, read
 BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"
 _STATE = "state.json"
+_WORKER = "worker.json"
 _MODULE = "memvault.index.embedding_worker"
 _START_SECONDS = 60.0
 """Seconds after which a process that was started and has embedded nothing is considered lost."""
@@ -70,18 +70,17 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
     return not free
 
 
-def began(folder: Path, model: str) -> None:
+def began(folder: Path) -> None:
     """Record that this process computes vectors in the background."""
-    who = {"process": os.getpid(), "since": clock.iso()}
-    _write_state(folder, model, time.time() + _START_SECONDS, "", who)
+    _write(folder / _WORKER, {"process": os.getpid(), "since": clock.iso()})
 
 
-def worker(folder: Path | None, model: str) -> tuple[int, str]:
+def worker(folder: Path | None) -> tuple[int, str]:
     """Return the id of the process that last began to compute vectors, and when; 0 if unknown."""
-    found = _read_state(folder, model) if folder is not None else {}
-    process, since = found.get("process"), found.get("since")
-    if isinstance(process, int) and isinstance(since, str):
-        return process, since
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        if folder is not None:
+            found = json.loads(read(folder / _WORKER, SETTING))
+            return int(found["process"]), str(found["since"])
     return 0, ""
 
 
@@ -141,9 +140,10 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
         return {}
 
 
-def _write_state(
-    folder: Path, model: str, until: float, why: str, who: Mapping[str, Any] = MappingProxyType({})
-) -> None:
-    _make_folder(folder)
-    data = json.dumps({"model": model, "until": until, "why": why, **who}).encode()
-    atomic.write(folder / _STATE, data, durable=False, makes_folder=False)
+def _write_state(folder: Path, model: str, until: float, why: str) -> None:
+    _write(folder / _STATE, {"model": model, "until": until, "why": why})
+
+
+def _write(file: Path, value: Mapping[str, Any]) -> None:
+    _make_folder(file.parent)
+    atomic.write(file, json.dumps(value).encode(), durable=False, makes_folder=False)

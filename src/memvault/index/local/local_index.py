@@ -278,7 +278,7 @@ class LocalIndex:
             return EmbedderStatus(deep.name, deep.mode)
         found, waiting = deep.opened(), self.pending_transformer()
         running = deep.is_running()
-        worker = embedding_lock.worker(deep.folder, deep.choice.name) if running else (0, "")
+        worker = embedding_lock.worker(deep.folder) if running else (0, "")
         state = waiting, running, deep.failure_reason(), deep.choice.note, *worker
         if found is None:
             return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)

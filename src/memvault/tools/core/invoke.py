@@ -86,7 +86,6 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 _MAX_WARNINGS = 20
 _MIN_BUDGET = 200
 """Tokens that the shortest result with one entry surely fits into."""
-_LEFT_OUT = " more warnings are left out"
 _WRAPPER = 20
 """Tokens that are added to a result which another tool's result contains."""
 
@@ -133,6 +132,11 @@ class _Invocation(NamedTuple):
     present: Present = _unchanged
     budget: int | None = None
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether another tool calls it, which has set the budget."""
+        return self.budget is not None
+
 
 def call(
     workspace: Workspace,
@@ -161,8 +165,6 @@ def call(
 
             wording.reword(error, name, caller)
         raise
-    if "warnings" in outcome.result:
-        outcome.result["warnings"] = truncate_warnings(outcome.result["warnings"])
     if caller.speaks == "tools":
         from memvault.tools.core import wording
 
@@ -173,7 +175,7 @@ def call(
 def _call(
     workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
-    """Run a tool as ``call`` does, with all of its warnings."""
+    """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
     with workspace.lock:
         workspace.refresh_settings()
         tool = how.find(workspace, how.caller, name)
@@ -256,12 +258,15 @@ def _run(
         autocommit(call_context)
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
-    if notes:
-        result["warnings"] = list(dict.fromkeys(notes))
+    warnings = list(dict.fromkeys(notes))
+    if warnings and not how.is_nested:
+        result["warnings"] = truncate_warnings(warnings)
     if vault:
         result["vault"] = vault
     if call_context.budget or page:
         result = _page(call_context, tool, bound, result, how)
+    if warnings and how.is_nested:
+        result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     return ToolOutcome(result, call_context.delivery, call_context.budget)
 
 
@@ -284,8 +289,6 @@ def _page(
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
     if not call_context.budget or not (how.caller.budgeted or "budget" in added):
         return result
-    if "warnings" in result:
-        result["warnings"] = truncate_warnings(result["warnings"])
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
     rest = tool.rest
@@ -303,14 +306,9 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Truncate the warnings, of which a vault may cause thousands, and count the rest.
-
-    Warnings that were truncated to fit a budget already are returned unchanged.
-    """
+    """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
     more = len(notes) - _MAX_WARNINGS
-    if more <= 0 or notes[_MAX_WARNINGS].endswith(_LEFT_OUT):
-        return notes
-    return [*notes[:_MAX_WARNINGS], f"{more:,}{_LEFT_OUT}"]
+    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
 def autocommit(call_context: Call) -> None:
