@@ -180,10 +180,11 @@ def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
 
 def different_numbers(one: Wording, other: Wording) -> bool:
     """Return whether a number differs that has the same unit, or names the same kind of thing."""
+    mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # each once
     return any(
         not any(_is_equal(number, given) for given in same)
-        for number in one.numbers
-        if (same := [given for given in other.numbers if _corresponds(number, given, one)])
+        for number in mine
+        if (same := [given for given in theirs if _corresponds(number, given, one)])
     )
 
 

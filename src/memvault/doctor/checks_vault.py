@@ -31,7 +31,7 @@ from memvault.vault.file_names import (
     name_keys,
     referenced_names,
 )
-from memvault.vault.markdown import Link
+from memvault.vault.markdown import Link, path_beside
 from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
@@ -172,7 +172,7 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
 
 def _is_resolved(vault: VaultInspection, link: Link, path: str, files: set[str]) -> bool:
     bare = link.target.removeprefix("./").strip("/")
-    relative = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
+    relative = path_beside(link.target, path)
     if not link.is_wikilink and (relative.startswith("../") or bare[-3:].lower() != ".md"):
         return True  # leads out of the vault, or not to a note
     return any(name_key(name) in files or vault.links.has_name(name) for name in (bare, relative))
