@@ -351,7 +351,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the fits here")
     parser.add_argument("--others", type=int, default=40, help="questions of other sets")
     options = parser.parse_args()
-    judged = {folder.name: read_set(folder) for folder in options.folders}
+    judged = {folder.name: read_set(folder, "fit") for folder in options.folders}
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         os.environ["MEMVAULT_DEEP"] = "now"
