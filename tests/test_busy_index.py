@@ -314,7 +314,7 @@ def _search(
     also: Set[int] = frozenset(),
 ) -> list[NearestMemory]:
     scored = vectors.search(query, limit, also, among).of(among | also)
-    return nearest(scored, None, among, limit, also)
+    return nearest(scored, None, among, limit, also).hits
 
 
 batches = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=40), max_size=4)

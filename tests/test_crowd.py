@@ -194,9 +194,10 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
             for lock, waited in call["locks"].items()
         ),
         "editor": dict(editor.done),
+        "wrong": [(call["tool"], call["error"]) for call in wrong],
     }
     print(json.dumps(figures, indent=1))
-    assert not wrong, wrong[:5]
+    assert not wrong, figures["wrong"]
     assert len(replaced) == len(lost), figures
     late = [
         call

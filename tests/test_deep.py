@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from conftest import (
@@ -33,6 +32,8 @@ from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
 from memvault.index.embedding import tokenizer, transformer
 from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.token_vectors import TextVectors
+from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages, nearest
@@ -66,13 +67,13 @@ def _deep(folder: Path) -> dict[str, Any]:
 def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The passages that the built-in transformer embeds in this process."""
     seen: list[str] = []
-    embed = BuiltinTransformer.embed
+    embed = BuiltinTransformer.embed_tokens
 
-    def counted(model: BuiltinTransformer, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def counted(model: BuiltinTransformer, texts: Sequence[str]) -> list[TextVectors]:
         seen.extend(texts)
         return embed(model, texts)
 
-    monkeypatch.setattr(BuiltinTransformer, "embed", counted)
+    monkeypatch.setattr(BuiltinTransformer, "embed_tokens", counted)
     return seen
 
 
@@ -80,14 +81,43 @@ def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
     """The built-in model has the same vectors alone, among others, and as fastembed runs it."""
     texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
     model = BuiltinTransformer()
-    vectors = model.embed(texts)
-    assert np.allclose(list(map(model.embed_query, texts)), vectors, atol=1e-5)
-    assert np.allclose(model.embed(texts[::-1])[::-1], vectors, atol=1e-5)
+    vectors = [model.embed_query(text) for text in texts]
+    passages = model.embed(texts)
+    assert np.allclose(np.delete(passages, 3, 0), np.delete(vectors, 3, 0), atol=1e-5)
+    assert np.allclose(model.embed(texts[::-1])[::-1], passages, atol=1e-5)
     folder = shutil.copytree(tokenizer.DATA, tmp_path / "model")
     shutil.copy(transformer.DATA / "model.onnx", folder)
     other = transformer.load_embedder(str(folder), tmp_path)
     assert other.dimension == model.dimension
     assert np.allclose([other.embed([text])[0] for text in texts], vectors, atol=1e-5)
+
+
+def test_no_token_of_a_long_passage_is_beyond_reach() -> None:
+    """A passage longer than the model reads at once is read in windows, to its last word."""
+    model = BuiltinTransformer()
+    text = "The garden needs water. " * 100
+    (long,) = model.embed_tokens([f"{text} The spare key is under the blue pot."])
+    (short,) = model.embed_tokens([text])
+    ids = open_tokenizer()[0].encode(text, add_special_tokens=False).ids
+    assert len(ids) > 256
+    assert [own for own in short.ids.tolist() if own > 102] == ids
+    query = model.embed_query_tokens("spare key")
+    reach = [(query.tokens @ own.tokens.T).max(axis=1).mean() for own in (long, short)]
+    assert reach[0] > reach[1] + 0.2
+
+
+def test_codes_of_tokens_keep_their_cosines() -> None:
+    """A token's code of 48 bytes has nearly the cosines of its vector; no stop word has one."""
+    model = BuiltinTransformer()
+    (passage,) = model.embed_tokens(["The boiler was serviced in March, and it is fine."])
+    codes = model.codec.encode(passage)
+    kept = ~np.isin(passage.ids, model.codec.ignored)
+    assert codes.shape == (kept.sum(), 48)
+    assert kept.sum() < 9
+    query = model.embed_query_tokens("When was the heating maintained?").tokens
+    exact, coded = query @ passage.tokens[kept].T, model.codec.cosines(query, codes)
+    assert np.corrcoef(exact.ravel(), coded.ravel())[0, 1] > 0.9
+    assert np.abs(exact - coded).mean() < 0.1
 
 
 def test_a_query_loads_no_fastembed(run: Run, folder: Path, deep_now: None) -> None:
@@ -434,13 +464,13 @@ def test_who_waits_neither_gains_nor_loses() -> None:
     uids = np.arange(400) // 2
     passages = ScoredPassages(uids, np.zeros(400, np.uint64), quick)
     every = set(range(200))
-    known = {hit.uid: hit.deep for hit in nearest(passages, deep, every, 400, set())}
-    found = {hit.uid: hit.deep for hit in nearest(passages, seen, every, 400, set())}
+    known = {hit.uid: hit.deep for hit in nearest(passages, deep, every, 400, set()).hits}
+    found = {hit.uid: hit.deep for hit in nearest(passages, seen, every, 400, set()).hits}
     assert found.keys() == known.keys() == every
     differences = [float(found[uid] or 0) - float(known[uid] or 0) for uid in every]
     assert abs(float(np.mean(differences))) < 0.02
     assert max(map(abs, differences)) < 0.25
-    alone = nearest(passages, None, every, 5, {7})
+    alone = nearest(passages, None, every, 5, {7}).hits
     assert all(hit.deep is None for hit in alone)
     assert {hit.uid for hit in alone} >= {7}
 
@@ -450,9 +480,9 @@ def test_the_nearest_by_either_side_are_found() -> None:
     quick = np.array([0.9, 0.8, 0.1, 0.2, 0.0], np.float32)
     deep = np.array([0.1, 0.2, 0.9, 0.8, 0.0], np.float32)
     passages = ScoredPassages(np.arange(5), np.zeros(5, np.uint64), quick)
-    found = nearest(passages, deep, {0, 1, 2, 3}, 1, {4})
+    found = nearest(passages, deep, {0, 1, 2, 3}, 1, {4}).hits
     assert [hit.uid for hit in found] == [2, 0, 4]
-    assert [hit.uid for hit in nearest(passages, deep, {0, 1, 3}, 1, set())] == [3, 0]
+    assert [hit.uid for hit in nearest(passages, deep, {0, 1, 3}, 1, set()).hits] == [3, 0]
 
 
 def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
@@ -498,10 +528,11 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
         @property
         def is_unchanged(self) -> bool:
             if writer.card.generation == 0:
-                writer._file.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1])
+                ends = np.zeros(1, np.uint64)
+                writer._file.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1], ends)
             return super().is_unchanged
 
-    found = Late.open(folder, (("hashes", "u64"),))
+    found = Late.open(folder, (("hashes", "u64"), ("ends", "u64")))
     assert found is not None
     assert TransformerVectorFile(found).places(hashes).tolist() == [0, -1]
 
@@ -511,8 +542,8 @@ def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
     found = TransformerVectorFile.create(tmp_path / "m", VectorCard("m", "1", 2))
     hashes = np.arange(1_500, dtype=np.uint64)
     found.add(hashes, np.ones((1_500, 2), np.float32))
-    found.compact(hashes[:800])
+    found.compact(hashes[:800], 0)
     assert found.card.rows == 1_500
-    found.compact(hashes[:700])
+    found.compact(hashes[:700], 0)
     assert found.card.rows == 700
     assert found.places(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]

@@ -25,8 +25,11 @@ from memvault.errors import Conflict, NotFound, StorageError
 from memvault.files import atomic
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import diff_folder
+from memvault.memories.link_graph import LinkGraph
+from memvault.memories.rename import plan_rename
 from memvault.model import FileState
 from memvault.settings.vault_settings import load_settings
+from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
 from memvault.vault.paths import new_id, numbered_names
@@ -280,6 +283,36 @@ def test_a_restored_file_never_takes_anothers_place(vault: Vault, folder: Path) 
         assert _done(vault.call("memory_restore", memId="notes/a.md"))["filePath"] == path
         assert (folder / path).read_text("utf-8") == text
     assert (folder / "notes/a.md").read_text("utf-8") == "third"
+
+
+def test_a_restore_of_what_another_process_restored_is_not_found(folder: Path) -> None:
+    """Of two restores of one file in the trash, the later one fails without writing a file."""
+    write(folder, "notes/a.md", "first")
+    store = MemoryStore(folder, load_settings(folder))
+    item = store.discard("notes/a.md", store.read("notes/a.md").etag)
+    subject = FileRef("a-123456", "a")
+    assert store.put_back(item, subject) == "notes/a.md"
+    with pytest.raises(NotFound, match="trash"):
+        store.put_back(item, subject)
+    assert [path.name for path in (folder / "notes").iterdir()] == ["a.md"]
+
+
+def test_a_rename_of_what_another_process_renamed_so_is_not_found(folder: Path) -> None:
+    """Of two renames of one memory to the same path, the later one finds no file to rename."""
+    store = MemoryStore(folder, load_settings(folder))
+    write(folder, "notes/a.md", "# A\n")
+    memory = store.read("notes/a.md")
+    store.rename(memory, "notes/b.md")
+    with pytest.raises(NotFound, match=re.escape("notes/a.md")):
+        plan_rename(store, lambda: LinkGraph({}, lambda _: None), memory, "B", "notes/b.md")
+
+
+def test_a_link_to_nothing_takes_a_name(vault: Vault, folder: Path) -> None:
+    """A memory is not renamed to the path of a symbolic link, even if that leads nowhere."""
+    write(folder, "notes/a.md", "")
+    (folder / "notes/b.md").symlink_to("nowhere.md")
+    assert _error(vault.call("memory_rename", memId="notes/a.md", title="b")) == "conflict"
+    assert (folder / "notes/a.md").is_file()
 
 
 def test_another_type_is_another_folder(vault: Vault, folder: Path) -> None:

@@ -33,7 +33,7 @@ from memvault.index.embedding.tokenizer import DATA as TOKENIZER
 from memvault.index.embedding.transformer import DATA, BuiltinTransformer
 
 NAME = "all-MiniLM-L6-v2-int8"
-VERSION = "1"
+VERSION = "2"
 DIMENSION = 384
 TOKENS = 256
 

@@ -24,6 +24,7 @@ from memvault.index.protocol import (
     SearchIndex,
     SentenceFeatures,
     SentenceQuery,
+    TokenMatch,
     VectorAnswer,
     VectorQuery,
     View,
@@ -116,8 +117,35 @@ class FederatedView:
             for place, hit in enumerate(hits)
             if place < query.limit or hit.key in query.include_keys
         ]
-        waiting = sum(answer.waiting for answer in answers)
-        return VectorAnswer(selected, waiting, any(answer.has_vectors for answer in answers), share)
+        static = _combined([(one.memories, one.static_mean, one.static_spread) for one in answers])
+        transformer = (0.0, 0.0)
+        if share:
+            transformer = _combined(
+                [(one.memories, one.transformer_mean, one.transformer_spread) for one in answers]
+            )
+        return VectorAnswer(
+            selected,
+            sum(one.waiting for one in answers),
+            any(one.has_vectors for one in answers),
+            share,
+            sum(one.memories for one in answers),
+            *static,
+            *transformer,
+        )
+
+    def token_matches(
+        self, text: str, passages: Mapping[int, Sequence[int]]
+    ) -> dict[int, TokenMatch]:
+        """Return how well a query's tokens match memories; empty if a vault has no tokens."""
+        matches: dict[int, TokenMatch] = {}
+        for place, vault in enumerate(self.vaults):
+            keys = self._own_keys(place, passages)
+            own = {own_key: passages[key] for own_key, key in keys.items()}
+            found = vault.view.token_matches(text, own) if own else {}
+            if own and not found:
+                return {}
+            matches |= {keys[own_key]: match for own_key, match in found.items()}
+        return matches
 
     def sentence_features(
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
@@ -262,6 +290,14 @@ class FederatedIndex:
         return failed + [
             f"{vault.name}: {note}" for vault in self._open for note in vault.source.notes()
         ]
+
+
+def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+    """Return mean and standard deviation of groups together, given as count, mean and deviation."""
+    total = sum(count for count, _, _ in parts) or 1
+    mean = sum(count * own for count, own, _ in parts) / total
+    squares = sum(count * (spread**2 + own**2) for count, own, spread in parts) / total
+    return mean, math.sqrt(max(squares - mean**2, 0.0))
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

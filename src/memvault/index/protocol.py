@@ -226,7 +226,8 @@ class VectorHit(NamedTuple):
     ``static_cosine`` is the cosine of the static vectors, ``transformer_cosine`` that of the
     transformer vectors if those are used, estimated from ``static_cosine`` for a memory whose
     transformer vectors are not computed yet. ``similarity`` is in 0..1 and comparable between
-    embedders; ``static_similarity`` is its value without transformer vectors.
+    embedders; ``static_similarity`` is its value without transformer vectors. ``next_passage`` is
+    the number of the passage that is nearest after it, None if there is none.
     """
 
     key: int
@@ -235,6 +236,19 @@ class VectorHit(NamedTuple):
     similarity: float
     transformer_cosine: float | None = None
     static_similarity: float = 0.0
+    next_passage: int | None = None
+
+
+class TokenMatch(NamedTuple):
+    """How well a query's tokens match those of a memory's passages, by cosines of token vectors.
+
+    ``mean`` is the mean, over the query's tokens, of the highest cosine to a token of a passage:
+    late interaction (Khattab and Zaharia 2020). ``weighted`` is the same mean with each token
+    weighted by its rarity among the vault's memories.
+    """
+
+    mean: float
+    weighted: float
 
 
 class MatchLocation(NamedTuple):
@@ -250,12 +264,21 @@ class VectorAnswer(NamedTuple):
     ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
     transformer model discriminates than the static vectors, relative to the built-in transformer
     model, which has 1; it is 0 if its vectors are not used.
+
+    Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
+    mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
+    ``transformer_spread``, which are 0 if transformer vectors are not used.
     """
 
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
     transformer_weight: float = 0.0
+    memories: int = 0
+    static_mean: float = 0.0
+    static_spread: float = 0.0
+    transformer_mean: float = 0.0
+    transformer_spread: float = 0.0
 
 
 class View(Protocol):
@@ -285,6 +308,15 @@ class View(Protocol):
         self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories at their best places; missing memories are left out."""
+
+    def token_matches(
+        self, text: str, passages: Mapping[int, Sequence[int]]
+    ) -> Mapping[int, TokenMatch]:
+        """Return how well a query's tokens match those of the given passages of memories.
+
+        It may be called only after ``nearest`` with the same text. A memory without stored token
+        vectors is missing; all are if the embedder has none.
+        """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities in 0..1 of memories, by one passage each.

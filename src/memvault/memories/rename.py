@@ -21,6 +21,7 @@ from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
+from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
 from memvault.vault.file_names import (
@@ -72,21 +73,36 @@ def plan_rename(
 
     Raises:
         UsageError: the new title or place is invalid, such as a folder that is not searched.
+        NotFound: the memory's file was moved or deleted meanwhile.
         Refused: the place is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
     new_title = clean_title(title) if title.strip() else ""
     path = _new_path(store, memory, new_title or memory.title, place)
     title = new_title or _title_at(store, memory, path)
-    target = store.root / path
-    is_taken = path != memory.path and os.path.lexists(target)
-    if is_taken and not target.samefile(store.root / memory.path):
+    if path != memory.path and _is_taken(store, path, memory.path):
         raise Conflict(f"There is a file {path} already", "choose another name or folder")
     plan = RenamePlan(memory, title, path, [])
     if plan.is_nothing:
         return plan
     links = graph()
     return plan._replace(others=list(_link_rewrites(store, links, plan)))
+
+
+def _is_taken(store: MemoryStore, path: str, source: str) -> bool:
+    """Return whether a path is that of another file; names may differ in case only.
+
+    Raises:
+        NotFound: there is no file at ``source``.
+    """
+    if not os.path.lexists(store.root / path):
+        return False
+    with missing_as_not_found(source):
+        present = os.lstat(store.root / source)
+    try:
+        return not os.path.samestat(os.lstat(store.root / path), present)
+    except FileNotFoundError:
+        return False
 
 
 def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:

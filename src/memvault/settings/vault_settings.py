@@ -93,6 +93,7 @@ def _with_builtin_types(value: list[dict[str, Any]]) -> tuple[MemoryType, ...]:
 
 
 _LIMIT = whole(1, 1_000_000)
+_SIZE = whole(0, 1_000_000)
 _WEIGHT = ValueKind(
     "a number from 0 to 1, or false",
     lambda value: value is not True and isinstance(value, int | float) and 0 <= value <= 1,
@@ -131,6 +132,7 @@ class EmbedderSettings(Section):
 
     model = Setting("builtin", MODEL, "builtin, a fastembed model, or a folder")
     deep = Setting("auto", one_of("auto", "off", "now"), "now: within the call; or off")
+    token_megabytes = Setting(500, _SIZE, "vectors of single words; the oldest notes go without")
 
 
 class RankingSettings(Section):

@@ -348,9 +348,19 @@ class MemoryStore:
                 return self.changes.discard(path, FileRef(memory.mem_id, memory.title))
 
     def put_back(self, item: TrashedFile, subject: FileRef) -> str:
-        """Move a file out of the trash to its path, or to a numbered name if that is taken."""
-        with self.lock():
-            return self.changes.restore(item, self._numbered_names(item.path), subject)
+        """Move a file out of the trash to its path, or to a numbered name if that is taken.
+
+        Raises:
+            NotFound: the file is no longer in the trash.
+            StorageError: the file cannot be moved.
+        """
+        try:
+            with self.lock():
+                return self.changes.restore(item, self._numbered_names(item.path), subject)
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"{item.path} is no longer in the trash", "memvault trash list names what is there"
+            ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:
         """Return the vault lock, which is held to change a memory or a tool's file."""

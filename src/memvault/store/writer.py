@@ -349,7 +349,7 @@ class VaultWriter:
                     raise changed_meanwhile(source, now, etag(before))
                 old.unlink(missing_ok=True)
         except MemvaultError:
-            (self.root / target).unlink()
+            (self.root / target).unlink(missing_ok=True)
             raise
         return target
 

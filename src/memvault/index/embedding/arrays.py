@@ -11,6 +11,8 @@ import numpy as np
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 """One vector, or one vector per row."""
+Codes = np.ndarray[Any, np.dtype[np.uint8]]
+"""Quantised token vectors (``token_vectors.TokenCodec``), one per row."""
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 """Hashes of texts (``local.vectors.hashes_of``)."""
 Integers = np.ndarray[Any, np.dtype[np.int64]]

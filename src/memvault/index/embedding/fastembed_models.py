@@ -25,6 +25,7 @@ from memvault.files.user_folders import models_folder
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
 from memvault.index.embedding.model_choice import choose_reranker, folder_of, identity
+from memvault.index.embedding.token_vectors import TextVectors
 from memvault.settings.vault_settings import Settings
 
 if TYPE_CHECKING:
@@ -220,6 +221,8 @@ class FastembedEmbedder:
     """A user's own embedder."""
 
     calibration = None  # computed by ``calibrate``
+    codec = None  # fastembed returns no vectors of tokens
+    shares_tokenizer = False
 
     def __init__(self, name: str, root: Path | None, download: bool) -> None:
         """Load an embedder by name from fastembed or a folder; errors as for ``load``."""
@@ -233,6 +236,17 @@ class FastembedEmbedder:
         with map_model_errors(EMBEDDING, self.name):
             rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
         return normalize(np.asarray(rows, np.float32).reshape(-1, self.dimension))
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Return the same vectors, without any of tokens."""
+        return [self._without_tokens(vector) for vector in self.embed(texts)]
+
+    def embed_query_tokens(self, text: str) -> TextVectors:
+        """Return a query's vector, without any of tokens."""
+        return self._without_tokens(self.embed_query(text))
+
+    def _without_tokens(self, vector: Matrix) -> TextVectors:
+        return TextVectors(vector, np.zeros((0, self.dimension), np.float32), np.zeros(0, np.int64))
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, shape (dimension,), using the model's query prefix."""

@@ -17,11 +17,11 @@ from memvault.index.embedding.embedder import (
     BUILTIN,
     MODELS,
     REINSTALL,
-    Embedder,
     ModelCard,
     fingerprint_of,
     read_card,
 )
+from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 from memvault.index.embedding.tokenizer import open_tokenizer
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
@@ -35,7 +35,7 @@ def card_of(name: str) -> ModelCard | None:
     return read_card(DATA) if name == BUILTIN else None
 
 
-def load_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
+def load_embedder(name: str, root: Path | None, download: bool = False) -> TokenEmbedder:
     """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
 
     It is loaded once per process. A folder may be relative to the vault ``root``. The network is
@@ -61,6 +61,7 @@ class BuiltinTransformer:
     """The model in the package, run by ONNX Runtime on the CPU, which is loaded on first use."""
 
     name = BUILTIN
+    shares_tokenizer = True
 
     def __init__(self) -> None:
         card = read_card(DATA)
@@ -70,33 +71,65 @@ class BuiltinTransformer:
         self.version = card.version
         self.dimension = card.dimension
         self.calibration = card.calibration
+        self._last_query: tuple[str, TextVectors] | None = None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """Return unit vectors, shape (len(texts), dimension).
+        """Return unit vectors, shape (len(texts), dimension)."""
+        rows = [found.vector for found in self.embed_tokens(texts)]
+        return np.stack(rows) if rows else np.zeros((0, self.dimension), np.float32)
 
-        Each processor works on its own text: two threads that share a text spend half of their time
-        waiting for each other.
+    def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Return the unit vectors of texts, each with those of its tokens.
+
+        A text with more tokens than the model reads is read in windows of equal length, and its
+        vector is the mean of all tokens. Each processor works on its own text: two threads that
+        share a text spend half of their time waiting for each other.
         """
-        if not texts:
-            return np.zeros((0, self.dimension), np.float32)
         workers = min(_MAX_WORKERS, os.cpu_count() or 1, len(texts))
         if workers < 2:
-            return np.stack([self.embed_query(text) for text in texts])
+            return [self._embed(text) for text in texts]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(workers) as pool:
-            return np.stack(list(pool.map(self.embed_query, texts)))
+            return list(pool.map(self._embed, texts))
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a text's unit vector, the normalized mean of its tokens'; shape (dimension,).
+        """Return a query's unit vector, the normalized mean of its tokens'; shape (dimension,).
 
         Raises:
             EmbedderError: the model cannot be loaded or run.
         """
-        tokenizer, _ = open_tokenizer()
-        token_ids = tokenizer.encode(text).ids
-        if len(token_ids) > self._tokens:  # the last token marks the end
-            token_ids = [*token_ids[: self._tokens - 1], token_ids[-1]]
+        return self.embed_query_tokens(text).vector
+
+    def embed_query_tokens(self, text: str) -> TextVectors:
+        """Return a query's vectors; of a long one, only the tokens that the model reads at once.
+
+        The tokens that mark beginning and end are left out. The last query is remembered.
+        """
+        known = self._last_query
+        if known is None or known[0] != text:
+            found = self._embed(text, max_windows=1)
+            query = TextVectors(found.vector, found.tokens[1:-1], found.ids[1:-1])
+            known = self._last_query = text, query
+        return known[1]
+
+    def _embed(self, text: str, max_windows: int | None = None) -> TextVectors:
+        ids = open_tokenizer()[0].encode(text).ids
+        first, *inner, last = ids
+        count = max(1, -(-len(inner) // (self._tokens - 2)))
+        size = -(-len(inner) // count) if max_windows is None else self._tokens - 2
+        outputs, read = [], []
+        for start in list(range(0, max(len(inner), 1), max(size, 1)))[:max_windows]:
+            window = [first, *inner[start : start + size], last]
+            outputs.append(self._run(window))
+            read += window
+        tokens = np.concatenate(outputs)
+        return TextVectors(
+            normalize(tokens.mean(axis=0)), normalize(tokens), np.array(read, np.int64)
+        )
+
+    def _run(self, token_ids: list[int]) -> Matrix:
+        """Return the last hidden state of a sequence of tokens, shape (tokens, dimension)."""
         ids = np.array([token_ids], dtype=np.int64)
         inputs = {
             "input_ids": ids,
@@ -104,13 +137,19 @@ class BuiltinTransformer:
             "token_type_ids": np.zeros_like(ids),
         }
         try:
-            (tokens, *_) = self._session.run(None, inputs)
+            (state, *_) = self._session.run(None, inputs)
         except Exception as error:  # of ONNX Runtime's own kinds
             summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
             raise EmbedderError(
                 f"The built-in model cannot be used: {summary}", REINSTALL
             ) from error
-        return normalize(tokens[0].mean(axis=0))
+        found: Matrix = state[0]
+        return found
+
+    @cached_property
+    def codec(self) -> TokenCodec:
+        """The quantisation of the token vectors."""
+        return TokenCodec.read(DATA)
 
     @cached_property
     def _session(self) -> Any:

@@ -9,6 +9,7 @@ only such an overlay.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -51,6 +52,8 @@ _MAX_SCAN_AGE = 0.1
 """Seconds after which a scan that was made before the lock was acquired is repeated."""
 _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
+_BEGINNING = 40
+"""How many passages of a memory keep the vectors of their tokens before those of older memories."""
 
 
 class LocalIndex:
@@ -217,11 +220,24 @@ class LocalIndex:
         return self.files.open() is not None
 
     def _compact_transformer_vectors(self) -> None:
-        """Drop the transformer vectors that no memory uses, if all passages are known."""
+        """Drop the transformer vectors that no memory uses, if all passages are known.
+
+        If not all tokens may be stored, the beginnings of memories come first, those of the last
+        changed memories before others.
+        """
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None
-        if opened is not None and stored is not None and not self._pending_static():
-            self.deep.compact(*stored, opened.manifest.uids())
+        if opened is None or stored is None or self._pending_static():
+            return
+        passages: defaultdict[int, list[int]] = defaultdict(list)
+        for uid, text_hash in zip(*(column.tolist() for column in stored), strict=True):
+            passages[uid].append(text_hash)
+        known = sorted(opened.manifest.known().values(), key=_last_changed_first)
+        beginnings, rest = (
+            [own for entry in known for own in passages[entry.uid][part]]
+            for part in (slice(_BEGINNING), slice(_BEGINNING, None))
+        )
+        self.deep.compact([*beginnings, *rest])
 
     def _without_transformer_vectors(self) -> list[str]:
         """Return the paths of memories without transformer vectors, last changed first."""
@@ -231,8 +247,7 @@ class LocalIndex:
             return []
         missing = self.deep.missing(*stored)
         known = (entry for entry in opened.manifest.known().values() if entry.uid in missing)
-        rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
-        return [entry.state.path for entry in rows]
+        return [entry.state.path for entry in sorted(known, key=_last_changed_first)]
 
     def _pending_static(self) -> int:
         """Return how many memories wait for static vectors."""
@@ -417,6 +432,10 @@ class LocalIndex:
                     self.embed_deep(lambda: True)
         except MemvaultError as error:
             self.deep.set_failure(error)
+
+
+def _last_changed_first(entry: IndexedFile) -> tuple[int, str]:
+    return -entry.state.mtime, entry.state.path
 
 
 def _freshness(changes: PendingChanges | None) -> str:

@@ -46,13 +46,26 @@ class ScoredPassages(NamedTuple):
 class NearestMemory(NamedTuple):
     """A memory, its nearest passage, and its static and transformer cosines to the query.
 
-    ``deep`` is None if transformer vectors are not used.
+    ``deep`` is None if transformer vectors are not used, ``next_passage`` if there is only one.
     """
 
     uid: int
     passage: int
     cosine: float
     deep: float | None
+    next_passage: int | None = None
+
+
+class NearestMemories(NamedTuple):
+    """The nearest memories, nearest first, and the cosines of all: their number and distribution.
+
+    ``static`` and ``deep`` are the mean and the standard deviation of the best cosine of each.
+    """
+
+    hits: list[NearestMemory]
+    memories: int = 0
+    static: tuple[float, float] = (0.0, 0.0)
+    deep: tuple[float, float] = (0.0, 0.0)
 
 
 def is_in(uids: Integers, wanted: Set[int]) -> Flags:
@@ -62,14 +75,14 @@ def is_in(uids: Integers, wanted: Set[int]) -> Flags:
 
 def nearest(
     passages: ScoredPassages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
-) -> list[NearestMemory]:
-    """Return the memories nearest by either kind of vector, and those of ``also``, nearest first.
+) -> NearestMemories:
+    """Return the memories nearest by either kind of vector, and those of ``also``.
 
     ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
     is no vector yet. The nearest memories are chosen from ``among``.
     """
     if not len(passages.uids):
-        return []
+        return NearestMemories([])
     firsts = passages.firsts
     uids = passages.uids[firsts]
     static = np.maximum.reduceat(passages.cosines, firsts)
@@ -87,12 +100,19 @@ def nearest(
     ends = np.append(firsts[1:], len(passages.uids))
     hits = []
     for number in chosen:
-        passage = int(best[firsts[number] : ends[number]].argmax())
+        own = best[firsts[number] : ends[number]]
+        passage, other = int(own.argmax()), None
+        if len(own) > 1:
+            other = int(np.argmax(np.where(np.arange(len(own)) == passage, -np.inf, own)))
         transformer_cosine = float(columns[1][number]) if deep is not None else None
         hits.append(
-            NearestMemory(int(uids[number]), passage, float(static[number]), transformer_cosine)
+            NearestMemory(
+                int(uids[number]), passage, float(static[number]), transformer_cosine, other
+            )
         )
-    return sorted(hits, key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
+    hits.sort(key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
+    spreads = [(float(column.mean()), float(column.std())) for column in columns]
+    return NearestMemories(hits, len(uids), *spreads)
 
 
 def _impute_missing(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memvault.errors import MemvaultError
-from memvault.index.embedding.arrays import Integers, Matrix
+from memvault.index.embedding.arrays import Integers, Matrix, Numbers
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted
@@ -119,10 +119,7 @@ def soft_matches(
         raise IndexCorrupted("a token that the table does not have")
     query_ids, weights = table.query_subwords(text)
     frequency = manifest.blocks.frequency() if manifest is not None else None
-    if frequency is not None and len(frequency[0]) == table.vocabulary * 4 and len(query_ids):
-        total_count = frequency[1]
-        containing = np.minimum(np.frombuffer(frequency[0], np.uint32)[query_ids], total_count)
-        weights = weights * np.log1p((total_count - containing + 0.5) / (containing + 0.5))
+    weights = (weights * rarity_of(query_ids, frequency)).astype(np.float32)
     heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
     query_ids, weights = query_ids[heaviest], weights[heaviest]
     total = float(weights.sum())
@@ -143,6 +140,19 @@ def soft_matches(
         (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
         for place in range(len(memories))
     ]
+
+
+def rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
+    """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if it is unknown.
+
+    ``frequency`` is the number n of blocks with each subword, as stored, and the number N of all.
+    """
+    if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
+        return np.ones(len(ids))
+    total = frequency[1]
+    containing = np.minimum(np.frombuffer(frequency[0], np.uint32)[ids], total)
+    rarity: Numbers = np.log1p((total - containing + 0.5) / (containing + 0.5))
+    return rarity
 
 
 def _max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,14 +23,16 @@ from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageErr
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
-from memvault.index.embedding.arrays import Hashes, Integers, Matrix, Places
-from memvault.index.embedding.embedder import Calibration, Embedder, read_card
+from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Numbers, Places
+from memvault.index.embedding.embedder import Calibration, read_card
+from memvault.index.embedding.token_vectors import TokenEmbedder, highest_cosines
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
 from memvault.index.local import embedding_lock
-from memvault.index.local.nearest import ScoredPassages, is_in
+from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
+from memvault.index.protocol import TokenMatch
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 
@@ -40,11 +42,12 @@ _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 
 
-_COLUMNS = (("hashes", "u64"),)
+_COLUMNS = (("hashes", "u64"), ("ends", "u64"))
+"""The hash of each text, and the number of tokens stored up to and including its own."""
 
 
 class TransformerVectorFile:
-    """The vectors of one model, by the hashes of their texts."""
+    """The vectors of one model and the codes of tokens, by the hashes of their texts."""
 
     def __init__(self, file: VectorFile) -> None:
         self._file = file
@@ -75,7 +78,7 @@ class TransformerVectorFile:
 
     def places(self, hashes: Hashes) -> Integers:
         """Return the row of each hash, or -1 where there is none."""
-        _, (known,) = self._file.load()
+        _, (known, _) = self._file.load()
         if not len(known):
             return np.full(len(hashes), -1, np.int64)
         if self._order is None or len(self._order[1]) != len(known):
@@ -97,16 +100,33 @@ class TransformerVectorFile:
         cosines: Matrix = np.append(rows @ query, np.float32(np.nan))[places]
         return cosines
 
-    def add(self, hashes: Hashes, rows: Matrix) -> None:
+    def token_codes(self, hashes: Hashes) -> list[Codes]:
+        """Return the codes of each text's tokens; a text without any has none."""
+        codes = self._file.load_tokens()
+        places = self.places(hashes)
+        _, (_, ends) = self._file.load()
+        bounds = np.append(0, ends).astype(np.int64)
+        return [
+            codes[bounds[place] : bounds[place + 1]] if place >= 0 else codes[:0]
+            for place in places
+        ]
+
+    def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
         """Add the vectors of texts, except those that another process has added meanwhile.
 
-        Raises the same errors as ``create``.
+        ``codes`` are those of each text's tokens, or nothing. Raises the same errors as ``create``.
         """
         with self._updating():
             _, first = np.unique(hashes, return_index=True)
             new = first[self.places(hashes[first]) < 0]
             if len(new):
-                self._file.append(rows[new], hashes[new])
+                added = [codes[place] for place in new] if codes else []
+                self._file.append(
+                    rows[new],
+                    hashes[new],
+                    self._file.card.tokens + _ends(added, len(new)),
+                    tokens=np.concatenate(added) if added else None,
+                )
 
     def store_calibration(self, calibration: Calibration, seconds: float = 30.0) -> None:
         """Write the calibration of the cosines to the card.
@@ -116,17 +136,33 @@ class TransformerVectorFile:
         with self._updating(seconds):
             self._file.store_calibration(calibration)
 
-    def compact(self, used: Hashes) -> None:
-        """Drop the vectors that no memory uses if they are more than half.
+    def compact(self, used: Hashes, max_tokens: int) -> None:
+        """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
 
-        Raises the same errors as ``create``.
+        ``used`` are the hashes of all texts; those first in order keep their tokens as long as
+        ``max_tokens`` are not exceeded. Raises the same errors as ``create``.
         """
         with self._updating():
-            rows, (hashes,) = self._file.load()
+            rows, (hashes, ends) = self._file.load()
             is_used = np.isin(hashes, used)
-            if self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE:
-                self._file.replace(rows[is_used], hashes[is_used])
-                self._order = None
+            wasted = self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE
+            if not wasted and self.card.tokens <= max_tokens:
+                return
+            kept = np.flatnonzero(is_used)
+            lengths = np.diff(ends.astype(np.int64), prepend=0)
+            order = self.places(used)
+            order = order[order >= 0]
+            _, first = np.unique(order, return_index=True)
+            order = order[np.sort(first)]
+            fits = np.zeros(len(hashes), np.bool_)
+            fits[order[np.cumsum(lengths[order]) <= max_tokens]] = True
+            lengths = np.where(fits, lengths, 0)
+            stored = np.repeat(fits, np.diff(ends.astype(np.int64), prepend=0))
+            codes = self._file.load_tokens()[stored]
+            self._file.replace(
+                rows[kept], hashes[kept], np.cumsum(lengths[kept]).astype(np.uint64), tokens=codes
+            )
+            self._order = None
 
     @contextmanager
     def _updating(self, seconds: float = 30.0) -> Iterator[None]:
@@ -136,11 +172,17 @@ class TransformerVectorFile:
         """
         with _locked(self._file.folder, seconds):
             known = self.card
-            card = VectorCard(known.embedder, known.version, known.dimension)
+            card = known._replace(rows=0, tokens=0, checksums=(), states=(), generation=0)
             self._file, self._order = _open_or_create(self._file.folder, card), None
             if known.calibration is not None and self.card.calibration is None:
                 self._file.store_calibration(known.calibration)
             yield
+
+
+def _ends(codes: Sequence[Codes], count: int) -> Hashes:
+    """Return the number of tokens up to and including each of ``count`` texts."""
+    lengths = [len(own) for own in codes] or [0] * count
+    return np.cumsum(np.array(lengths, np.uint64))
 
 
 def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
@@ -168,6 +210,8 @@ _MIN_COVERAGE = 0.5
 
 Below it most cosines would have to be estimated.
 """
+_MAX_EXCESS = 1.1
+"""How far the tokens may exceed the allowed number until ``compact`` drops some."""
 _BATCH = 8
 """Passages embedded at once: more is not faster, and the process may stop only between batches."""
 
@@ -195,7 +239,7 @@ class TransformerVectors:
         self._store = store
         self.folder = folder / DEEP if folder is not None else None
         self._choice: tuple[object, model_choice.ModelChoice] | None = None
-        self._embedder: Embedder | None = None
+        self._embedder: TokenEmbedder | None = None
         self._opened: TransformerVectorFile | None = None
         self._failure = ""
 
@@ -237,7 +281,7 @@ class TransformerVectors:
         card = card_of(self.choice.name)
         return card.name if card else self.choice.name
 
-    def embedder(self, download: bool = False) -> Embedder:
+    def embedder(self, download: bool = False) -> TokenEmbedder:
         """Return the model, loaded once; raises the same errors as ``load_embedder``."""
         name, root, _ = self.choice
         if self._embedder is None:
@@ -329,6 +373,36 @@ class TransformerVectors:
             return None
         return calibration.similarity_matrix(found.rows(places))
 
+    def token_matches(
+        self, text: str, passages: Mapping[int, Hashes], rarity: Callable[[Integers], Numbers]
+    ) -> dict[int, TokenMatch]:
+        """Return how well a query's tokens match those of passages, given by memory as hashes.
+
+        ``rarity`` returns the weights of tokens of the static table. Memories without stored tokens
+        are left out. May be called only after ``score`` of the same text.
+        """
+        found = self.opened() if self.mode != "off" else None
+        embedder = self._embedder
+        if found is None or embedder is None or embedder.codec is None or not passages:
+            return {}
+        query = embedder.embed_query_tokens(text)
+        keys = list(passages)
+        codes = found.token_codes(np.concatenate([passages[key] for key in keys]))
+        owners = np.repeat(np.arange(len(keys)), [len(passages[key]) for key in keys])
+        lengths = np.array([len(own) for own in codes], np.int64)
+        has_tokens = lengths > 0
+        if not has_tokens.any() or not len(query.ids):
+            return {}
+        owned = owners[has_tokens]
+        cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
+        best = highest_cosines(cosines, lengths[has_tokens], owned, len(keys))
+        weights = rarity(query.ids) if embedder.shares_tokenizer else np.ones(len(query.ids))
+        means, weighted = best.mean(axis=1), best @ weights / max(float(weights.sum()), 1e-9)
+        return {
+            keys[place]: TokenMatch(float(means[place]), float(weighted[place]))
+            for place in np.unique(owned)
+        }
+
     def _start_worker(self) -> None:
         """Start a process that computes missing vectors, unless that failed recently."""
         embedding_lock.start(self._store.root, self.folder, self.choice.name)
@@ -350,7 +424,7 @@ class TransformerVectors:
         embedder = self.embedder()
         if embedder.version != found.card.version:
             return TransformerScores(len(firsts))
-        cosines = found.score(embedder.embed_query(text), places)
+        cosines = found.score(embedder.embed_query_tokens(text).vector, places)
         known = embedder.calibration or found.card.calibration
         if known is None:  # the card was written by an earlier version
             known = calibrate.calibrate(embedder)
@@ -375,12 +449,17 @@ class TransformerVectors:
         """
         found = self._open_or_create()
         embedder = self.embedder()
+        max_tokens = self._max_tokens(found)
         texts = _lacking_texts(memories, found)
         while batch := list(islice(texts, _BATCH)):
-            rows = embedder.embed([text for _, text in batch])
+            vectors = embedder.embed_tokens([text for _, text in batch])
             if not should_continue(batch[-1][0]):
                 return
-            found.add(hashes_of([text for _, text in batch]), rows)
+            codes: list[Codes] = []
+            if embedder.codec is not None and found.card.tokens < max_tokens * _MAX_EXCESS:
+                codes = [embedder.codec.encode(own) for own in vectors]
+            rows = np.stack([own.vector for own in vectors])
+            found.add(hashes_of([text for _, text in batch]), rows, codes)
             embedding_lock.succeeded(self.folder)
 
     def _open_or_create(self) -> TransformerVectorFile:
@@ -391,20 +470,26 @@ class TransformerVectors:
         calibration = None if existing else calibrate.calibrate(embedder)
         if found is None:
             name = self.choice.name
-            card = VectorCard(name, embedder.version, embedder.dimension)
+            width = embedder.codec.width if embedder.codec is not None else 0
+            card = VectorCard(name, embedder.version, embedder.dimension, token_width=width)
             found = TransformerVectorFile.create(self._model_folder(name), card)
         if calibration is not None:
             found.store_calibration(calibration)
         return found
 
-    def compact(self, uids: Integers, hashes: Hashes, alive: Set[int]) -> None:
-        """Drop the vectors that no passage of an existing memory uses if they are more than half.
+    def compact(self, hashes: Sequence[int]) -> None:
+        """Drop vectors that are not used and tokens that are too many, as the file's ``compact``.
 
-        Raises the same errors as ``TransformerVectorFile.compact``.
+        ``hashes`` are those of the passages of all memories, the most important first.
         """
         found = self.opened()
         if found is not None:
-            found.compact(hashes[is_in(uids, alive)])
+            found.compact(np.array(hashes, np.uint64), self._max_tokens(found))
+
+    def _max_tokens(self, found: TransformerVectorFile) -> int:
+        """Return how many tokens the settings allow to be stored."""
+        megabytes = self._store.settings.embedder.token_megabytes
+        return int(megabytes * 1_000_000) // max(found.card.token_width, 1)
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.

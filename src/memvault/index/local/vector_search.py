@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.backend import Vectors
 from memvault.index.local.nearest import ScoredPassages, nearest
+from memvault.index.local.subwords import rarity_of
 from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
 from memvault.index.local.vectors import hashes_of
-from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
+from memvault.index.protocol import TokenMatch, VectorAnswer, VectorHit, VectorQuery
 
 _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
@@ -56,6 +57,7 @@ class VectorSearch(NamedTuple):
             scores = self.transformer.score(query.text, query.language, passages)
         calibration = scores.calibration or table.calibration
         allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
+        found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
         hits = [
             VectorHit(
                 hit.uid,
@@ -64,10 +66,40 @@ class VectorSearch(NamedTuple):
                 calibration.similarity(hit.cosine if hit.deep is None else hit.deep),
                 hit.deep,
                 table.calibration.similarity(hit.cosine),
+                hit.next_passage,
             )
-            for hit in nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
+            for hit in found.hits
         ]
-        return VectorAnswer(hits, self.waiting, True, scores.share)
+        return VectorAnswer(
+            hits, self.waiting, True, scores.share, found.memories, *found.static, *found.deep
+        )
+
+    def token_matches(
+        self,
+        text: str,
+        passages: Mapping[int, Sequence[int]],
+        overlay: Mapping[int, list[str]],
+        frequency: tuple[bytes, int] | None,
+    ) -> dict[int, TokenMatch]:
+        """Return how well a query's tokens match those of passages, as ``View.token_matches``.
+
+        ``frequency`` is the stored number of blocks with each subword, and of all memories.
+        """
+        if self.transformer is None:
+            return {}
+        hashes: dict[int, list[int]] = {key: [] for key in passages}
+        for place in range(max(map(len, passages.values()), default=0)):
+            wanted = {key: own[place] for key, own in passages.items() if len(own) > place}
+            found = self.stored.rows_of(wanted) if self.stored is not None else {}
+            for key, (_, text_hash) in found.items():
+                hashes[key].append(text_hash)
+        for key in passages.keys() & overlay.keys():
+            texts = overlay[key]
+            hashes[key] = hashes_of(
+                [texts[own] for own in passages[key] if own < len(texts)]
+            ).tolist()
+        arrays = {key: np.array(own, np.uint64) for key, own in hashes.items() if own}
+        return self.transformer.token_matches(text, arrays, lambda ids: rarity_of(ids, frequency))
 
     def similarity_matrix(
         self, passages: Mapping[int, int], overlay: Mapping[int, list[str]]

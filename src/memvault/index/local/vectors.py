@@ -1,9 +1,10 @@
 """Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
 ``rows-N.f32`` holds the vectors one after another, unless their dimension is 0, and each column
-file, such as ``hashes-N.u64``, one number for each vector. All files only grow; bytes past the
-count in ``card.json`` are ignored. ``replace`` writes files with the next ``N`` and then makes the
-card name them.
+file, such as ``hashes-N.u64``, one number for each vector. ``tokens-N.bin`` holds the codes of the
+vectors of each text's tokens, if the embedder has any; a column says how many belong to each text.
+All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
+with the next ``N`` and then makes the card name them.
 
 The card holds checksums of the counted bytes, so that a process killed while it appends loses only
 what it was appending. It also holds the states of the files when they were written, so that
@@ -17,9 +18,9 @@ import json
 import shutil
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,9 +29,11 @@ from memvault.files import atomic, plain_files
 from memvault.files.file_stamps import FileStamp, state_of
 from memvault.files.plain_files import SETTING
 from memvault.index.embedding import calibrate
-from memvault.index.embedding.arrays import Hashes, Integers, Matrix
+from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
+
+Value = TypeVar("Value")
 
 Rows = tuple[Matrix, list[Any]]
 """Vectors, and their columns."""
@@ -41,13 +44,19 @@ _HASH_BYTES = 8
 
 
 class VectorCard(NamedTuple):
-    """The embedder that computed the vectors, the manifest they belong to, and their number."""
+    """The embedder that computed the vectors, the manifest they belong to, and their number.
+
+    ``token_width`` is the number of bytes of a token's code, 0 if there are none, and ``tokens``
+    the number of codes.
+    """
 
     embedder: str
     version: str
     dimension: int
     manifest: int = 0
     rows: int = 0
+    token_width: int = 0
+    tokens: int = 0
     last_uid: int = 0
     checksums: tuple[int, ...] = ()
     states: tuple[FileStamp, ...] = ()
@@ -86,12 +95,13 @@ class VectorMap:
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
+        self._tokens: Codes | None = None
         self._reading = threading.Lock()
 
     @classmethod
     def of(cls, folder: Path, card: VectorCard) -> VectorMap:
         """Return the map of a version; files are opened only when it is read."""
-        version = (folder, card.dimension, card.rows, card.generation, card.checksums, card.states)
+        version = (folder, *card._replace(last_uid=0, calibrated=0, slope=0.0, midpoint=0.0))
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 
@@ -107,22 +117,37 @@ class VectorMap:
                 self._rows = _map_rows(files, columns, card)
             return self._rows
 
+    def read_tokens(self, file: Path, card: VectorCard) -> Codes:
+        """Return the codes of all tokens; errors as for ``read``."""
+        with self._reading:
+            if self._tokens is None:
+                self._tokens = _map(file, np.uint8, (card.tokens, card.token_width))
+            return self._tokens
+
 
 def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
     shape = card.rows, card.dimension
     types = [{"i64": np.int64, "u64": np.uint64}[kind] for _, kind in columns]
     if not card.rows:  # an empty store may have no files
         return np.zeros(shape, np.float32), [np.zeros(0, kind) for kind in types]
+    first = 1 if card.dimension else 0
     found: list[Any] = [
         np.fromfile(file, kind, card.rows)
-        for file, kind in zip(files[-len(types) :], types, strict=True)
+        for file, kind in zip(files[first : first + len(types)], types, strict=True)
     ]
     if any(len(column) != card.rows for column in found):
         raise VectorsCorrupted("a column is too short")
     if not card.dimension:
         return np.zeros(shape, np.float32), found
+    return _map(files[0], np.float32, shape), found
+
+
+def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
+    """Return a memory-mapped array; an empty one is not mapped, as it may have no file."""
+    if not all(shape):
+        return np.zeros(shape, kind)
     try:
-        return np.memmap(files[0], np.float32, mode="r", shape=shape), found
+        return np.memmap(file, kind, mode="r", shape=shape)
     except ValueError as error:  # truncated since the card was read
         raise VectorsCorrupted(str(error)) from error
 
@@ -190,45 +215,61 @@ class VectorFile:
         made.write_card()
         return made
 
-    def append(self, rows: Matrix, *columns: Integers | Hashes, last_uid: int = 0) -> None:
-        """Append rows after those that the card counts, and count them in it."""
-        self._write(rows, columns)
+    def append(
+        self,
+        rows: Matrix,
+        *columns: Integers | Hashes,
+        last_uid: int = 0,
+        tokens: Codes | None = None,
+    ) -> None:
+        """Append rows and codes of tokens after those that the card counts, and count them."""
+        self._write(rows, columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()
 
-    def replace(self, rows: Matrix, *columns: Integers | Hashes) -> None:
-        """Replace all rows: write new files, then the card, then delete the old files.
+    def replace(
+        self, rows: Matrix, *columns: Integers | Hashes, tokens: Codes | None = None
+    ) -> None:
+        """Replace everything: write new files, then the card, then delete the old files.
 
         An interruption at any point leaves a card whose files are complete.
         """
-        old = [name for name, _ in self._files()]
-        self.card = self.card._replace(rows=0, generation=self.card.generation + 1)
+        old = [name for name, *_ in self._files()]
+        self.card = self.card._replace(rows=0, tokens=0, generation=self.card.generation + 1)
         self._create_files()
-        self._write(rows, columns)
+        self._write(rows, columns, tokens)
         self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
 
     def _create_files(self) -> None:
         """Create the card's files, empty."""
-        for name, _ in self._files():
+        for name, *_ in self._files():
             (self.folder / name).write_bytes(b"")
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
-    def _write(self, rows: Matrix, columns: Sequence[Integers | Hashes]) -> None:
-        """Write rows after those that the card counts; the card is not written."""
+    def _write(
+        self, rows: Matrix, columns: Sequence[Integers | Hashes], tokens: Codes | None
+    ) -> None:
+        """Write after what the card counts; the card is not written."""
         sums = []
+        codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
         parts = [rows.astype(np.float32).tobytes()] if self.card.dimension else []
         parts += [column.tobytes() for column in columns]
-        for (name, width), data, checksum in zip(
+        parts += [codes.tobytes()] if self.card.token_width else []
+        for (name, width, count), data, checksum in zip(
             self._files(), parts, self.card.checksums, strict=True
         ):
             with open(self.folder / name, "r+b") as file:
-                file.truncate(self.card.rows * width)
-                file.seek(self.card.rows * width)
+                file.truncate(count * width)
+                file.seek(count * width)
                 file.write(data)
             sums.append(zlib.crc32(data, checksum))
-        self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
+        self.card = self.card._replace(
+            rows=self.card.rows + len(rows),
+            tokens=self.card.tokens + len(codes),
+            checksums=tuple(sums),
+        )
 
     def store_calibration(self, calibration: Calibration) -> None:
         """Write the calibration of the cosines to the card."""
@@ -248,19 +289,23 @@ class VectorFile:
         return self._states() == self.card.states
 
     def _states(self) -> tuple[FileStamp, ...]:
-        return tuple(state_of(self.folder / name) or () for name, _ in self._files())
+        return tuple(state_of(self.folder / name) or () for name, *_ in self._files())
 
-    def _files(self) -> list[tuple[str, int]]:
-        """Return the name of each file, and the number of bytes of a row in it."""
-        number, dimension = self.card.generation, self.card.dimension
-        rows = [(f"rows-{number}.f32", dimension * 4)] if dimension else []
-        return [*rows, *((f"{name}-{number}.{kind}", 8) for name, kind in self._columns)]
+    def _files(self) -> list[tuple[str, int, int]]:
+        """Return the name of each file, the bytes of an entry in it, and the number of entries."""
+        card = self.card
+        found = [(f"rows-{card.generation}.f32", card.dimension * 4, card.rows)]
+        found += [
+            (f"{name}-{card.generation}.{kind}", 8, card.rows) for name, kind in self._columns
+        ]
+        found += [(f"tokens-{card.generation}.bin", card.token_width, card.tokens)]
+        return [entry for entry in found if entry[1]]
 
     def verify_checksums(self) -> bool:
-        """Return whether the rows that the card counts are on disk as they were written."""
+        """Return whether the entries that the card counts are on disk as they were written."""
         checksums = []
-        for name, width in self._files():
-            remaining, checksum = self.card.rows * width, 0
+        for name, width, count in self._files():
+            remaining, checksum = count * width, 0
             with open(self.folder / name, "rb") as file:
                 while remaining and (data := file.read(min(remaining, 1 << 20))):
                     checksum, remaining = zlib.crc32(data, checksum), remaining - len(data)
@@ -273,19 +318,29 @@ class VectorFile:
         Raises:
             VectorsCorrupted: they cannot be read.
         """
+        return self._reopening(lambda files, shared: shared.read(files, self._columns, self.card))
+
+    def load_tokens(self) -> Codes:
+        """Return the memory-mapped codes of all tokens, shape (tokens, bytes); errors as ``load``.
+
+        They belong to the rows that ``load`` returned only if ``card`` is still the same.
+        """
+        return self._reopening(lambda files, shared: shared.read_tokens(files[-1], self.card))
+
+    def _reopening(self, read: Callable[[list[Path], VectorMap], Value]) -> Value:
+        """Return what ``read`` does; if files were replaced, open the new ones and read again."""
         try:
-            return self._read()
+            return read(*self._mapped())
         except FileNotFoundError as error:
             found = self.open(self.folder, self._columns, self.card.manifest)
             if found is None:
                 raise VectorsCorrupted(str(error)) from error
             self.card = found.card
-            return self._read()
+            return read(*self._mapped())
 
-    def _read(self) -> Rows:
+    def _mapped(self) -> tuple[list[Path], VectorMap]:
         card, shared = self._map
         if card is not self.card:
             shared = VectorMap.of(self.folder, self.card)
             self._map = self.card, shared
-        files = [self.folder / name for name, _ in self._files()]
-        return shared.read(files, self._columns, self.card)
+        return [self.folder / name for name, *_ in self._files()], shared

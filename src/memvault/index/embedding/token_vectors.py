@@ -1,0 +1,116 @@
+"""The vectors of single tokens, one bit per component, and their cosines to a query's tokens.
+
+A transformer embedder computes a vector of each token of a text, and its vector of the text is
+their mean. Late interaction (Khattab and Zaharia 2020) compares the tokens themselves. Of each
+component only the sign of its difference to the model's mean token vector is kept; decoding adds or
+subtracts the model's mean difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.arrays import Codes, Integers, Matrix, Numbers
+from memvault.index.embedding.embedder import REINSTALL, Embedder
+
+_STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
+
+
+class TextVectors(NamedTuple):
+    """The unit vector of a text, shape (dimension,), and those of its tokens with their ids.
+
+    ``tokens`` has the shape (tokens, dimension); it has no rows if the embedder has none.
+    """
+
+    vector: Matrix
+    tokens: Matrix
+    ids: Integers
+
+
+class TokenCodec(NamedTuple):
+    """The quantisation of a model's token vectors.
+
+    ``mean`` and ``deviation`` are the mean of token vectors and of their absolute differences to
+    it, shape (dimension,). ``ignored`` are the ids of tokens that are not stored: punctuation and
+    stop words, sorted.
+    """
+
+    mean: Matrix
+    deviation: Matrix
+    ignored: Integers
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the statistics in a model's folder.
+
+        Raises:
+            EmbedderError: they are missing or invalid.
+        """
+        try:
+            mean, deviation = np.load(folder / _STATISTICS)
+            return cls(mean, deviation, np.load(folder / _IGNORED).astype(np.int64))
+        except (OSError, ValueError) as error:
+            raise EmbedderError(f"A built-in model cannot be read: {error}", REINSTALL) from error
+
+    def write(self, folder: Path) -> None:
+        """Write the statistics to a model's folder."""
+        np.save(folder / _STATISTICS, np.stack([self.mean, self.deviation]).astype(np.float32))
+        np.save(folder / _IGNORED, self.ignored.astype(np.uint32))
+
+    @property
+    def width(self) -> int:
+        """The number of bytes of a token's code."""
+        return len(self.mean) // 8
+
+    def encode(self, text: TextVectors) -> Codes:
+        """Return the codes of a text's tokens without the ignored ones, shape (tokens, width)."""
+        kept = text.tokens[~np.isin(text.ids, self.ignored)]
+        return np.packbits(kept > self.mean, axis=1)
+
+    def cosines(self, query: Matrix, codes: Codes) -> Matrix:
+        """Return the approximate cosine of each token of a query to each code.
+
+        ``query`` are unit vectors, shape (query tokens, dimension). The shape of the result is
+        (query tokens, codes).
+        """
+        signs = np.unpackbits(codes, axis=1).astype(np.float32)
+        scaled = query * self.deviation
+        # query · (mean + deviation · (2 signs − 1))
+        offset = query @ self.mean - scaled.sum(axis=1)
+        result: Matrix = (2.0 * scaled) @ signs.T + offset[:, None]
+        return result
+
+
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that may also return the vectors of single tokens, from the same run."""
+
+    shares_tokenizer: bool
+    """Whether its tokens are those of the static table, whose frequencies the index counts."""
+
+    @property
+    def codec(self) -> TokenCodec | None:
+        """The quantisation of its token vectors; None if it returns none."""
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Return the vector of each passage with those of its tokens."""
+
+    def embed_query_tokens(self, text: str) -> TextVectors:
+        """Return a query's vector with those of its tokens."""
+
+
+def highest_cosines(cosines: Matrix, lengths: Integers, owners: Integers, count: int) -> Numbers:
+    """Return for each memory and query token the highest cosine, shape (count, query tokens).
+
+    ``cosines`` are those of texts that follow one another, ``lengths`` their numbers of tokens, all
+    above 0, and ``owners`` the memory of each text, 0 to ``count`` - 1.
+    """
+    starts = np.cumsum(lengths) - lengths
+    by_text = np.maximum.reduceat(cosines, starts, axis=1).T
+    best: Numbers = np.full((count, len(cosines)), -1.0)
+    np.maximum.at(best, owners, by_text)
+    return best
