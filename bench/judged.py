@@ -18,12 +18,14 @@ from memvault.vault.document import encode_new
 DEPTH = 10
 HEADER_KEYS = ("memory_type", "date", "author", "keywords", "tags", "file")
 WORD = re.compile(r"\w+")
+UNANSWERABLE = Path(__file__).with_name("everyday") / "unanswerable.jsonl"
 
 
 class JudgedSet(NamedTuple):
     """A judged collection; ``relevant`` maps a query to its documents' grades.
 
-    ``unanswerable`` are queries that no document answers.
+    ``unanswerable`` are queries that no document answers. Queries that were left
+    out because of their part keep their grades in ``relevant``.
     """
 
     name: str
@@ -48,20 +50,29 @@ class Hit(NamedTuple):
 Search = Callable[[str], list[Hit]]
 
 
-def read_set(folder: Path) -> JudgedSet:
-    """Read a set; a query without a judgement counts only where it is one that nothing answers."""
+def read_set(folder: Path, part: str = "") -> JudgedSet:
+    """Read a set, or only the queries of its part ``fit`` or ``test``.
+
+    A query without a judgement counts only where it is one that nothing answers;
+    those in ``everyday/unanswerable.jsonl`` are added to the set that they name.
+    ``corpus.json`` names the folder that holds the documents, where it is another.
+    """
     relevant: dict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
         query, document, grade = line.split("\t")
         if float(grade) > 0:
             relevant[query][document] = int(float(grade))
-    asked = read_lines(folder / "queries.jsonl")
+    more = [entry for entry in read_lines(UNANSWERABLE) if entry["metadata"]["set"] == folder.name]
+    asked = [*read_lines(folder / "queries.jsonl"), *more]
+    asked = [entry for entry in asked if part in ("", part_of(entry))]
+    other = folder / "corpus.json"
+    holder = folder / json.loads(other.read_text("utf-8"))["corpus"] if other.exists() else folder
     return JudgedSet(
         folder.name,
-        read_lines(folder / "corpus.jsonl"),
+        read_lines(holder / "corpus.jsonl"),
         [entry for entry in asked if entry["_id"] in relevant],
         relevant,
-        [entry for entry in asked if kind_of(entry) == "none"],
+        [entry for entry in asked if "none" in (category_of(entry), kind_of(entry))],
     )
 
 
@@ -83,6 +94,11 @@ def category_of(query: Mapping[str, Any]) -> str:
 def kind_of(query: Mapping[str, Any]) -> str:
     """Return what a query asks for, such as an update; ``none`` is for what is not there."""
     return str((query.get("metadata") or {}).get("kind") or category_of(query))
+
+
+def part_of(query: Mapping[str, Any]) -> str:
+    """Return ``fit`` or ``test``; a query without a part was used in development, so ``fit``."""
+    return str((query.get("metadata") or {}).get("part", "fit"))
 
 
 def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Recall quality on judged sets, through the program's own recall on real vault folders.
 
-    python bench/quality.py [FOLDER ...] [--ways hybrid,vector] [--by-category]
-        [--model NAME_OR_FOLDER] [--engine milvus] [--markdown] [--save FILE] [--against FILE]
+    python bench/quality.py [FOLDER ...] [--part fit|test] [--ways hybrid,vector]
+        [--by-category] [--model NAME_OR_FOLDER] [--engine milvus] [--markdown]
+        [--save FILE] [--against FILE]
 
 Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
 ``text``, ``metadata``), ``queries.jsonl`` (``_id``, ``text``, ``metadata``) and
 ``qrels.tsv`` (query-id, corpus-id, score). Where ``metadata.group`` exists a
 group is a vault of its own and a query searches only its own group. Without a
-FOLDER the everyday sets beside this file are measured.
+FOLDER the everyday sets beside this file are measured. ``--part`` takes the
+queries of one ``metadata.part``; those without one are of ``fit``.
 
 With ``--engine milvus`` words and vectors lie in a file of milvus-lite's.
 
@@ -176,6 +178,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--ways", default=",".join(WAYS), help="of " + ", ".join(WAYS))
     parser.add_argument("--by-category", action="store_true")
+    parser.add_argument("--part", choices=("fit", "test"), default="", help="of the questions")
     parser.add_argument("--model", help="also measure with this fastembed model or folder")
     parser.add_argument("--engine", choices=("local", "milvus"), default="local")
     parser.add_argument("--markdown", action="store_true")
@@ -193,7 +196,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         for folder in folders:
-            judged = sets[folder.name] = read_set(folder)
+            judged = sets[folder.name] = read_set(folder, options.part)
             results[judged.name] = evaluate(
                 judged, Path(work), wanted, options.model, options.engine
             )

@@ -61,7 +61,7 @@ _restore_signals()
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 """Seconds that ``make soak`` gives; where it does, long forms of tests are played."""
 
-PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
+PROFILES = {"dev": 15, "ci": 30, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 for _name, _most in PROFILES.items():
@@ -75,8 +75,11 @@ settings.load_profile(PROFILE)
 
 
 def examples(number: int) -> int:
-    """Return how many examples the profile tries where CI tries a number of its own."""
-    return -(-number * PROFILES[PROFILE] // PROFILES["ci"])
+    """Return how many examples the profile tries where a property has a number of its own.
+
+    The number is that of a profile with 60 examples.
+    """
+    return -(-number * PROFILES[PROFILE] // 60)
 
 
 def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:

@@ -12,7 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import write
-from memvault.index.protocol import COMPLETE, MemoryRecord, SentenceFeatures, SentenceQuery, View
+from memvault.index.protocol import (
+    COMPLETE,
+    MemoryRecord,
+    SentenceFeatures,
+    SentenceQuery,
+    TokenMatch,
+    View,
+)
 from memvault.index.sentence_features import compute
 from memvault.index.text.analysis import Analyser, analyser, query_analyser
 from memvault.index.text.indexed_text import encode_blocks, split_memory
@@ -29,7 +36,7 @@ from memvault.recall.ranking import (
     rank,
 )
 from memvault.recall.retrieve import fuse, retrieve
-from memvault.recall.weights import RankingWeights, fits, regime_shares, weights_for
+from memvault.recall.weights import RankingWeights, fits
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import DateRange
 from memvault.workspace import Workspace
@@ -197,6 +204,7 @@ def record_of(path: str, size: int, day: str, importance: object) -> MemoryRecor
 
 shares = st.floats(0, 1, allow_subnormal=False)
 cosines = st.floats(-1, 1, allow_subnormal=False)
+deviations = st.floats(-9, 30, allow_subnormal=False)
 sizes = st.integers(0, 10_000_000)
 stamps = st.sampled_from(
     ["", "soon", "2023-05-07", "0001-01-01", "9999-12-31", "2026-01-01T10:00Z"]
@@ -224,6 +232,9 @@ candidates = st.lists(
         st.none() | cosines,
         st.none() | cosines,
         measures,
+        st.none() | deviations,
+        st.none() | deviations,
+        st.none() | st.builds(TokenMatch, cosines, cosines),
     ),
     max_size=12,
 ).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
@@ -267,60 +278,53 @@ def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
     for name, column in columns(entries).items():
         assert len(column) == len(entries)
         assert all(0 <= value <= 1 for value in column)
-        if name in ("static", "transformer", "soft_match"):
+        if name in ("static", "transformer", "tokens", "rare_tokens", "soft_match"):
             assert max(column) == 1
 
 
-@given(shares, st.lists(sizes, max_size=9))
-@example(0.0, [])
-def test_the_shares_of_the_corners_are_one_whole(covered: float, lengths: list[int]) -> None:
-    """Wherever a query lies, its four shares add up to 1, and none is negative."""
-    place = regime_shares(covered, lengths)
-    assert len(place) == 4
-    assert sum(place) == pytest.approx(1)
-    assert min(place) >= 0
-
-
-@pytest.mark.parametrize(
-    ("covered", "size", "corner"), [(0, 10, 0), (0, 10**6, 1), (1, 10, 2), (1, 10**6, 3)]
-)
-def test_a_corner_has_its_own_weights(covered: float, size: int, corner: int) -> None:
-    """Words not held or held, short memories or long: each corner is what was fitted for it."""
-    place = regime_shares(covered, [size, size])
-    assert place == tuple(float(number == corner) for number in range(4))
-    for fit in fits().values():
-        assert weights_for(fit, place) == {part: each[corner] for part, each in fit.parts.items()}
-
-
-@given(fitted, shares, shares, sizes, sizes)
-def test_weights_lie_between_those_of_the_corners(
-    fit: RankingWeights, one: float, other: float, small: int, large: int
-) -> None:
-    """Between the corners no weight is more or less than at any, and shares change steadily."""
-    place = regime_shares(one, [small, large])
-    for part, weight in weights_for(fit, place).items():
-        assert min(fit.parts[part]) - 1e-9 <= weight <= max(fit.parts[part]) + 1e-9
-    little, much = sorted((one, other))
-    assert sum(regime_shares(little, [small])[2:]) <= sum(regime_shares(much, [small])[2:]) + 1e-9
-    short, long = sorted((small, large))
-    assert sum(regime_shares(one, [short])[1::2]) <= sum(regime_shares(one, [long])[1::2]) + 1e-9
+def test_missing_tokens_neither_raise_nor_lower() -> None:
+    """A memory whose tokens are not stored yet counts as others with its cosine do."""
+    record, measured = (
+        record_of("a.md", 9, "", None),
+        SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset()),
+    )
+    entries = [
+        FeatureRow(
+            key, record, 0, 0, 0.1, 0.1, measured, 0.0, float(key), TokenMatch(key / 10, key / 20)
+        )
+        for key in range(5)
+    ]
+    known = columns(entries)
+    entries[2] = entries[2]._replace(tokens=None)
+    for name in ("tokens", "rare_tokens"):
+        assert columns(entries)[name] == pytest.approx(known[name])
+    assert "tokens" not in columns([entry._replace(tokens=None) for entry in entries])
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_what_was_fitted_can_be_used(name: str) -> None:
-    """Each fit has parts that exist, four weights of each, none negative, and some at a corner."""
+    """Each fit has parts that exist, one positive weight of each, and those of its own signals."""
     measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
-    full = FeatureRow(0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured)
+    full = FeatureRow(
+        0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured, 8.0, 8.0, TokenMatch(1, 1)
+    )
     fit = fits()[name]
     assert fit.parts.keys() <= columns([full]).keys()
-    assert all(len(weights) == 4 and min(weights) >= 0 for weights in fit.parts.values())
-    assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
-    assert any(part.startswith("transformer") for part in fit.parts) == (name == "transformer")
-    assert any(part.startswith("static") for part in fit.parts) == (name != "none")
+    assert min(fit.parts.values()) > 0
+    assert ("transformer" in fit.parts) == (name in ("transformer", "tokens"))
+    assert ("tokens" in fit.parts) == (name == "tokens")
+    assert ("static" in fit.parts) == (name == "static")
     assert answer_probability(evidence(full, 5), fit, 0) >= STRONG
     nothing = SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset())
     bare = full._replace(
-        keyword=0, bm25=0, static_cosine=0.0, transformer_cosine=0.0, sentences=nothing
+        keyword=0,
+        bm25=0,
+        static_cosine=0.0,
+        transformer_cosine=0.0,
+        sentences=nothing,
+        static=0.0,
+        transformer=0.0,
+        tokens=TokenMatch(0, 0),
     )
     if name != "none":  # by words alone nothing is found that holds none of them
         assert answer_probability(evidence(bare, 5), fit, 0) < FAIR

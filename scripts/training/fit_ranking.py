@@ -38,38 +38,46 @@ from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
 from memvault.recall.ranking import answer_probability as chance_of
 from memvault.recall.retrieve import retrieve
-from memvault.recall.weights import RankingWeights, constants, regime_shares
+from memvault.recall.weights import RankingWeights, constants
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]
 
 PARTS = (
-    "keyword keyword_absolute coverage proximity adjacency title_coverage soft_match "
-    "soft_match_absolute title_soft_match static static_absolute transformer transformer_absolute"
+    "keyword coverage proximity adjacency title_coverage soft_match title_soft_match "
+    "static transformer tokens rare_tokens"
 ).split()
 EVIDENCE = (
     "keyword_absolute coverage proximity adjacency title_coverage soft_match_absolute "
-    "title_soft_match static_absolute transformer_absolute brevity brief_coverage"
+    "title_soft_match static_absolute transformer_absolute tokens_absolute rare_tokens_absolute "
+    "brevity brief_coverage"
 ).split()
 SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
 """Few words speak against an answer; all else speaks for it."""
+_DEEP = "keyword adjacency soft_match title_soft_match transformer tokens rare_tokens".split()
+"""What a score consists of where transformer vectors are used."""
 WITHOUT = {
-    "transformer": frozenset[str](),
-    "static": frozenset(part for part in PARTS if part.startswith("transformer")),
+    "tokens": frozenset(PARTS).difference(_DEEP),
+    "transformer": frozenset(PARTS).difference(_DEEP)
+    | frozenset(part for part in (*PARTS, *EVIDENCE) if "tokens" in part),
+    "static": frozenset(
+        part for part in (*PARTS, *EVIDENCE) if "tokens" in part or part.startswith("transformer")
+    ),
     "none": frozenset(
-        part for part in PARTS if part.startswith(("transformer", "static")) or "soft" in part
+        part
+        for part in (*PARTS, *EVIDENCE)
+        if "tokens" in part or part.startswith(("transformer", "static")) or "soft" in part
     ),
 }
-"""Which parts a fit does without."""
-SHARPNESS = 12.0
-STEPS, RATE, SHRINKAGE = 300, 0.05, 1e-3
+"""Which parts a fit does without; coverage and its like stay evidence of a chance."""
+STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
 STRONG_ERRORS = 0.01
 DEPTH, WEIGHED = 10, 40
 """How many of the first are judged, and how many say what a chance is."""
 
 
 class Asked(NamedTuple):
-    """One query's candidates: parts, place between the corners, evidence, and grades.
+    """One query's candidates: parts, evidence, and grades.
 
     ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE);
     a part that nobody has is 0. ``judged`` are the grades of all that was judged,
@@ -77,7 +85,6 @@ class Asked(NamedTuple):
     """
 
     parts: Numbers
-    corners: Numbers
     evidence: Numbers
     grades: Numbers
     judged: list[float]
@@ -109,12 +116,10 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
     retrieved = retrieve(view, query, RecallRequest(text), None)
     candidates = features.compute(view, query, retrieved, retrieved.pool())
     values = columns(candidates)
-    most = max((entry.sentences.coverage for entry in candidates), default=0.0)
     nothing = [0.0] * len(candidates)
     told = [evidence(entry, len(query.words)) for entry in candidates]
     return Asked(
         np.array([values.get(part, nothing) for part in PARTS]).T,
-        np.array(regime_shares(most, [entry.record.size for entry in candidates])),
         np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in told]),
         np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
         sorted(grades.values(), reverse=True),
@@ -122,32 +127,45 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
 
 
 def fitted(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
-    """Return the weights, shape (PARTS, corners), that make judged candidates likely.
+    """Return the weights, shape (PARTS,), that make judged candidates likely.
 
     Adam (Kingma and Ba 2015) on the listwise softmax loss (Cao et al. 2007), no weight below 0.
+    Parts are divided by their standard deviation among a query's candidates, sets equal, so that
+    all are shrunk alike.
     """
     batches = [_batch(asked) for asked in sets]
-    allowed = np.array([part not in without for part in PARTS], dtype=float)[:, None]
-    weights: Numbers = np.full((len(PARTS), 4), 0.1) * allowed
+    allowed = np.array([part not in without for part in PARTS], dtype=float)
+    spread = np.sqrt(np.mean([_variance(parts, known) for parts, _, known in batches], axis=0))
+    spread = np.maximum(spread, 1e-9)
+    weights: Numbers = 0.3 * allowed
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
-        slope = 2 * SHRINKAGE * weights
-        for parts, places, wanted, known in batches:
-            scores = np.einsum("qnp,qc,pc->qn", parts, places, weights, optimize=True)
-            scores = np.where(known, SHARPNESS * scores, -1e9)
+        slope = SHRINKAGE * weights
+        for parts, wanted, known in batches:
+            scores = np.where(known, parts @ (weights / spread), -1e9)
             likely = np.exp(scores - scores.max(axis=1, keepdims=True))
             likely /= likely.sum(axis=1, keepdims=True)
-            error = (likely - wanted) / len(parts)
-            slope += np.einsum("qn,qnp,qc->pc", error, parts, places, optimize=True) / len(batches)
+            error = np.einsum("qn,qnp->p", likely - wanted, parts, optimize=True) / len(parts)
+            slope += error / spread / len(batches)
         first = 0.9 * first + 0.1 * slope
         second = 0.999 * second + 0.001 * slope**2
         rise = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-        weights = np.maximum(weights - RATE * rise, 0.0) * allowed
-    return weights
+        rate = RATE + (LAST_RATE - RATE) * (step - 1) / (STEPS - 1)
+        weights = np.maximum(weights - rate * rise, 0.0) * allowed
+    found: Numbers = weights / spread
+    return found
 
 
-def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, Numbers, npt.NDArray[np.bool_]]:
-    """Return parts, corners, wanted shares, and what is no padding, of queries that tell."""
+def _variance(parts: Numbers, known: npt.NDArray[np.bool_]) -> Numbers:
+    """Return each part's variance among the candidates of a query, the mean over all."""
+    mask = known[:, :, None]
+    means = (parts * mask).sum(axis=1, keepdims=True) / mask.sum(axis=1, keepdims=True)
+    found: Numbers = (((parts - means) * mask) ** 2).sum(axis=(0, 1)) / known.sum()
+    return found
+
+
+def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    """Return parts, wanted shares, and what is no padding, of queries that tell."""
     telling = [own for own in asked if 0 < (own.grades > 0).sum() < len(own.grades)]
     most = max(len(own.grades) for own in telling)
     parts = np.zeros((len(telling), most, len(PARTS)))
@@ -158,12 +176,12 @@ def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, Numbers, npt.NDArr
         gains = 2**own.grades - 1
         parts[number, :count], known[number, :count] = own.parts, True
         wanted[number, :count] = gains / gains.sum()
-    return parts, np.array([own.corners for own in telling]), wanted, known
+    return parts, wanted, known
 
 
 def scores(asked: Asked, weights: Numbers) -> Numbers:
     """Return the candidates' scores."""
-    found: Numbers = asked.parts @ weights @ asked.corners
+    found: Numbers = asked.parts @ weights
     return found
 
 
@@ -246,7 +264,7 @@ def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
     """Return the first candidates' chances, in their order, as the program gives them."""
     first = ordered(own, weights)[:DEPTH]
-    told = scores(own, weights)[first] / (weights @ own.corners).sum()
+    told = scores(own, weights)[first] / weights.sum()
     known = RankingWeights({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
     return np.array(
         [
@@ -307,9 +325,9 @@ def written(sets: Mapping[str, Sequence[Asked]]) -> dict[str, Any]:
         told, constant = chance(list(sets.values()), weights, without)
         fits[name] = {
             "parts": {
-                part: [round(float(value), 3) for value in row]
-                for part, row in zip(PARTS, weights, strict=True)
-                if row.any()
+                part: round(float(value), 3)
+                for part, value in zip(PARTS, weights, strict=True)
+                if value
             },
             "evidence": {
                 name: round(float(value), 3)
@@ -333,7 +351,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the fits here")
     parser.add_argument("--others", type=int, default=40, help="questions of other sets")
     options = parser.parse_args()
-    judged = {folder.name: read_set(folder) for folder in options.folders}
+    judged = {folder.name: read_set(folder, "fit") for folder in options.folders}
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         os.environ["MEMVAULT_DEEP"] = "now"

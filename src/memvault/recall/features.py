@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from memvault.index.protocol import MemoryRecord, SentenceFeatures, SentenceQuery, View
+from memvault.index.protocol import (
+    MemoryRecord,
+    SentenceFeatures,
+    SentenceQuery,
+    TokenMatch,
+    View,
+)
 from memvault.recall.query import Query
 from memvault.recall.retrieve import CandidateSet, scaled
 from memvault.recall.weights import constants
 
 _MAX_TERM_GAIN = 2.2
 """The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
+_FULL_SCALE = 8.0
+"""The standard deviations that make a difference of 1: more than lie between two candidates."""
+_MIN_COSINE_DEVIATION = 0.05
+"""The minimum standard deviation of cosines: in a small vault small differences mean little."""
+_MIN_TOKEN_DEVIATION = 0.02
+_MIN_VARIANCE = 1e-9
 
 
 class FeatureRow(NamedTuple):
     """The ranking features of a memory.
 
     ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
-    the query's words could yield. The cosines are None if there are no such vectors.
+    the query's words could yield. The cosines are None if there are no such vectors; ``static`` and
+    ``transformer`` are the same cosines in standard deviations above the mean of all memories.
+    ``tokens`` is None if the vectors of its tokens are not stored.
     """
 
     key: int
@@ -28,6 +43,9 @@ class FeatureRow(NamedTuple):
     static_cosine: float | None
     transformer_cosine: float | None
     sentences: SentenceFeatures
+    static: float | None = None
+    transformer: float | None = None
+    tokens: TokenMatch | None = None
 
 
 def compute(
@@ -40,38 +58,51 @@ def compute(
     max_score = max((hit.score for hit in candidates.keyword.values()), default=0.0) or 1.0
     locations = {key: candidates.location(key) for key in keys}
     sentences = view.sentence_features(sentence_query, locations)
+    tokens: Mapping[int, TokenMatch] = {}
+    if candidates.transformer_weight:
+        tokens = view.token_matches(query.text, candidates.nearest_passages(sentences))
     rows = []
     for key in locations:
         record = view.record(key)
         if record is None or key not in sentences:
             continue
         keyword, vector = candidates.keyword.get(key), candidates.vector.get(key)
+        static = vector.static_cosine if vector is not None else None
+        transformer = vector.transformer_cosine if vector is not None else None
         rows.append(
             FeatureRow(
                 key,
                 record,
                 keyword.score / max_score if keyword is not None else 0.0,
                 keyword.score / max_bm25 if keyword is not None else 0.0,
-                vector.static_cosine if vector is not None else None,
-                vector.transformer_cosine if vector is not None else None,
+                static,
+                transformer,
                 sentences[key],
+                _deviations(static, candidates.static_cosines),
+                _deviations(transformer, candidates.transformer_cosines),
+                tokens.get(key),
             )
         )
     return rows
 
 
+def _deviations(value: float | None, cosines: tuple[float, float]) -> float | None:
+    """Return how far a cosine is above the mean of all, in standard deviations."""
+    mean, deviation = cosines
+    return None if value is None else (value - mean) / max(deviation, _MIN_COSINE_DEVIATION)
+
+
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    ``static``, ``transformer`` and ``soft_match`` are scaled between the minimum and maximum of the
-    rows; parts whose names end in ``_absolute`` are not scaled.
+    ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` and
+    ``rare_tokens`` the matches of tokens in deviations of the rows, behind the best. ``soft_match``
+    is scaled between the minimum and maximum of the rows. Parts whose names end in ``_absolute``
+    say how well a memory matches by itself.
     """
-    relative: dict[str, list[float | None]] = {
-        "static": [row.static_cosine for row in rows],
-        "transformer": [row.transformer_cosine for row in rows],
-        "soft_match": [row.sentences.soft_match for row in rows],
-    }
-    absolute: dict[str, list[float | None]] = {
+    matches = _token_matches(rows)
+    soft_match = [row.sentences.soft_match for row in rows]
+    values: dict[str, Sequence[float | None]] = {
         "keyword": [row.keyword for row in rows],
         "keyword_absolute": [row.bm25 for row in rows],
         "coverage": [row.sentences.coverage for row in rows],
@@ -79,24 +110,72 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         "adjacency": [row.sentences.adjacency for row in rows],
         "title_coverage": [row.sentences.title_coverage for row in rows],
         "title_soft_match": [row.sentences.title_soft_match for row in rows],
-        **{f"{name}_absolute": values for name, values in relative.items()},
+        "soft_match": soft_match,
+        "soft_match_absolute": soft_match,
+        "static": _behind_best([row.static for row in rows]),
+        "static_absolute": [row.static_cosine for row in rows],
+        "transformer": _behind_best([row.transformer for row in rows]),
+        "transformer_absolute": [row.transformer_cosine for row in rows],
+        "tokens": _standardized([mean for mean, _ in matches]),
+        "tokens_absolute": [row.tokens.mean if row.tokens else None for row in rows],
+        "rare_tokens": _standardized([weighted for _, weighted in matches]),
+        "rare_tokens_absolute": [row.tokens.weighted if row.tokens else None for row in rows],
     }
-    given = constants()
-    scaled_relative = {
-        name: scaled(
-            values, given.soft_match_spread if name == "soft_match" else given.cosine_spread
-        )
-        for name, values in relative.items()
-        if _any_known(values)
-    }
+    known = {name: column for name, column in values.items() if _any_known(column)}
+    if "soft_match" in known:
+        known["soft_match"] = scaled(soft_match, constants().soft_match_spread)
     return {
-        **{name: [max(0.0, value) for value in values] for name, values in scaled_relative.items()},
-        **{
-            name: [min(max(value or 0.0, 0.0), 1.0) for value in values]
-            for name, values in absolute.items()
-            if _any_known(values)
-        },
+        name: [min(max(value or 0.0, 0.0), 1.0) for value in column]
+        for name, column in known.items()
     }
+
+
+def _token_matches(rows: Sequence[FeatureRow]) -> list[tuple[float, float]]:
+    """Return the matches of the rows' tokens; missing ones are estimated from the cosines.
+
+    The estimates lie on a least-squares line through the rows that have tokens, so that missing
+    vectors neither raise nor lower a memory on average. Empty if no row has tokens.
+    """
+    known = [(row.transformer or 0.0, row.tokens) for row in rows if row.tokens is not None]
+    if not known:
+        return []
+    inputs = [cosine for cosine, _ in known]
+    mean, weighted = (_line(inputs, [match[column] for _, match in known]) for column in range(2))
+    return [
+        (row.tokens.mean, row.tokens.weighted)
+        if row.tokens is not None
+        else (_at(mean, row.transformer), _at(weighted, row.transformer))
+        for row in rows
+    ]
+
+
+def _at(line: tuple[float, float], cosine: float | None) -> float:
+    """Return the value of a line at a cosine; without one, at the mean of all memories."""
+    slope, intercept = line
+    return slope * (cosine or 0.0) + intercept
+
+
+def _line(inputs: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """Return slope, at least 0, and intercept of the least-squares line through points."""
+    centre, height = fmean(inputs), fmean(values)
+    spread = sum((value - centre) ** 2 for value in inputs)
+    pairs = zip(inputs, values, strict=True)
+    rise = sum((first - centre) * (second - height) for first, second in pairs)
+    slope = max(rise / spread, 0.0) if spread > _MIN_VARIANCE else 0.0
+    return slope, height - slope * centre
+
+
+def _standardized(values: Sequence[float]) -> list[float]:
+    """Return values in standard deviations above their mean, on the scale of ``_behind_best``."""
+    if not values:
+        return []
+    deviation = max(pstdev(values), _MIN_TOKEN_DEVIATION)
+    return _behind_best([value / deviation for value in values])
+
+
+def _behind_best(deviations: Sequence[float | None]) -> list[float]:
+    """Return 1 for the best, less by an eighth for each standard deviation; None becomes 0."""
+    return scaled(deviations, _FULL_SCALE) if _any_known(deviations) else []
 
 
 def _any_known(values: Sequence[float | None]) -> bool:

@@ -1,7 +1,6 @@
 """Rank candidates: compute the weighted parts of each score and add them up.
 
-A score is a sum of named parts, so that it can be explained. The weights of the parts depend on the
-query (``weights_for``).
+A score is a sum of named parts, so that it can be explained.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date
 from memvault.recall.features import FeatureRow, columns, evidence
-from memvault.recall.weights import RankingWeights, constants, regime_shares, weights_for
+from memvault.recall.weights import RankingWeights, constants
 from memvault.settings.vault_settings import RankingSettings
 
 
@@ -109,9 +108,7 @@ def rank(
     if not candidates:
         return []
     values = columns(candidates)
-    max_coverage = max(entry.sentences.coverage for entry in candidates)
-    shares = regime_shares(max_coverage, [entry.record.size for entry in candidates])
-    weights = {name: weight for name, weight in weights_for(fit, shares).items() if name in values}
+    weights = {name: weight for name, weight in fit.parts.items() if name in values}
     total = sum(weights.values()) or 1.0
     weights = {name: weight / total for name, weight in weights.items()}
     for name, weight, column in (

@@ -70,8 +70,9 @@ class CandidateSet(NamedTuple):
 
     ``fused`` are keyword and vector hits together, with a score in 0..1. ``order`` is the ranking
     in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
-    weight of the transformer vectors. ``dated`` are the keys of memories of the days that the query
-    names.
+    weight of the transformer vectors. ``static_cosines`` and ``transformer_cosines`` are mean and
+    standard deviation over all memories. ``dated`` are the keys of memories of the days that the
+    query names.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -82,6 +83,8 @@ class CandidateSet(NamedTuple):
     idf: Mapping[str, float] = {}
     has_vectors: bool = False
     transformer_weight: float = 0.0
+    static_cosines: tuple[float, float] = (0.0, 1.0)
+    transformer_cosines: tuple[float, float] = (0.0, 1.0)
     notes: tuple[str, ...] = ()
 
     def with_keywords(self, keyword: Mapping[int, KeywordHit]) -> CandidateSet:
@@ -119,6 +122,14 @@ class CandidateSet(NamedTuple):
         """Return the number of a memory's nearest passage, or None if it is no vector hit."""
         hit = self.vector.get(key)
         return hit.passage if hit else None
+
+    def nearest_passages(self, keys: Iterable[int]) -> dict[int, list[int]]:
+        """Return the numbers of the two nearest passages of each memory that is a vector hit."""
+        hits = {key: self.vector[key] for key in keys if key in self.vector}
+        return {
+            key: [place for place in (hit.passage, hit.next_passage) if place is not None]
+            for key, hit in hits.items()
+        }
 
     def similarity(self, key: int) -> float:
         """Return a memory's similarity to the query, or 0 if it is no vector hit."""
@@ -228,6 +239,8 @@ def _by_vector(
         order=sorted(order, key=lambda entry: -entry.score) if also is None else (),
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
+        static_cosines=(answer.static_mean, answer.static_spread),
+        transformer_cosines=(answer.transformer_mean, answer.transformer_spread),
         notes=(note,) if answer.waiting else (),
     )
 

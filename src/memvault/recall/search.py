@@ -22,7 +22,7 @@ from memvault.recall.features import FeatureRow
 from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import ValidatedMemory
-from memvault.recall.weights import weights_with
+from memvault.recall.weights import RankingWeights, weights_with
 from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
@@ -52,9 +52,6 @@ class Search:
         self._query = parse(text, analysers)
         self._span = self._days.span if self._days and self._days.dominates else None
         self._candidates = retrieve(view, self._query, request, self._span)
-        self._weights = weights_with(
-            self._candidates.has_vectors, self._candidates.transformer_weight
-        )
         self._rows: dict[int, FeatureRow] = {}
         self._missing: set[int] = set()
         self._validities: dict[int, Validity] = {}
@@ -96,7 +93,7 @@ class Search:
             pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
         self._compare([*pool, *candidates.dated])
         rows = list(self._rows.values())
-        ranked = ranking.rank(rows, self._weights, self._settings, self._now, self._days)
+        ranked = ranking.rank(rows, self._weights(), self._settings, self._now, self._days)
         newer: Mapping[int, int] = {}
         if self._request.diverse and not self._days:
             best = [entry.row.key for entry in ranked[:_CHECKED_FOR_NEWER]]
@@ -145,7 +142,7 @@ class Search:
         def probability(key: int) -> float:
             behind, words = best - scores.get(key, 0.0), len(self._query.words)
             row = self._rows[key]
-            found = ranking.probability(row, self._weights, behind, words, self._days)
+            found = ranking.probability(row, self._weights(), behind, words, self._days)
             return round(found, 4)  # as it is shown, so that it can be used as a threshold
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
@@ -172,6 +169,14 @@ class Search:
                 row = self._rows[entry.scored.key]
                 results.append(self._result(memory, row, entry, chance, newer))
         return results
+
+    def _weights(self) -> RankingWeights:
+        """Return the weights for the signals that there are."""
+        return weights_with(
+            self._candidates.has_vectors,
+            self._candidates.transformer_weight,
+            any(row.tokens is not None for row in self._rows.values()),
+        )
 
     def _compare(self, keys: Iterable[int]) -> None:
         """Compute the rows of memories that have none yet; note the missing ones."""

@@ -6,14 +6,12 @@ Both are read from ``data/ranking.json``, which ``scripts/training/fit_ranking.p
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
-_NO_WEIGHTS = (0.0,) * 4
 
 
 class RankingConstants(NamedTuple):
@@ -26,12 +24,6 @@ class RankingConstants(NamedTuple):
       Smaller differences mean little: 0.01 must not become the full scale.
     - ``min_similarity``: minimum similarity of a memory that only vectors find.
     - ``min_date_proximity``: minimum proximity of a memory to the requested days.
-
-    Regimes (see ``regime_shares``):
-
-    - ``min_coverage``, ``max_coverage``: coverage at which the words of a query count as not
-      contained, and as contained.
-    - ``short_bytes``, ``long_bytes``: file sizes at which memories count as short, and as long.
 
     Scores:
 
@@ -69,10 +61,6 @@ class RankingConstants(NamedTuple):
     soft_match_spread: float
     min_similarity: float
     min_date_proximity: float
-    min_coverage: float
-    max_coverage: float
-    short_bytes: int
-    long_bytes: int
     half_life_days: float
     missing_number_loss: float
     rerank_weight: float
@@ -92,11 +80,10 @@ class RankingConstants(NamedTuple):
 class RankingWeights(NamedTuple):
     """Weights of the parts of a score and of the features of a match probability.
 
-    ``parts`` has a weight for each of the four regimes; ``bias`` is the constant term of the
-    probability's logit.
+    ``bias`` is the constant term of the probability's logit.
     """
 
-    parts: Mapping[str, tuple[float, ...]]
+    parts: Mapping[str, float]
     evidence: Mapping[str, float]
     bias: float
 
@@ -114,80 +101,36 @@ def constants() -> RankingConstants:
 
 @cache
 def fits() -> Mapping[str, RankingWeights]:
-    """Return the fitted weights by the kind of vectors: none, static or transformer."""
-    return {
-        name: RankingWeights(
-            {part: tuple(values) for part, values in fit["parts"].items()},
-            fit["evidence"],
-            fit["bias"],
-        )
-        for name, fit in _data()["fits"].items()
-    }
+    """Return the fitted weights by the kind of vectors: none, static, transformer or tokens."""
+    return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
 
 
-def weights_with(has_vectors: bool, transformer_weight: float) -> RankingWeights:
+def weights_with(
+    has_vectors: bool, transformer_weight: float = 0.0, has_tokens: bool = False
+) -> RankingWeights:
     """Return the weights for the available signals.
 
     Args:
         has_vectors: whether any memory has a vector.
         transformer_weight: how much the transformer vectors count, 0..1; the weights lie as far
             between those for static and those for transformer vectors.
+        has_tokens: whether any memory has vectors of its tokens.
     """
     if not has_vectors:
         return fits()["none"]
-    static, transformer = fits()["static"], fits()["transformer"]
+    static, transformer = fits()["static"], fits()["tokens" if has_tokens else "transformer"]
     if transformer_weight in (0.0, 1.0):
         return transformer if transformer_weight else static
 
-    def between(first: float, second: float) -> float:
-        return (1 - transformer_weight) * first + transformer_weight * second
+    def between(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+        return {
+            name: (1 - transformer_weight) * first.get(name, 0.0)
+            + transformer_weight * second.get(name, 0.0)
+            for name in first.keys() | second.keys()
+        }
 
     return RankingWeights(
-        {
-            part: tuple(
-                map(
-                    between,
-                    static.parts.get(part, _NO_WEIGHTS),
-                    transformer.parts.get(part, _NO_WEIGHTS),
-                )
-            )
-            for part in static.parts.keys() | transformer.parts.keys()
-        },
-        {
-            name: between(static.evidence.get(name, 0.0), transformer.evidence.get(name, 0.0))
-            for name in static.evidence.keys() | transformer.evidence.keys()
-        },
-        between(static.bias, transformer.bias),
+        between(static.parts, transformer.parts),
+        between(static.evidence, transformer.evidence),
+        (1 - transformer_weight) * static.bias + transformer_weight * transformer.bias,
     )
-
-
-def regime_shares(coverage: float, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Return how near a query is to each of the four regimes; the shares add up to 1.
-
-    The regimes are combinations of words that memories contain or not, and short or long memories.
-    ``coverage`` is the share of the query's words that the best memory contains, ``sizes`` are the
-    file sizes of the memories in bytes.
-    """
-    given = constants()
-    contained = _clamp((coverage - given.min_coverage) / (given.max_coverage - given.min_coverage))
-    mean = sum(math.log(max(size, 1)) for size in sizes) / max(len(sizes), 1)
-    full_length = math.log(given.long_bytes / given.short_bytes)
-    length = _clamp((mean - math.log(given.short_bytes)) / full_length)
-    return (
-        (1 - contained) * (1 - length),
-        (1 - contained) * length,
-        contained * (1 - length),
-        contained * length,
-    )
-
-
-def weights_for(fit: RankingWeights, shares: Sequence[float]) -> dict[str, float]:
-    """Return each part's weight for a query with the given shares of the regimes."""
-    return {
-        part: sum(share * weight for share, weight in zip(shares, values, strict=True))
-        for part, values in fit.parts.items()
-    }
-
-
-def _clamp(value: float) -> float:
-    return min(max(value, 0.0), 1.0)

@@ -1,0 +1,85 @@
+"""The judged sets of ``bench/everyday``: their form, and how their parts are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+SETS = sorted(path for path in (BENCH / "everyday").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
+def test_a_set_is_well_formed(folder: Path) -> None:
+    """Ids are unique, judgements name what exists in grades 1 and 2, and dates are dates."""
+    from judged import category_of, read_lines, read_set
+
+    judged = read_set(folder)
+    documents = [entry["_id"] for entry in judged.documents]
+    queries = [entry["_id"] for entry in read_lines(folder / "queries.jsonl")]
+    nothing = [entry["_id"] for entry in judged.unanswerable]
+    assert len(set(documents)) == len(documents)
+    assert len({*queries, *nothing}) == len(judged.queries) + len(nothing)
+    assert judged.relevant.keys() | set(nothing) >= set(queries) >= judged.relevant.keys()
+    assert judged.relevant.keys().isdisjoint(nothing)
+    for grades in judged.relevant.values():
+        assert grades.keys() <= set(documents)
+        assert 2 in grades.values()
+        assert set(grades.values()) <= {1, 2}
+    assert all(date.fromisoformat(entry["metadata"]["date"]) for entry in judged.documents)
+    assert all(entry["text"].strip() and category_of(entry) for entry in judged.queries)
+
+
+def test_an_update_is_answered_by_the_newest_memory() -> None:
+    """In everyday-changes each question about a change has one answer, newer than the rest."""
+    from judged import kind_of, read_set
+
+    judged = read_set(BENCH / "everyday" / "everyday-changes")
+    dates = {entry["_id"]: entry["metadata"]["date"] for entry in judged.documents}
+    for query in judged.queries:
+        if kind_of(query) == "update":
+            grades = judged.relevant[query["_id"]]
+            (newest,) = (name for name, grade in grades.items() if grade == 2)
+            assert len(grades) > 1
+            assert all(dates[name] < dates[newest] for name in grades if name != newest)
+
+
+def test_the_questions_that_nothing_answers_are_of_several_kinds_in_each_set() -> None:
+    """Eight questions a set, half of them to fit on and half to test with."""
+    from judged import UNANSWERABLE, part_of, read_lines
+
+    rows = read_lines(UNANSWERABLE)
+    of_set = Counter((entry["metadata"]["set"], part_of(entry)) for entry in rows)
+    assert set(of_set.values()) == {4}
+    assert len(of_set) == 10
+    assert {entry["metadata"]["kind"] for entry in rows} == {"near-entity", "near-topic", "far"}
+
+
+@pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
+def test_a_set_divides_into_its_parts(folder: Path) -> None:
+    """Every question is in one of the two parts; one without a part is one to fit on."""
+    from judged import part_of, read_set
+
+    whole, fit, test = (read_set(folder, part) for part in ("", "fit", "test"))
+    for name in ("queries", "unanswerable"):
+        asked, first, second = (
+            {entry["_id"] for entry in getattr(judged, name)} for judged in (whole, fit, test)
+        )
+        assert first | second == asked
+        assert first.isdisjoint(second)
+    assert {part_of(entry) for entry in test.queries} <= {"test"}
+
+
+def test_questions_that_nothing_answers_reach_a_set_elsewhere(tmp_path: Path) -> None:
+    """A folder of the same name in another place receives the questions of that name."""
+    from judged import read_set
+
+    folder = tmp_path / "real-til"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text("", "utf-8")
+    (folder / "queries.jsonl").write_text("", "utf-8")
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n", "utf-8")
+    assert len(read_set(folder, "test").unanswerable) == 4
