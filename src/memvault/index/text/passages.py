@@ -10,6 +10,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
+from math import ceil
 
 from memvault.index.text.sentences import sentence_ends
 from memvault.model import Passage
@@ -23,8 +25,10 @@ LONGEST_TITLE = 200
 MAX_TOKENS = 210
 """The maximum estimate of a passage's tokens.
 
-Embedders read 256: two are marks, and the rest is left for the lines above the passage and for the
-error of the estimate."""
+The built-in transformer reads 256: two are marks, and the rest is left for the lines above the
+passage and for the error of the estimate."""
+MAX_EMBEDDED_TOKENS = 240
+"""The maximum estimate of a passage with the lines above it."""
 _MAX_PASSAGE = 1_200
 """The maximum length of a passage in characters, which white space may reach first."""
 _MAX_BLOCK = 6_000
@@ -44,6 +48,17 @@ def estimate_tokens(text: str) -> int:
     Estimates of texts between which there is white space add up to that of the whole.
     """
     return len(_TOKEN.findall(text))
+
+
+def prefix_of_tokens(text: str, most: int) -> str:
+    """Return the words at the start of a text whose estimate is at most ``most`` tokens."""
+    behind = next(islice(_TOKEN.finditer(text), max(most, 0), None), None)
+    if behind is None:
+        return text
+    end = behind.start()
+    while end and not text[end - 1].isspace():
+        end -= 1
+    return text[: end or behind.start()].rstrip(", \n")
 
 
 @lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed in turn
@@ -109,6 +124,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     found: list[_Line] = []
     heading = ""
     has_text = False  # more than a heading
+    find_tokens = _TOKEN.findall
     for line, is_code in lines_with_code(body):
         text = line[0].rstrip()
         if not text:
@@ -116,7 +132,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
                 yield found, heading
                 found, has_text = [], False
             continue
-        level, title = (0, "") if is_code else parse_heading(line[0])
+        level, title = (0, "") if is_code or "#" not in text else parse_heading(text)
         if level:
             if found:
                 yield found, heading
@@ -125,7 +141,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
             heading = _path([title[:LONGEST_TITLE] for _, title in above])
         has_text = not level
         start = line.start()
-        found.append((start, start + len(text), estimate_tokens(text), is_code))
+        found.append((start, start + len(text), len(find_tokens(text)), is_code))
     if found:
         yield found, heading
 
@@ -139,16 +155,21 @@ def _path(above: list[str]) -> str:
 
 def _pieces(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
     """Split an overlong paragraph into passages of about equal size."""
-    first, last, size = _span(paragraph)
-    target = size / -(-size // MAX_TOKENS)
-    filled = 0
+    first, last, left = _span(paragraph)
+    target, filled = _share(left), 0
     for start, end, tokens in _parts(body, paragraph):
         if filled and (filled >= target or not _fits(first, end, filled + tokens)):
             yield first, last, filled
-            filled = 0
+            left -= filled
+            target, filled = _share(left), 0
         first = first if filled else start
         last, filled = end, filled + tokens
     yield first, last, filled
+
+
+def _share(size: int) -> float:
+    """Return the size of a passage of as few equal ones as possible."""
+    return size / ceil(size / MAX_TOKENS) if size else 0.0
 
 
 def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
@@ -203,11 +224,13 @@ def _words(body: str, start: int, end: int) -> Iterator[_Part]:
     tokens = [token.span() for token in _TOKEN.finditer(body, start, end)]
     starts = [place for place, _ in tokens]
     ends = [place for _, place in tokens]
+    count = len(tokens)
     first = 0
-    while first < len(tokens):
-        longest = bisect_right(ends, starts[first] + _MAX_PASSAGE)
-        last = min(first + MAX_TOKENS, longest)
-        if last < len(tokens):
+    while first < count:
+        last = min(
+            first + ceil(_share(count - first)), bisect_right(ends, starts[first] + _MAX_PASSAGE)
+        )
+        if last < count:
             space = body.rfind(" ", starts[(first + last) // 2], ends[last - 1] + 1)
             last = bisect_left(starts, space) if space > 0 else last
         yield starts[first], ends[last - 1], last - first
