@@ -102,7 +102,7 @@ class Search:
         scored = ranking.append_unscored(ranked, candidates.fused, frozenset(pool))
         if self._span is not None:
             scored = note_first(scored, {row.key: row.record for row in rows}, self._span)
-        return scored, newer
+        return candidates.without_dissimilar(scored), newer
 
     def _rerank(
         self,
@@ -259,6 +259,7 @@ class Search:
                 "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
                 **candidates.raw_scores(key),
                 "coverage": round(coverage, 4),
+                "proximity": round(row.sentences.proximity, 4),
                 "chance": chance,
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
