@@ -59,8 +59,8 @@ CANDIDATES = 200
 """The minimum number of keyword hits, and of vector hits, that are retrieved for any limit."""
 _POOL_FUSED, _POOL_EACH = 40, 20
 """How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
-_MIN_RESULTS = 5
-"""The number of best results that may include memories hardly similar to the query."""
+_MIN_RESULTS = 3
+"""How many memories are returned even if they are hardly similar to the query."""
 _MAX_DATED = 20
 """How many memories of the requested days become candidates."""
 
@@ -72,8 +72,8 @@ class CandidateSet(NamedTuple):
     in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
     weight of the transformer vectors. ``static_cosines`` and ``transformer_cosines`` are mean and
     standard deviation over all memories. ``dated`` are the keys of memories of the days that the
-    query names, ``dissimilar`` those of memories that only vectors find, below the minimum
-    similarity.
+    query names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
+    query: they are results only if they are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -114,12 +114,6 @@ class CandidateSet(NamedTuple):
         by_fused = (key for key, _ in self.fused[:_POOL_FUSED])
         by_keyword = islice(self.keyword, _POOL_EACH)
         return list(dict.fromkeys([*by_fused, *by_vector, *by_static, *by_keyword]))
-
-    def without_dissimilar(self, scored: Sequence[ScoredMemory]) -> list[ScoredMemory]:
-        """Return a ranking without dissimilar memories, except among the best results."""
-        dissimilar = self.dissimilar.difference(self.dated)
-        rest = [entry for entry in scored[_MIN_RESULTS:] if entry.key not in dissimilar]
-        return [*scored[:_MIN_RESULTS], *rest]
 
     def location(self, key: int) -> MatchLocation:
         """Return the best keyword blocks of a memory, and its nearest passage."""
@@ -200,7 +194,9 @@ def retrieve(
         return CandidateSet(keyword, order=order, idf=answer.idf)
     dated = _by_date(view, days, allowed) if days else ()
     candidates = _by_vector(view, query, allowed, limit, frozenset(keyword))
-    return candidates._replace(idf=answer.idf, dated=dated).with_keywords(keyword)
+    return candidates._replace(
+        idf=answer.idf, dated=dated, dissimilar=candidates.dissimilar.difference(dated)
+    ).with_keywords(keyword)
 
 
 def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
@@ -216,7 +212,7 @@ def _by_vector(
     """Search by vectors, as the only signal if ``also`` is None.
 
     In a hybrid search a missing model adds a note instead of failing, and a memory that only
-    vectors find must have a minimum similarity to the query or be among the nearest.
+    vectors find must have a minimum similarity to the query or be among the nearest twenty.
     """
     if not query.text:
         return CandidateSet()
@@ -234,21 +230,20 @@ def _by_vector(
             raise
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
-    dissimilar: frozenset[int] = frozenset()
+    dissimilar: set[int] = set()
     if also is not None:
         non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
-        nearest = set(islice(non_examples, _POOL_EACH))
-        min_similarity = constants().min_similarity
-        unlike = {hit.key for hit in hits if hit.similarity < min_similarity} - also
-        hits = [hit for hit in hits if hit.key in nearest or hit.key not in unlike]
-        dissimilar = frozenset(unlike & nearest)
+        nearest = list(islice(non_examples, _POOL_EACH))
+        unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity} - also
+        hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
+        dissimilar = unlike.intersection(nearest[_MIN_RESULTS:])
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
     note = f"{counted} for vectors; memvault reindex makes them"
     return CandidateSet(
         vector={hit.key: hit for hit in hits},
         order=sorted(order, key=lambda entry: -entry.score) if also is None else (),
-        dissimilar=dissimilar,
+        dissimilar=frozenset(dissimilar),
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
         static_cosines=(answer.static_mean, answer.static_spread),

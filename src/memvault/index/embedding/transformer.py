@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from memvault.index.embedding.embedder import (
     fingerprint_of,
     read_card,
 )
-from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 from memvault.index.embedding.tokenizer import open_tokenizer
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
 _MAX_WORKERS = 4
@@ -109,11 +111,13 @@ class BuiltinTransformer:
         known = self._last_query
         if known is None or known[0] != text:
             found = self._embed(text, max_windows=1)
-            query = TextVectors(found.vector, found.tokens[1:-1], found.ids[1:-1])
+            query = found._replace(tokens=found.tokens[1:-1], ids=found.ids[1:-1])
             known = self._last_query = text, query
         return known[1]
 
     def _embed(self, text: str, max_windows: int | None = None) -> TextVectors:
+        from memvault.index.embedding.token_vectors import TextVectors
+
         ids = open_tokenizer()[0].encode(text).ids
         first, *inner, last = ids
         count = max(1, -(-len(inner) // (self._tokens - 2)))
@@ -149,6 +153,8 @@ class BuiltinTransformer:
     @cached_property
     def codec(self) -> TokenCodec:
         """The quantisation of the token vectors."""
+        from memvault.index.embedding.token_vectors import TokenCodec
+
         return TokenCodec.read(DATA)
 
     @cached_property
