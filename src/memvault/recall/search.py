@@ -27,6 +27,8 @@ from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
+_CERTAIN = 0.999
+"""The probability that a threshold of 1 asks for: an estimate never reaches 1."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 
@@ -140,11 +142,12 @@ class Search:
         best = scored[0].score if scored else 0.0
 
         weights, words = self._weights(), len(self._query.words)
+        threshold = min(request.threshold, _CERTAIN)
 
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
             found = ranking.probability(self._rows[key], weights, behind, words, self._days)
-            return round(found, 3)  # as it is shown, so that it can be used as a threshold
+            return round(found, 4)  # as it is shown, so that it can be used as a threshold
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:
@@ -164,7 +167,7 @@ class Search:
                 # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, probability(entry.stands_for))
             is_doubtful = request.strict or entry.scored.key in self._candidates.dissimilar
-            if chance < request.threshold or (is_doubtful and chance < FAIR):
+            if chance < threshold or (is_doubtful and chance < FAIR):
                 continue
             memory = self._read(entry.scored.key)
             if memory is not None:
