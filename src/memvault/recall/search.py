@@ -28,7 +28,7 @@ from memvault.settings.vault_settings import RankingSettings
 _CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
 _CERTAIN = 0.999
-"""The probability that a threshold of 1 asks for: an estimate never reaches 1."""
+"""The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 
@@ -142,12 +142,12 @@ class Search:
         best = scored[0].score if scored else 0.0
 
         weights, words = self._weights(), len(self._query.words)
-        threshold = min(request.threshold, _CERTAIN)
 
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
             found = ranking.probability(self._rows[key], weights, behind, words, self._days)
-            return round(found, 4)  # as it is shown, so that it can be used as a threshold
+            # As it is shown, so that it can be used as a threshold.
+            return round(found, 4) if found < _CERTAIN else 1.0
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:
@@ -167,7 +167,7 @@ class Search:
                 # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, probability(entry.stands_for))
             is_doubtful = request.strict or entry.scored.key in self._candidates.dissimilar
-            if chance < threshold or (is_doubtful and chance < FAIR):
+            if chance < request.threshold or (is_doubtful and chance < FAIR):
                 continue
             memory = self._read(entry.scored.key)
             if memory is not None:
