@@ -169,6 +169,11 @@ class KeywordAnswer(NamedTuple):
 
 DISTINCTIVE_BIT = 1
 """The bit of a term id (``SentenceFeatures.term_ids``) that is set for numbers and negations."""
+SKIP_BIT = 2
+"""The bit of a term id that is set for terms that may lie between two adjacent words.
+
+These are stop words, which are removed from queries, the single characters that are indexed between
+pairs in scripts without spaces, and further stems of one word."""
 
 
 class SentenceQuery(NamedTuple):
