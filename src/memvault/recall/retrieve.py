@@ -63,8 +63,8 @@ _MIN_RESULTS = 3
 """How many memories are returned even if they are hardly similar to the query."""
 _COMPETITORS = 20
 """How many of the best hits by each signal must have transformer vectors for these to be used."""
-_MAX_ESTIMATED = 0.05
-"""The share of them that may lack them."""
+_MAX_ESTIMATED = 0.1
+"""The share of them that may lack them: with less, a few new memories change first answers."""
 _MAX_DATED = 20
 """How many memories of the requested days become candidates."""
 

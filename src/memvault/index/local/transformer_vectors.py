@@ -2,7 +2,7 @@
 
 They are computed after the static vectors: by a background process (``embedding_lock``), within a
 call if the settings say ``now``, or immediately by ``memvault reindex``. They are used in a search
-only if a fifth of the memories have them, and nearly all that compete for an answer
+only if half of the memories have them, and nearly all that compete for an answer
 (``recall.retrieve``).
 """
 
@@ -223,7 +223,7 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
 _VARIABLE = model_choice.TRANSFORMER_VARIABLE
-_MIN_COVERAGE = 0.2
+_MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 
 Below it, the mean cosine of all memories is hardly known.
