@@ -28,8 +28,8 @@ BUDGET = 1_500
 MANY = 24
 HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))
 """A text of about 50,000 characters."""
-BIG = HUGE * 40
-"""A text of 2 MB."""
+BIG = HUGE * 8
+"""A text of 400 kB."""
 
 
 def called(vault: Workspace, tool: str, **arguments: Any) -> dict[str, Any]:
