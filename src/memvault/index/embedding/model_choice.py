@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from memvault import sanitize
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.files.user_folders import expand_home
-from memvault.index.embedding.embedder import BUILTIN, fingerprint_of
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, fingerprint_of
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 
@@ -51,7 +51,7 @@ def folder_of(name: str, root: Path | None) -> Path | None:
     A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
     given = expand_home(name)
-    if name == BUILTIN:
+    if name in (BUILTIN, MULTILINGUAL):
         return None
     if root is None:
         return given if given.is_absolute() else None
