@@ -17,7 +17,7 @@ of 32 weights with one scale each. Writes ``model.onnx``, ``tokenizer.json`` and
   vector than the rounded vector is.
 - The encoder's weights stay as they are: 4 bits with the same scales, which ONNX Runtime multiplies
   as they are (``MatMulNBits``). The graph is made here, of operations that ONNX Runtime otherwise
-  fuses when it loads a model. Its inputs and its first output are those of the built-in transformer.
+  fuses when it loads a model. Inputs and first output are those of the built-in transformer.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
     PYTHONPATH=bench python scripts/training/token_statistics.py [--model NAME] [FOLDER ...]
 
-Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all passages of
-judged sets, by default the everyday ones in its languages, the mean absolute difference to it, and
-the ids of the tokens that are not stored. The judgements are not read.
+Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all
+passages of judged sets, by default the everyday ones in its languages, the mean absolute
+difference to it, and the ids of the tokens that are not stored. The judgements are not read.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast
@@ -24,7 +25,7 @@ from memvault.files.lock import FileLock
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Numbers, Places
-from memvault.index.embedding.embedder import Calibration, read_card
+from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.token_vectors import TokenEmbedder, highest_cosines
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
@@ -235,8 +236,19 @@ class TransformerScores(NamedTuple):
 class TransformerVectors:
     """The transformer vectors in the folder of a vault's index; an in-memory index has none."""
 
-    def __init__(self, store: MemoryStore, folder: Path | None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        folder: Path | None,
+        languages: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Use the vectors below an index's folder.
+
+        ``languages`` returns the numbers of memories by language, which decide between the models
+        of the package if neither the vault nor its user names one.
+        """
         self._store = store
+        self._languages = languages
         self.folder = folder / DEEP if folder is not None else None
         self._choice: tuple[object, model_choice.ModelChoice] | None = None
         self._embedder: TokenEmbedder | None = None
@@ -267,13 +279,30 @@ class TransformerVectors:
     @property
     def choice(self) -> model_choice.ModelChoice:
         """The model to use, with a note if it is not the one in the settings."""
-        state = model_choice.cache_key(self._store.settings, self._store.root)
+        automatic = self._automatic_model()
+        state = automatic, model_choice.cache_key(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
             found = model_choice.choose_embedder(self._store.settings, self._store.root)
+            if automatic:
+                found = found._replace(name=automatic)
             if self._choice is not None and found.name != self._choice[1].name:
                 self._embedder = self._opened = None
             self._choice = state, found
         return self._choice[1]
+
+    def _automatic_model(self) -> str:
+        """Return the model for the vault's languages; empty if one is named."""
+        if not self._is_automatic:
+            return ""
+        has_multilingual = self._model_folder(MULTILINGUAL).is_dir()
+        return model_choice.automatic_model(self._languages(), has_multilingual)
+
+    @cached_property
+    def _is_automatic(self) -> bool:
+        settings = self._store.settings
+        if self.folder is None or settings.language == "none":
+            return False
+        return not model_choice.is_named(settings)
 
     @property
     def name(self) -> str:
@@ -432,9 +461,12 @@ class TransformerVectors:
                 found.store_calibration(known, 0.0)  # a search does not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, quick = read_card(DATA).calibration, read_card(STATIC).calibration
-        share = (known.separation - quick.separation) / (reference.separation - quick.separation)
+        share = 1.0  # the anchors are English, so they do not measure a multilingual model
+        if card is None:
+            gain = reference.separation - quick.separation
+            share = min(max((known.separation - quick.separation) / gain, 0.0), 1.0)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
-        return TransformerScores(waiting, self.name, scaled, reference, min(max(share, 0.0), 1.0))
+        return TransformerScores(waiting, self.name, scaled, reference, share)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from memvault.model import Memory
 from memvault.vault.file_names import normalize
 
-VERSION = 4
+VERSION = 5
 """Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""
 
 _UNSPACED = (
