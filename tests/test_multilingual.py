@@ -12,7 +12,6 @@ from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.embedding.model_choice import automatic_model
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
-from memvault.index.text.languages import detect_language
 
 GERMAN = (
     "Der Klempner kommt am Dienstag und repariert die Heizung im Bad.",
@@ -139,6 +138,6 @@ def test_a_vault_near_the_limit_keeps_its_model(
         "Сантехнік прийде у вівторок і полагодить опалення в моїй ванній кімнаті.",
     ],
 )
-def test_languages_that_are_not_stemmed_are_not_english(text: str) -> None:
-    """Text in a language without a stemmer is told from English by its letters."""
-    assert detect_language(text) == "none"
+def test_memories_in_languages_without_a_stemmer_are_not_english(folder: Path, text: str) -> None:
+    """A vault in a language without a stemmer uses the multilingual model as well."""
+    assert _model_of(folder, (text,)) == MULTILINGUAL

@@ -334,14 +334,15 @@ def detect_languages(
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
-    ``setting`` is the vault's setting; with ``auto`` a memory whose language cannot be detected is
-    assigned the most frequent one among these memories and the counts in ``known``.
+    ``setting`` is the vault's setting; with ``auto`` a memory in a script whose languages are not
+    stemmed is in ``none``, and another whose language cannot be detected is assigned the most frequent one among these memories and the counts in ``known``.
     """
     if setting != AUTO:
         return [setting for _ in memories]
-    from memvault.index.text.languages import detect_language
+    from memvault.index.text.languages import detect_language, is_in_other_script
 
-    detected = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
+    texts = (f"{memory.title}\n{memory.body}" for memory in memories)
+    detected = ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
     votes = Counter(language for language in detected if language) + Counter(known)
     main = query_languages(setting, votes)[0]
     return [language or main for language in detected]

@@ -120,18 +120,23 @@ def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return dict(words), dict(letters)
 
 
+def is_in_other_script(text: str) -> bool:
+    """Return whether a text is written in a script whose languages are not stemmed."""
+    sample = text[:_SAMPLE_LENGTH]
+    if sample.isascii():
+        return False
+    letters = sum(map(str.isalpha, sample))
+    return len(_NOT_STEMMED.findall(sample)) > _MIN_NOT_STEMMED * letters
+
+
 def detect_language(text: str) -> str:
     """Return the language of a text, or an empty string if it cannot be determined.
 
-    A text in a language that is not stemmed is in ``none``.
+    A text in Polish or Ukrainian, which are not stemmed, is in ``none``.
     """
     common, letters = _languages_by_clue()
     sample = normalize("NFC", text[:_SAMPLE_LENGTH].lower())
     is_plain = sample.isascii()
-    if not is_plain:
-        not_stemmed = len(_NOT_STEMMED.findall(sample))
-        if not_stemmed > _MIN_NOT_STEMMED * sum(map(str.isalpha, sample)):
-            return "none"
     words = set(sample.translate(_SPACES).split() if is_plain else _WORD.findall(sample))
     votes = Counter(chain.from_iterable(map(common.__getitem__, words & common.keys())))
     for word in () if is_plain else words:
