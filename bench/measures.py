@@ -17,6 +17,8 @@ Values = dict[str, dict[str, float]]
 Saved = Mapping[str, Mapping[str, Values]]
 """Values by the names of sets and of ways to search."""
 
+TOLERANCE = 0.02
+"""How far hybrid search of a set may be below keyword or vector search alone."""
 _RESAMPLED = 10_000
 _EXPONENTIAL = {1: 1, 2: 3}
 """Gains of 2^grade - 1."""
@@ -88,6 +90,20 @@ def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> f
     """Return the mean over queries, or over some of them; None where there are none."""
     chosen = [value for query, value in entries.items() if among is None or query in among]
     return sum(chosen) / len(chosen) if chosen else None
+
+
+def shortfalls(found: Saved) -> Iterator[str]:
+    """Yield where hybrid search is below the better of keyword and vector search.
+
+    Each set is compared in hit@1 and R@5; a shortfall of at most ``TOLERANCE`` is not reported.
+    """
+    for name, ways in found.items():
+        for measure in ("hit@1", "R@5"):
+            means = {way: mean(values[measure]) or 0.0 for way, values in ways.items()}
+            way = max(("keyword", "vector"), key=means.__getitem__)
+            hybrid, best = means["hybrid"], means[way]
+            if hybrid < best - TOLERANCE:
+                yield f"{name}: {measure} of hybrid is {hybrid:.3f}, of {way} {best:.3f}"
 
 
 class Difference(NamedTuple):

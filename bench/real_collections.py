@@ -31,7 +31,8 @@ class Source(NamedTuple):
     """Where a collection's notes come from, as its ``source.json`` says.
 
     ``include`` and ``exclude`` are globs over the repository's paths as git has them: ``*`` stays
-    within a folder, ``**/`` is any number of folders.
+    within a folder, ``**/`` is any number of folders. ``held_out`` marks a set that nothing may be
+    fitted on.
     """
 
     repository: str
@@ -39,6 +40,7 @@ class Source(NamedTuple):
     include: list[str]
     exclude: list[str]
     licence: str
+    held_out: bool = False
 
 
 class Counts(NamedTuple):

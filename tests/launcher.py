@@ -53,6 +53,8 @@ _OTHERS = (
 """What many commands load, and late."""
 
 
+_MODELS: list[object] = []
+"""Keeps the built-in embedder loaded: half of the CPU time of a recall is to load its tokenizer."""
 COMMAND = "memvault.__main__"
 """The module whose ``main`` a process runs, unless another is named."""
 
@@ -390,8 +392,10 @@ def _load(others: Sequence[str]) -> None:
     for name in (*_OTHERS, *others):
         importlib.import_module(name)
     import result_types
+    from memvault.index.embedding.static import open_table
 
     result_types.install(result_types.fail)
+    _MODELS.append(open_table())
     gc.collect()
     gc.freeze()
 

@@ -57,6 +57,23 @@ def test_runs_are_compared_query_by_query() -> None:
     assert (both.name, both.now, both.low) == ("mean", 0.5, 0.5)
 
 
+@pytest.mark.parametrize(("hybrid", "named"), [(0.8, ["x"]), (0.9, []), (1.0, [])])
+def test_hybrid_below_a_single_signal_is_reported(hybrid: float, named: list[str]) -> None:
+    """The check names a set whose hybrid search is below its better signal, and no other set."""
+    from measures import shortfalls
+
+    def told(value: float) -> dict[str, dict[str, float]]:
+        return {"hit@1": {"a": value}, "R@5": {"a": 1.0}}
+
+    found = {
+        "x": {"keyword": told(0.9), "vector": told(0.1), "hybrid": told(hybrid)},
+        "y": {"keyword": told(0.1), "vector": told(0.2), "hybrid": told(0.19)},
+    }
+    problems = list(shortfalls(found))
+    assert [problem.split(":")[0] for problem in problems] == named
+    assert all("0.800" in problem and "keyword 0.900" in problem for problem in problems)
+
+
 def test_the_everyday_sets_are_whole() -> None:
     """Each set has the counts that its README gives, and a grade for every question but none."""
     from judged import read_set

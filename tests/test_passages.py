@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memvault import Vault
+from memvault.index.embedding.tokenizer import open_tokenizer
+from memvault.index.embedding.transformer import load_embedder
 from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.index.text import analysis, passages
 from memvault.index.text.analysis import analyser
@@ -17,11 +21,13 @@ from memvault.index.text.indexed_text import (
     TextBlock,
     encode_blocks,
     number_of,
+    passage_texts,
     split_memory,
 )
 from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.model import Memory
 
+ROOT = Path(__file__).resolve().parents[1]
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "
 LINE = f"The harbour gate will not open since the storm of last night. {REST * 3}".strip()
 
@@ -195,16 +201,175 @@ def test_a_texts_own_words_find_it(text: str, language: str, others: list[str]) 
             assert stems & terms.stems.keys() or set(wholes) & terms.wholes.keys(), query
 
 
-def test_a_long_paragraph_is_cut_at_the_end_of_a_sentence() -> None:
+def texts_of(body: str) -> list[str]:
+    """The texts of a body's passages."""
+    return [body[part.start : part.end] for part in passages.split_passages(body)]
+
+
+@pytest.mark.parametrize("count", range(140, 240, 3))
+def test_a_long_paragraph_is_cut_at_the_end_of_a_sentence(count: int) -> None:
     """Full-width marks end a Chinese sentence, and a mark within a word ends none."""
-    chinese = (
-        "这是一个很长的句子没有停顿" * 20 + "对吗？" + "真好" * 100 + "！" + "然后继续写下去" * 60
-    )
-    first = passages.split_passages(chinese)[0]
-    assert chinese[: first.end].endswith(("？", "！"))
-    english = ("word " * 239).strip() + " left!right " + "more " * 300
-    assert not any(
-        english[: part.end].endswith("left!") for part in passages.split_passages(english)
+    chinese = "这是一个很长的句子没有停顿" * 10 + "对吗？" + "真好" * 50 + "！" + "然后继续写" * 60
+    assert texts_of(chinese)[0].endswith(("？", "！"))
+    english = "word " * count + "left!right " + "more " * 300
+    assert not any(text.endswith("left!") for text in texts_of(english))
+
+
+FENCE = "```python\n" + "print(get_user_name(42))\n\n" * 12 + "```"
+TABLE = "| name | size |\n| --- | --- |\n" + "| apple | 12 |\n" * 18
+WRAPPED = "The harbour gate stayed shut\nall night. The smith came at\nnoon and opened it. " * 20
+
+
+@pytest.mark.parametrize("before", range(0, 30, 3))
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+@pytest.mark.parametrize("whole", [FENCE, TABLE.strip()])
+def test_code_and_tables_that_fit_are_not_cut(before: int, gap: str, whole: str) -> None:
+    """A fenced block, blank lines included, and a table stand in one passage if they fit in one."""
+    body = f"{REST * before}{gap}{whole}{gap}{REST * 9}"
+    assert sum(whole in text for text in texts_of(body)) == 1
+
+
+def test_long_code_and_tables_are_cut_between_lines() -> None:
+    """Of code and tables that are longer than a passage, each line stays whole."""
+    for whole in (
+        FENCE.replace("```", "", 1).replace("```", "") * 4,
+        f"```\n{FENCE * 5}",
+        TABLE * 5,
+    ):
+        lines = [line.strip() for text in texts_of(whole) for line in text.splitlines()]
+        assert [line for line in lines if line] == [
+            line.strip() for line in whole.splitlines() if line.strip()
+        ]
+
+
+def test_a_long_list_is_cut_between_items() -> None:
+    """A passage of a list begins with an item, and wrapped prose with a sentence."""
+    items = "".join(f"- {REST}\n  {REST}\n" for _ in range(12))
+    parts = texts_of(items)
+    assert len(parts) > 2
+    assert all(text.startswith("- ") for text in parts)
+    assert all(text.startswith("The ") for text in texts_of(WRAPPED))
+
+
+def test_the_pieces_of_a_long_paragraph_are_of_about_equal_size() -> None:
+    """No passage of a few words is left at the end of a paragraph that is cut."""
+    for count in range(15, 60):
+        sizes = [passages.estimate_tokens(text) for text in texts_of(REST * count)]
+        assert min(sizes) * 2 > max(sizes)
+
+
+def test_a_heading_stands_with_the_text_below_it() -> None:
+    """A heading does not become a passage of its own because the text below it is long."""
+    (text, *_), (_, *rest) = texts_of(f"# Gate\n\n{REST * 11}"), texts_of(f"# Gate\n\n{REST * 20}")
+    assert "The smith" in text
+    assert rest
+
+
+READ = 256
+"""The tokens that the built-in transformer reads at once, of which two mark beginning and end."""
+CODE = "for (const item of items) {\n  total += item.price * 1.2; // with VAT\n}\n"
+ordinary = st.sampled_from(
+    [
+        REST,
+        f"{LINE}\n\n",
+        f"- {REST}\n",
+        "## The gate\n\n",
+        f"\n```js\n{CODE * 6}```\n",
+        f"\n```js\n{CODE * 30}```\n",
+        f"\n{TABLE}\n",
+        f"\n{TABLE * 3}\n",
+        "[the page](https://example.com/a/b.html) ",
+        "Ana: Did you call the smith? Bo: Yes, at 10:30.\n",
+    ]
+)
+odd = ordinary | st.sampled_from(
+    [
+        "今天天气很好我们去公园散步。",
+        "今天天气很好我们去公园散步" * 30,
+        "오늘은 날씨가 좋아서 공원에 갑니다. ",
+        "วันนี้อากาศดีเราไปเดินเล่น" * 10,
+        "Сегодня хорошая погода. " * 20,
+        "x" * 900,
+        "word " * 400,
+        base64.b64encode(bytes(range(256)) * 8).decode(),
+        "🚀" * 300,
+        "\n" * 2_000,
+        " " * 2_000,
+        "\n```\n",
+    ]
+)
+
+
+def tokens_read(text: str) -> list[int]:
+    """The tokens of a text that the built-in transformer reads, without the marks around them."""
+    (found,) = load_embedder("builtin", None).embed_tokens([text])
+    marks = {open_tokenizer()[0].token_to_id(mark) for mark in ("[CLS]", "[SEP]")}
+    return [int(token) for token in found.ids if token not in marks]
+
+
+@given(st.lists(odd, max_size=20).map("".join))
+def test_no_character_of_a_memory_is_beyond_reach(body: str) -> None:
+    """Whatever a memory holds, its passages have each character once and are within the limit."""
+    texts = texts_of(body)
+    assert "".join("".join(texts).split()) == "".join(body.split())
+    assert all(passages.estimate_tokens(text) <= passages.MAX_TOKENS for text in texts)
+    assert all(len(text) <= 1_200 for text in texts)
+
+
+@given(st.lists(ordinary, max_size=30).map("".join))
+def test_ordinary_passages_are_read_at_once(body: str) -> None:
+    """No passage of English prose, lists, code and tables is longer than the model reads."""
+    note = memory(body, "The harbour gate", "a.md", "harbour", "iron")
+    tokenizer, _ = open_tokenizer()
+    assert all(len(tokenizer.encode(text).ids) <= READ for text in passage_texts(note))
+
+
+def test_our_own_pages_are_read_at_once() -> None:
+    """Of real pages, long ones with tables and code included, no passage is longer than read."""
+    tokenizer, _ = open_tokenizer()
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
+    assert len(pages) > 80
+    too_long = 0
+    total = 0
+    for page in pages:
+        for text in passage_texts(memory(page.read_text("utf-8"), page.stem)):
+            count = len(tokenizer.encode(text).ids)
+            total += count
+            too_long += max(0, count - READ)
+    assert total > 100_000
+    assert too_long <= total / 2_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Сегодня хорошая погода. " * 40,
+        "Γειά σου, όμορφε κόσμε. " * 40,
+        "Straßenbahnhaltestellen " * 60,
+    ],
+)
+def test_what_is_longer_than_the_model_reads_is_read_in_windows(body: str) -> None:
+    """No token of a memory is beyond reach where the estimate is too low."""
+    tokenizer, _ = open_tokenizer()
+    texts = passage_texts(memory(body))
+    wanted = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    assert max(map(len, wanted)) > READ
+    assert [tokens_read(text) for text in texts] == wanted
+
+
+def test_long_titles_and_tags_leave_room_for_the_passage() -> None:
+    """The lines above a passage have at most 60 tokens; the title and the nearest heading stay."""
+    tags = [f"harbour-{number}" for number in range(80)]
+    outer = "# " + "On and on it goes, up or in or by " * 5
+    body = f"{outer}\n\n## Iron gate\n\n{REST * 2}\n\n{REST * 11}"
+    note = memory(body, "The keeper of the gate " * 9, "a.md", *tags)
+    tokenizer, _ = open_tokenizer()
+    found = passage_texts(note)
+    assert all(text.startswith("The keeper of the gate") for text in found)
+    assert all(len(tokenizer.encode(text).ids) <= READ for text in found)
+    assert passages.estimate_tokens(passage_texts(memory("x", "", "a.md", *tags))[0]) <= 61
+    assert passage_texts(memory(body, "Gate", "a.md", *tags))[-1].startswith(
+        "Gate\nIron gate\nharbour-0, "
     )
 
 

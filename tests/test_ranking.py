@@ -28,6 +28,11 @@ def by_title(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {entry["title"]: parts(entry) for entry in found}
 
 
+def proximities(found: list[dict[str, Any]]) -> dict[str, float]:
+    """How many of the question's words each memory has close together, by its title."""
+    return {entry["title"]: entry["why"]["proximity"] for entry in found}
+
+
 def named(found: list[dict[str, Any]]) -> list[str]:
     """The titles, in order."""
     return [entry["title"] for entry in found]
@@ -64,8 +69,8 @@ def test_words_together_come_before_scattered_ones(folder: Path, vault: Vault, s
     write(folder, "b.md", "# Together\n\n" + "\n\n".join(close))
     found = memories(vault, query)
     assert named(found) == ["Together", "Apart"]
-    looked = by_title(found)
-    assert looked["Together"]["proximity"] > 1.5 * looked["Apart"]["proximity"]
+    looked, near = by_title(found), proximities(found)
+    assert near["Together"] > 1.5 * near["Apart"]
     assert looked["Together"]["adjacency"] > looked["Apart"]["adjacency"] == 0
 
 
@@ -86,8 +91,8 @@ def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> Non
     for title, first in (("Ships", "A harbour."), ("Harbour", "A ship.")):
         body = "\n\n".join([first, *filler(0), last])
         write(folder, f"{title}.md", f"# {title}\n\n{body}\n")
-    looked = by_title(memories(vault, "harbour pilot"))
-    assert looked["Harbour"]["proximity"] > looked["Ships"]["proximity"] > 0
+    near = proximities(memories(vault, "harbour pilot"))
+    assert near["Harbour"] > near["Ships"] > 0
 
 
 def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) -> None:
@@ -107,7 +112,8 @@ def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) 
 
     check_growth(work, 1_250)
     assert named(found) == ["Long", "Short"]
-    assert parts(found[0])["proximity"] > parts(found[1])["proximity"]
+    near = proximities(found)
+    assert near["Long"] > near["Short"]
     assert "Ismene" in found[0]["snippet"]
 
 
@@ -128,9 +134,9 @@ def test_every_spelling_counts_in_a_long_memory(folder: Path, vault: Vault, quer
     write(folder, "a.md", "# Long\n\n" + "\n\n".join([*filler(0, 60), said]))
     write(folder, "b.md", f"# Short\n\n{said} {filler(900, 1)[0]}\n")
     found = memories(vault, query)
-    looked = by_title(found)
-    assert looked["Long"]["proximity"] == pytest.approx(looked["Short"]["proximity"], abs=1e-3)
-    assert looked["Long"]["proximity"] > 0
+    near = proximities(found)
+    assert near["Long"] == pytest.approx(near["Short"], abs=1e-3)
+    assert near["Long"] > 0
     assert [entry["why"]["coverage"] for entry in found] == [1, 1]
 
 
@@ -175,7 +181,7 @@ def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
             assert every & parts(entry).keys() == every - {one}
     ranked_by(folder, "recency = 0\nimportance = 0.0\ndate = 0\ndiversity = false")
     for entry in memories(vault, query):
-        assert {"keyword", "static", "proximity", "adjacency", "soft_match"} <= parts(entry).keys()
+        assert {"keyword", "static", "coverage", "adjacency", "soft_match"} <= parts(entry).keys()
         assert not parts(entry).keys() & {*every, "repeats"}
 
 

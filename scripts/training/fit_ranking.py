@@ -49,8 +49,8 @@ PARTS = (
 ).split()
 EVIDENCE = (
     "keyword_absolute coverage proximity adjacency title_coverage soft_match_absolute "
-    "title_soft_match static_absolute transformer_absolute tokens_absolute rare_tokens_absolute "
-    "brevity brief_coverage"
+    "title_soft_match_absolute static_absolute transformer_absolute tokens_absolute "
+    "rare_tokens_absolute brevity brief_coverage"
 ).split()
 SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
 """Few words speak against an answer; all else speaks for it."""

@@ -97,11 +97,12 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
 
     ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` and
     ``rare_tokens`` the matches of tokens in deviations of the rows, behind the best. ``soft_match``
-    is scaled between the minimum and maximum of the rows. Parts whose names end in ``_absolute``
-    say how well a memory matches by itself.
+    is scaled between the minimum and maximum of the rows, ``title_soft_match`` is behind the best.
+    Parts whose names end in ``_absolute`` say how well a memory matches by itself.
     """
     matches = _token_matches(rows)
     soft_match = [row.sentences.soft_match for row in rows]
+    title_soft_match = [row.sentences.title_soft_match for row in rows]
     values: dict[str, Sequence[float | None]] = {
         "keyword": [row.keyword for row in rows],
         "keyword_absolute": [row.bm25 for row in rows],
@@ -109,7 +110,8 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         "proximity": [row.sentences.proximity for row in rows],
         "adjacency": [row.sentences.adjacency for row in rows],
         "title_coverage": [row.sentences.title_coverage for row in rows],
-        "title_soft_match": [row.sentences.title_soft_match for row in rows],
+        "title_soft_match": title_soft_match,
+        "title_soft_match_absolute": title_soft_match,
         "soft_match": soft_match,
         "soft_match_absolute": soft_match,
         "static": _behind_best([row.static for row in rows]),
@@ -124,6 +126,7 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     known = {name: column for name, column in values.items() if _any_known(column)}
     if "soft_match" in known:
         known["soft_match"] = scaled(soft_match, constants().soft_match_spread)
+        known["title_soft_match"] = scaled(title_soft_match, 1.0)
     return {
         name: [min(max(value or 0.0, 0.0), 1.0) for value in column]
         for name, column in known.items()

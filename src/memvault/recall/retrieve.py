@@ -72,7 +72,8 @@ class CandidateSet(NamedTuple):
     in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
     weight of the transformer vectors. ``static_cosines`` and ``transformer_cosines`` are mean and
     standard deviation over all memories. ``dated`` are the keys of memories of the days that the
-    query names.
+    query names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
+    query: they are results only if they are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -80,6 +81,7 @@ class CandidateSet(NamedTuple):
     fused: Sequence[tuple[int, float]] = ()
     order: Sequence[ScoredMemory] = ()
     dated: Sequence[int] = ()
+    dissimilar: frozenset[int] = frozenset()
     idf: Mapping[str, float] = {}
     has_vectors: bool = False
     transformer_weight: float = 0.0
@@ -192,7 +194,9 @@ def retrieve(
         return CandidateSet(keyword, order=order, idf=answer.idf)
     dated = _by_date(view, days, allowed) if days else ()
     candidates = _by_vector(view, query, allowed, limit, frozenset(keyword))
-    return candidates._replace(idf=answer.idf, dated=dated).with_keywords(keyword)
+    return candidates._replace(
+        idf=answer.idf, dated=dated, dissimilar=candidates.dissimilar.difference(dated)
+    ).with_keywords(keyword)
 
 
 def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
@@ -208,7 +212,7 @@ def _by_vector(
     """Search by vectors, as the only signal if ``also`` is None.
 
     In a hybrid search a missing model adds a note instead of failing, and a memory that only
-    vectors find must have a minimum similarity to the query.
+    vectors find must have a minimum similarity to the query or be among the nearest twenty.
     """
     if not query.text:
         return CandidateSet()
@@ -226,17 +230,20 @@ def _by_vector(
             raise
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
+    dissimilar: set[int] = set()
     if also is not None:
-        min_similarity = constants().min_similarity
         non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
-        required = also.union(islice(non_examples, _MIN_RESULTS))
-        hits = [hit for hit in hits if hit.key in required or hit.similarity >= min_similarity]
+        nearest = list(islice(non_examples, _POOL_EACH))
+        unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity} - also
+        hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
+        dissimilar = unlike.intersection(nearest[_MIN_RESULTS:])
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
     note = f"{counted} for vectors; memvault reindex makes them"
     return CandidateSet(
         vector={hit.key: hit for hit in hits},
         order=sorted(order, key=lambda entry: -entry.score) if also is None else (),
+        dissimilar=frozenset(dissimilar),
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
         static_cosines=(answer.static_mean, answer.static_spread),

@@ -139,11 +139,12 @@ class Search:
         scores = {entry.key: entry.score for entry in known}
         best = scored[0].score if scored else 0.0
 
+        weights, words = self._weights(), len(self._query.words)
+
         def probability(key: int) -> float:
-            behind, words = best - scores.get(key, 0.0), len(self._query.words)
-            row = self._rows[key]
-            found = ranking.probability(row, self._weights(), behind, words, self._days)
-            return round(found, 4)  # as it is shown, so that it can be used as a threshold
+            behind = best - scores.get(key, 0.0)
+            found = ranking.probability(self._rows[key], weights, behind, words, self._days)
+            return round(found, 3)  # as it is shown, so that it can be used as a threshold
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:
@@ -162,7 +163,8 @@ class Search:
             if entry.stands_for is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, probability(entry.stands_for))
-            if chance < request.threshold or (request.strict and chance < FAIR):
+            is_doubtful = request.strict or entry.scored.key in self._candidates.dissimilar
+            if chance < request.threshold or (is_doubtful and chance < FAIR):
                 continue
             memory = self._read(entry.scored.key)
             if memory is not None:
@@ -259,6 +261,7 @@ class Search:
                 "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
                 **candidates.raw_scores(key),
                 "coverage": round(coverage, 4),
+                "proximity": round(row.sentences.proximity, 4),
                 "chance": chance,
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),

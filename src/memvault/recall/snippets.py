@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memvault.index.text.analysis import Analyser, fold
 from memvault.index.text.passages import split_passages
-from memvault.index.text.sentences import split_sentences
+from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.model import Passage
 from memvault.recall.query import Query
 from memvault.vault.markdown import mask_comments
@@ -116,10 +116,14 @@ _MAX_PLACES = 400
 
 
 class Snippet(NamedTuple):
-    """A passage, or a one-line snippet of one, and the headings above it."""
+    """A passage, or a one-line snippet of one, and the headings above it.
+
+    ``is_cut`` is whether a passage begins within a sentence.
+    """
 
     text: str
     heading: str
+    is_cut: bool = False
 
 
 def make_snippet(
@@ -135,7 +139,11 @@ def make_snippet(
     ``Analyser.terms``.
     """
     passage = best_passage(body, passages, query, analyser, nearest)
-    return Snippet(_best_units(units(passage.text), _query_terms(query), analyser), passage.heading)
+    found = units(passage.text)
+    text = _best_units(found, _query_terms(query), analyser)
+    if passage.is_cut and text.startswith(found[0].text[:_MIN_SENTENCE]):
+        text = f"… {text}"
+    return Snippet(text, passage.heading)
 
 
 def best_passage(
@@ -163,7 +171,16 @@ def best_passage(
         weight = count + (0.5 if passage == nearest else 0.0)
         if weight > max_weight:
             best, max_weight = passage, weight
-    return Snippet(_without_headings(body, best) or body[best.start : best.end], best.heading)
+    text = _without_headings(body, best) or body[best.start : best.end]
+    return Snippet(text, best.heading, _is_within_sentence(body, best.start))
+
+
+def _is_within_sentence(body: str, place: int) -> bool:
+    """Return whether the text before a place continues there: no line or sentence ends."""
+    before = body[max(0, place - _MAX_LENGTH) : place].rstrip(" \t")
+    if not before or before.endswith("\n"):
+        return False
+    return max(sentence_ends(before), default=0) < len(before)
 
 
 def _query_terms(query: Query) -> frozenset[str]:

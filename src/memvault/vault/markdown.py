@@ -122,16 +122,17 @@ def lines(text: str) -> Iterator[re.Match[str]]:
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     """Yield each heading outside code as (start, end of its line, level, text)."""
-    for line, is_code in _lines_with_code(body):
-        if not is_code and line[0].lstrip(" ").startswith("#"):
-            level, title = _parse_heading(line[0])
-            if level:
-                yield line.start(), line.end(), level, title
+    for line, is_code in lines_with_code(body):
+        level, title = (0, "") if is_code else parse_heading(line[0])
+        if level:
+            yield line.start(), line.end(), level, title
 
 
-def _parse_heading(line: str) -> tuple[int, str]:
-    """Return the level and text of a line that is a heading; level 0 if it is none."""
+def parse_heading(line: str) -> tuple[int, str]:
+    """Return the level and text of a line outside code; level 0 if it is not a heading."""
     bare = line.lstrip(" ")
+    if not bare.startswith("#"):
+        return 0, ""
     title = bare.lstrip("#")
     level = len(bare) - len(title)
     if len(line) - len(bare) > 3 or level > 6 or title[:1].strip():
@@ -198,10 +199,10 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _without_fenced(text: str) -> str:
-    return "".join(_blank(line) if is_code else line[0] for line, is_code in _lines_with_code(text))
+    return "".join(_blank(line) if is_code else line[0] for line, is_code in lines_with_code(text))
 
 
-def _lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     """Yield a text's lines, each with whether it belongs to a fenced code block.
 
     A fence in a list item or quote ends with that at the latest.

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.arrays import Codes, Integers, Matrix, Numbers
+from memvault.index.embedding.arrays import Codes, Integers, Matrix
 from memvault.index.embedding.embedder import REINSTALL, Embedder
 
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
@@ -101,16 +101,3 @@ class TokenEmbedder(Embedder, Protocol):
 
     def embed_query_tokens(self, text: str) -> TextVectors:
         """Return a query's vector with those of its tokens."""
-
-
-def highest_cosines(cosines: Matrix, lengths: Integers, owners: Integers, count: int) -> Numbers:
-    """Return for each memory and query token the highest cosine, shape (count, query tokens).
-
-    ``cosines`` are those of texts that follow one another, ``lengths`` their numbers of tokens, all
-    above 0, and ``owners`` the memory of each text, 0 to ``count`` - 1.
-    """
-    starts = np.cumsum(lengths) - lengths
-    by_text = np.maximum.reduceat(cosines, starts, axis=1).T
-    best: Numbers = np.full((count, len(cosines)), -1.0)
-    np.maximum.at(best, owners, by_text)
-    return best

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from memvault.index.embedding.embedder import (
     fingerprint_of,
     read_card,
 )
-from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 from memvault.index.embedding.tokenizer import DATA as SHARED_TOKENIZER
 from memvault.index.embedding.tokenizer import open_tokenizer
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 
 _PACKAGE_DATA = Path(__file__).resolve().parents[2] / "data"
 DATA = _PACKAGE_DATA / "deep"
@@ -116,7 +118,7 @@ class BuiltinTransformer:
         known = self._last_query
         if known is None or known[0] != text:
             found = self._embed(text, is_query=True)
-            query = TextVectors(found.vector, found.tokens[1:-1], found.ids[1:-1])
+            query = found._replace(tokens=found.tokens[1:-1], ids=found.ids[1:-1])
             known = self._last_query = text, query
         return known[1]
 
@@ -125,6 +127,8 @@ class BuiltinTransformer:
 
         The prefix stands in every window. The vectors of its tokens are left out.
         """
+        from memvault.index.embedding.token_vectors import TextVectors
+
         tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
         prefix = self._prefixes[0 if is_query else 1]
         lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
@@ -164,6 +168,8 @@ class BuiltinTransformer:
     @cached_property
     def codec(self) -> TokenCodec:
         """The quantisation of the token vectors."""
+        from memvault.index.embedding.token_vectors import TokenCodec
+
         return TokenCodec.read(self._folder)
 
     @cached_property

@@ -132,9 +132,9 @@ def soft_matches(
     starts = np.cumsum(lengths) - lengths
     best = np.maximum.reduceat(table.subword_similarities(query_ids, subwords), starts, axis=1)
     owner_ids = np.array(owners)
-    in_head = _max_per_memory(best * np.array(heads), owner_ids, len(memories))
+    in_head = max_per_memory(best * np.array(heads), owner_ids, len(memories))
     scores = weights @ np.maximum(best, in_head[:, owner_ids]) / total
-    best_scores = _max_per_memory(scores, owner_ids, len(memories)).tolist()
+    best_scores = max_per_memory(scores, owner_ids, len(memories)).tolist()
     title_scores = (weights @ in_head / total).tolist()
     return [
         (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
@@ -155,8 +155,8 @@ def rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
     return rarity
 
 
-def _max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:
-    """Return the maximum of each memory's stretches, along the last axis."""
+def max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:
+    """Return the maximum, at least 0, of each memory's texts, along the last axis."""
     maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
     np.maximum.at(maxima.T, owners, values.T)
     return maxima

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -26,16 +26,19 @@ from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Numbers, Places
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
-from memvault.index.embedding.token_vectors import TokenEmbedder, highest_cosines
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
 from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages
+from memvault.index.local.subwords import max_per_memory
 from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
 from memvault.index.protocol import TokenMatch
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.token_vectors import TokenEmbedder
 
 LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
@@ -150,19 +153,16 @@ class TransformerVectorFile:
             if not wasted and self.card.tokens <= max_tokens:
                 return
             kept = np.flatnonzero(is_used)
-            lengths = np.diff(ends.astype(np.int64), prepend=0)
+            stored = np.diff(ends.astype(np.int64), prepend=0)
             order = self.places(used)
             order = order[order >= 0]
             _, first = np.unique(order, return_index=True)
             order = order[np.sort(first)]
             fits = np.zeros(len(hashes), np.bool_)
-            fits[order[np.cumsum(lengths[order]) <= max_tokens]] = True
-            lengths = np.where(fits, lengths, 0)
-            stored = np.repeat(fits, np.diff(ends.astype(np.int64), prepend=0))
-            codes = self._file.load_tokens()[stored]
-            self._file.replace(
-                rows[kept], hashes[kept], np.cumsum(lengths[kept]).astype(np.uint64), tokens=codes
-            )
+            fits[order[np.cumsum(stored[order]) <= max_tokens]] = True
+            new_ends = np.cumsum(np.where(fits, stored, 0)[kept]).astype(np.uint64)
+            codes = self._file.load_tokens()[np.repeat(fits, stored)]
+            self._file.replace(rows[kept], hashes[kept], new_ends, tokens=codes)
             self._order = None
 
     @contextmanager
@@ -422,11 +422,12 @@ class TransformerVectors:
         has_tokens = lengths > 0
         if not has_tokens.any() or not len(query.ids):
             return {}
-        owned = owners[has_tokens]
+        lengths, owned = lengths[has_tokens], owners[has_tokens]
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
-        best = highest_cosines(cosines, lengths[has_tokens], owned, len(keys))
+        by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
+        best = max_per_memory(by_passage, owned, len(keys))
         weights = rarity(query.ids) if embedder.shares_tokenizer else np.ones(len(query.ids))
-        means, weighted = best.mean(axis=1), best @ weights / max(float(weights.sum()), 1e-9)
+        means, weighted = best.mean(axis=0), weights @ best / max(float(weights.sum()), 1e-9)
         return {
             keys[place]: TokenMatch(float(means[place]), float(weighted[place]))
             for place in np.unique(owned)

@@ -101,7 +101,8 @@ class VectorMap:
     @classmethod
     def of(cls, folder: Path, card: VectorCard) -> VectorMap:
         """Return the map of a version; files are opened only when it is read."""
-        version = (folder, *card._replace(last_uid=0, calibrated=0, slope=0.0, midpoint=0.0))
+        sizes = card.dimension, card.rows, card.token_width, card.tokens
+        version = (folder, *sizes, card.generation, card.checksums, card.states)
         with cls._sharing:
             return cls._shared.setdefault(version, VectorMap())
 

@@ -334,8 +334,9 @@ def detect_languages(
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
-    ``setting`` is the vault's setting; with ``auto`` a memory in a script whose languages are not
-    stemmed is in ``none``, and another whose language cannot be detected is assigned the most frequent one among these memories and the counts in ``known``.
+    ``setting`` is the vault's setting. With ``auto`` a memory in a script whose languages are not
+    stemmed is in ``none``; another whose language cannot be detected is assigned the most frequent
+    one among these memories and the counts in ``known``.
     """
     if setting != AUTO:
         return [setting for _ in memories]

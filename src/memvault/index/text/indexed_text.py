@@ -15,7 +15,14 @@ from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.index.text import passages
 from memvault.index.text.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, TermCounts, tokenize
 from memvault.index.text.bm25f import KeywordDocument
-from memvault.index.text.passages import LONGEST_TITLE, split_blocks, split_passages
+from memvault.index.text.passages import (
+    LONGEST_TITLE,
+    MAX_EMBEDDED_TOKENS,
+    estimate_tokens,
+    prefix_of_tokens,
+    split_blocks,
+    split_passages,
+)
 from memvault.index.text.sentences import split_sentences
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
@@ -189,6 +196,8 @@ _RESERVED_KEYS = frozenset(
 _MAX_VALUE = 500
 _MAX_REPEATED = 500
 """The maximum length of tags, aliases, path and other values that are repeated in every block."""
+_MAX_CONTEXT = 60
+"""The maximum estimate, in tokens, of the lines above a passage that is embedded."""
 
 
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
@@ -270,16 +279,37 @@ def _prefix(text: str, max_length: int | None) -> str:
 
 
 def passage_texts(memory: Memory) -> list[str]:
-    """Return each passage's text, preceded by title, aliases, headings and tags."""
+    """Return each passage's text, preceded by title, aliases, headings and tags.
+
+    These lines have at most 60 tokens, and no more than are left beside the passage; of headings,
+    the outer ones are left out first.
+    """
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]
     aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
     tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
     for start, end, heading in passages.split_passages(memory.body):
+        text = memory.body[start:end]
+        left = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
         above = (title, aliases, "" if heading == title else heading, tags)
-        context = "\n".join(text for text in above if text)
-        texts.append(f"{context}\n{memory.body[start:end]}".lstrip("\n"))
+        if estimate_tokens("\n".join(above)) > left:
+            above = _shortened(above, left)
+        context = "\n".join(line for line in above if line)
+        texts.append(f"{context}\n{text}".lstrip("\n"))
     return texts
+
+
+def _shortened(above: tuple[str, str, str, str], left: int) -> tuple[str, str, str, str]:
+    """Cut title, aliases, headings and tags; title and headings before the others."""
+    title, aliases, heading, tags = above
+    title = prefix_of_tokens(title, left)
+    left -= estimate_tokens(title)
+    while estimate_tokens(heading) > left and " > " in heading:
+        heading = heading.partition(" > ")[2]
+    heading = prefix_of_tokens(heading, left)
+    left -= estimate_tokens(heading)
+    aliases = prefix_of_tokens(aliases, left)
+    return title, aliases, heading, prefix_of_tokens(tags, left - estimate_tokens(aliases))
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:

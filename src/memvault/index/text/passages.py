@@ -1,47 +1,92 @@
-"""Split bodies into passages, without omissions and without cutting words if possible."""
+"""Split bodies into passages that an embedder reads whole, without omissions.
+
+The limit is an estimate of tokens, made from the text alone: the keyword index splits as the
+vectors do and loads no tokenizer.
+"""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
+from math import ceil
 
 from memvault.index.text.sentences import sentence_ends
 from memvault.model import Passage
-from memvault.vault.markdown import headings, lines
+from memvault.vault.markdown import lines_with_code, parse_heading
 
-VERSION = 7
+VERSION = 8
 """Increased whenever the same memory yields other passages."""
 
 LONGEST_TITLE = 200
 """The maximum length of a title, a heading or a path of headings that is added to each passage."""
+MAX_TOKENS = 210
+"""The maximum estimate of a passage's tokens.
+
+The built-in transformer reads 256: two are marks, and the rest is left for the lines above the
+passage and for the error of the estimate."""
+MAX_EMBEDDED_TOKENS = 240
+"""The maximum estimate of a passage with the lines above it."""
 _MAX_PASSAGE = 1_200
-_MAX_DENSE_PASSAGE = 400
+"""The maximum length of a passage in characters, which white space may reach first."""
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
 """The number of passages of one body after which short ones are merged across headings."""
-_DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_TOKEN = re.compile(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
+"""A piece of text of about one token.
+
+WordPiece splits long words, and names in camel case and long numbers more often; a sign and a
+character of a script without spaces is one token."""
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has, without loading a tokenizer.
+
+    Estimates of texts between which there is white space add up to that of the whole.
+    """
+    return len(_TOKEN.findall(text))
+
+
+def prefix_of_tokens(text: str, most: int) -> str:
+    """Return the words at the start of a text whose estimate is at most ``most`` tokens."""
+    behind = next(islice(_TOKEN.finditer(text), max(most, 0), None), None)
+    if behind is None:
+        return text
+    end = behind.start()
+    while end and not text[end - 1].isspace():
+        end -= 1
+    return text[: end or behind.start()].rstrip(", \n")
 
 
 @lru_cache(maxsize=1)  # terms, vectors and sentences of a memory are computed in turn
 def split_passages(body: str) -> list[Passage]:
-    """Split a body into passages of up to about 200 words, preferably at headings and blank lines.
+    """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
+
+    A fenced code block or a table that fits is not cut. What is longer than a passage is cut into
+    about equal pieces, between items, at ends of lines or sentences, else between words.
 
     Every character that is not white space belongs to exactly one passage. An empty body has one
     empty passage, so that a memory with only a title is indexed as well.
     """
-    limit = _MAX_DENSE_PASSAGE if len(_DENSE.findall(body, 0, 2000)) > 400 else _MAX_PASSAGE
     passages: list[Passage] = []
-    for start, end, heading in _paragraphs(body):
+    filled = 0  # the estimate of the last passage
+    for paragraph, heading in _paragraphs(body):
+        start, end, size = _span(paragraph)
         last = passages[-1] if passages else None
         joined = last and (last.heading == heading or len(passages) > _MERGE_AFTER)
-        if last and joined and end - last.start <= limit:
+        if last and joined and _fits(last.start, end, filled + size):
             passages[-1] = Passage(last.start, end, last.heading)
-        elif end - start <= limit:
+            filled += size
+        elif _fits(start, end, size):
             passages.append(Passage(start, end, heading))
+            filled = size
         else:
-            passages += (Passage(*piece, heading) for piece in _pieces(body, start, end, limit))
+            for first, behind, tokens in _pieces(body, paragraph):
+                passages.append(Passage(first, behind, heading))
+                filled = tokens
     return passages or [Passage(0, 0, "")]
 
 
@@ -56,25 +101,49 @@ def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
     return blocks
 
 
-def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
-    """Yield paragraphs with the headings above them; a heading starts a new one."""
+_Part = tuple[int, int, int]
+"""The start and end of a part of a body, and its estimate."""
+_Line = tuple[int, int, int, bool]
+"""The same of a line without the white space at its end, and whether it is code."""
+
+
+def _span(found: Sequence[_Line]) -> _Part:
+    return found[0][0], found[-1][1], sum(line[2] for line in found)
+
+
+def _fits(start: int, end: int, size: int) -> bool:
+    return size <= MAX_TOKENS and end - start <= _MAX_PASSAGE
+
+
+def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
+    """Yield the lines of paragraphs, blank ones left out, with the headings above them.
+
+    A heading starts a paragraph, to which the next belongs. A blank line in code ends none.
+    """
     above: list[tuple[int, str]] = []
-    marks = {start: (level, text[:LONGEST_TITLE]) for start, _, level, text in headings(body)}
-    start, end, heading = -1, -1, ""
-    for line in lines(body):
-        mark = marks.get(line.start())
-        blank = not line[0].strip()
-        if (blank or mark) and start >= 0:
-            yield start, end, heading
-            start = -1
-        if mark:
-            above = [*(entry for entry in above if entry[0] < mark[0]), mark]
-            heading = _path([text for _, text in above])
-        if not blank:
-            start = line.start() if start < 0 else start
-            end = line.start() + len(line[0].rstrip())
-    if start >= 0:
-        yield start, end, heading
+    found: list[_Line] = []
+    heading = ""
+    has_text = False  # more than a heading
+    find_tokens = _TOKEN.findall
+    for line, is_code in lines_with_code(body):
+        text = line[0].rstrip()
+        if not text:
+            if has_text and not is_code:
+                yield found, heading
+                found, has_text = [], False
+            continue
+        level, title = (0, "") if is_code or "#" not in text else parse_heading(text)
+        if level:
+            if found:
+                yield found, heading
+                found = []
+            above = [*(entry for entry in above if entry[0] < level), (level, title)]
+            heading = _path([title[:LONGEST_TITLE] for _, title in above])
+        has_text = not level
+        start = line.start()
+        found.append((start, start + len(text), len(find_tokens(text)), is_code))
+    if found:
+        yield found, heading
 
 
 def _path(above: list[str]) -> str:
@@ -84,17 +153,85 @@ def _path(above: list[str]) -> str:
     return path
 
 
-def _pieces(body: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Split an overlong paragraph where a sentence or line ends, at a space, or at the limit."""
-    text, offset = body[start:end], start
-    ends = {place + text[place : place + 1].isspace() for place in sentence_ends(text)}
-    cuts = sorted(ends.union(match.end() for match in lines(text)))
-    while end - start > limit:
-        last = bisect_right(cuts, start + limit - offset) - 1
-        cut = cuts[last] + offset if last >= 0 else 0
-        if cut <= start + limit // 2:
-            cut = body.rfind(" ", start + limit // 2, start + limit) + 1 or start + limit
-        yield start, cut
+def _pieces(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
+    """Split an overlong paragraph into passages of about equal size."""
+    first, last, left = _span(paragraph)
+    target, filled = _share(left), 0
+    for start, end, tokens in _parts(body, paragraph):
+        if filled and (filled >= target or not _fits(first, end, filled + tokens)):
+            yield first, last, filled
+            left -= filled
+            target, filled = _share(left), 0
+        first = first if filled else start
+        last, filled = end, filled + tokens
+    yield first, last, filled
+
+
+def _share(size: int) -> float:
+    """Return the size of a passage of as few equal ones as possible."""
+    return size / ceil(size / MAX_TOKENS) if size else 0.0
+
+
+def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
+    """Yield the largest parts of an overlong paragraph that are best left whole, and fit.
+
+    They are fenced code, tables, items of lists, the text between, or what these are cut into.
+    """
+    groups: list[tuple[str, list[_Line]]] = []
+    for line in paragraph:
+        start, end, _, is_code = line
+        text = body[start:end]
+        is_row = text.lstrip(" \t>").startswith("|")
+        kind = "code" if is_code else "table" if is_row else "text"
+        if not groups or groups[-1][0] != kind or (kind == "text" and _ITEM.match(text)):
+            groups.append((kind, []))
+        groups[-1][1].append(line)
+    for kind, group in groups:
+        start, end, size = _span(group)
+        line_ends = [line[1] for line in group]
+        if _fits(start, end, size):
+            yield start, end, size
+        elif kind == "text":
+            ends = [start + place for place in sentence_ends(body[start:end])]
+            whole = sorted(set(ends).intersection(line_ends))  # no line ends within a sentence
+            yield from _split(body, start, end, (whole, ends, line_ends))
+        else:
+            yield from _split(body, start, end, (line_ends,))
+
+
+def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> Iterator[_Part]:
+    """Cut an overlong text at the first places, and what is still too long at the others."""
+    if not places:
+        yield from _words(body, start, end)
+        return
+    inside = places[0][bisect_right(places[0], start) : bisect_left(places[0], end)]
+    if not inside:
+        yield from _split(body, start, end, places[1:])
+        return
+    for cut in (*inside, end):
+        text = body[start:cut].rstrip()
+        first, last = start + len(text) - len(text.lstrip()), start + len(text)
+        size = estimate_tokens(text)
+        if not _fits(first, last, size):
+            yield from _split(body, first, last, places[1:])
+        elif size:
+            yield first, last, size
         start = cut
-    if end > start:
-        yield start, end
+
+
+def _words(body: str, start: int, end: int) -> Iterator[_Part]:
+    """Yield parts that end at a space if there is one near the limit, else anywhere."""
+    tokens = [token.span() for token in _TOKEN.finditer(body, start, end)]
+    starts = [place for place, _ in tokens]
+    ends = [place for _, place in tokens]
+    count = len(tokens)
+    first = 0
+    while first < count:
+        last = min(
+            first + ceil(_share(count - first)), bisect_right(ends, starts[first] + _MAX_PASSAGE)
+        )
+        if last < count:
+            space = body.rfind(" ", starts[(first + last) // 2], ends[last - 1] + 1)
+            last = bisect_left(starts, space) if space > 0 else last
+        yield starts[first], ends[last - 1], last - first
+        first = last
