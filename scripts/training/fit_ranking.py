@@ -71,7 +71,7 @@ WITHOUT = {
 }
 """Which parts a fit does without; coverage and its like stay evidence of a chance."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
-STRONG_ERRORS = 0.01
+STRONG_ERRORS = 0.02
 DEPTH, WEIGHED = 10, 40
 """How many of the first are judged, and how many say what a chance is."""
 
