@@ -53,8 +53,6 @@ _OTHERS = (
 """What many commands load, and late."""
 
 
-_MODELS: list[object] = []
-"""Keeps the built-in embedder loaded: half of the CPU time of a recall is to load its tokenizer."""
 COMMAND = "memvault.__main__"
 """The module whose ``main`` a process runs, unless another is named."""
 
@@ -392,10 +390,10 @@ def _load(others: Sequence[str]) -> None:
     for name in (*_OTHERS, *others):
         importlib.import_module(name)
     import result_types
-    from memvault.index.embedding.static import open_table
+    from memvault.index.embedding.tokenizer import open_tokenizer
 
     result_types.install(result_types.fail)
-    _MODELS.append(open_table())
+    open_tokenizer()  # each recall loads it, in 40 ms
     gc.collect()
     gc.freeze()
 

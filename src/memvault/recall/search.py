@@ -27,6 +27,8 @@ from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
+_CERTAIN = 0.999
+"""The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 
@@ -144,7 +146,8 @@ class Search:
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
             found = ranking.probability(self._rows[key], weights, behind, words, self._days)
-            return round(found, 3)  # as it is shown, so that it can be used as a threshold
+            # As it is shown, so that it can be used as a threshold.
+            return round(found, 4) if found < _CERTAIN else 1.0
 
         order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
         if request.diverse:

@@ -141,7 +141,7 @@ def make_snippet(
     passage = best_passage(body, passages, query, analyser, nearest)
     found = units(passage.text)
     text = _best_units(found, _query_terms(query), analyser)
-    if passage.is_cut and text.startswith(found[0].text[:_MIN_SENTENCE]):
+    if passage.is_cut and found and text.startswith(found[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
     return Snippet(text, passage.heading)
 

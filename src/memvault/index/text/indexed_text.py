@@ -18,6 +18,7 @@ from memvault.index.text.bm25f import KeywordDocument
 from memvault.index.text.passages import (
     LONGEST_TITLE,
     MAX_EMBEDDED_TOKENS,
+    MAX_TOKENS,
     estimate_tokens,
     prefix_of_tokens,
     split_blocks,
@@ -290,10 +291,11 @@ def passage_texts(memory: Memory) -> list[str]:
     tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
     for start, end, heading in passages.split_passages(memory.body):
         text = memory.body[start:end]
-        left = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
         above = (title, aliases, "" if heading == title else heading, tags)
-        if estimate_tokens("\n".join(above)) > left:
-            above = _shortened(above, left)
+        size = estimate_tokens("\n".join(above))
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # else there is room beside any passage
+            left = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
+            above = _shortened(above, left) if size > left else above
         context = "\n".join(line for line in above if line)
         texts.append(f"{context}\n{text}".lstrip("\n"))
     return texts
