@@ -477,8 +477,7 @@ def model_use(
     _check_may_name_model(call, name)
     before = selection.configured_model(call.settings, purpose)
     chosen = selection.select_model(call.store, name, purpose)
-    if chosen.name != before:
-        call.workspace.reload()
+    call.workspace.reload()  # the settings may name a model that was only the default before
     return {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,
