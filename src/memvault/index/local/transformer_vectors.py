@@ -223,7 +223,8 @@ class TransformerScores(NamedTuple):
     ``cosines`` are those of the passages, on the scale of the built-in model, nan for passages
     without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
     memories that lack a vector. ``share`` is how much better the model separates than the static
-    embedding table: 1 if as much as the built-in model.
+    embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
+    the package's multilingual one.
     """
 
     waiting: int = 0
@@ -231,6 +232,7 @@ class TransformerScores(NamedTuple):
     cosines: Matrix | None = None
     calibration: Calibration | None = None
     share: float = 0.0
+    is_multilingual: bool = False
 
 
 class TransformerVectors:
@@ -467,7 +469,8 @@ class TransformerVectors:
             gain = reference.separation - quick.separation
             share = min(max((known.separation - quick.separation) / gain, 0.0), 1.0)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
-        return TransformerScores(waiting, self.name, scaled, reference, share)
+        is_multilingual = self.choice.name == MULTILINGUAL
+        return TransformerScores(waiting, self.name, scaled, reference, share, is_multilingual)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.

@@ -71,7 +71,14 @@ class VectorSearch(NamedTuple):
             for hit in found.hits
         ]
         return VectorAnswer(
-            hits, self.waiting, True, scores.share, found.memories, *found.static, *found.deep
+            hits,
+            self.waiting,
+            True,
+            scores.share,
+            found.memories,
+            *found.static,
+            *found.deep,
+            is_multilingual=scores.is_multilingual,
         )
 
     def token_matches(

@@ -242,6 +242,9 @@ class QueryAnalyser:
 
     def __init__(self, languages: Sequence[str]) -> None:
         self._analysers = [analyser(language) for language in languages]
+        is_english_possible = DEFAULT_LANGUAGE in languages or languages[0] == "none"
+        others = [] if is_english_possible else [analyser(DEFAULT_LANGUAGE)]
+        self._possible = [*self._analysers, *others]
 
     def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
         """Return a query's distinct words and whole terms, in order, without stop words.
@@ -265,12 +268,12 @@ class QueryAnalyser:
     def analyser_for(self, text: str) -> Analyser:
         """Return the analyser of the language in which a query is written.
 
-        This is the language of which the query contains most stop words and elisions; ties go to
-        the language of most memories.
+        This is the language of which the query contains most stop words and elisions, one of the
+        memories' or English; ties go to the language of most memories.
         """
-        chunks = tokenize(text) if len(self._analysers) > 1 else []
+        chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(
-            self._analysers,
+            self._possible,
             key=lambda one: sum(
                 one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
             ),
