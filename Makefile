@@ -5,12 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
-# One more than there are cores: many tests wait for a lock, a signal or an end.
+# Two more than there are cores: many tests wait for a lock, a signal or an end.
 WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
-    print((len(own(0)) if own else os.cpu_count() or 1) + 1)")
+    print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test lint types layers unit programs soak docs format bench fuzz clean
+.PHONY: demo test checks lint types layers unit programs soak docs format bench fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -33,7 +33,11 @@ demo: compiled
 	$(BIN)/python scripts/demo.py
 
 # Everything that must hold, as .ci/run runs it.
-test: lint types layers unit
+# Of the checks each keeps one core busy, and they take as long as a tenth of the tests.
+test: $(STAMP) compiled
+	$(MAKE) --no-print-directory -j 2 checks unit
+
+checks: lint types layers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -60,7 +64,8 @@ soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_killed.py tests/test_crowd.py tests/test_fuzzed.py \
 	    tests/test_hostile_texts.py tests/test_concurrency.py \
-	    tests/test_experience_facts.py
+	    tests/test_experience_facts.py tests/test_first_run.py tests/test_hostile.py \
+	    tests/test_layout.py
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q tests/test_store_model.py \
 	    tests/test_fresh.py tests/test_degraded.py tests/test_obsidian.py tests/test_current.py \
 	    tests/test_index_place.py tests/test_state.py tests/test_inbox.py tests/test_firing.py \

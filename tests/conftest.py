@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from importlib.util import find_spec
@@ -80,6 +81,27 @@ def examples(number: int) -> int:
     The number is that of a profile with 60 examples.
     """
     return -(-number * PROFILES[PROFILE] // 60)
+
+
+def sampled(every: int) -> pytest.MarkDecorator:
+    """Play the first of each ``every`` cases of a test; ``make soak`` plays all."""
+    return pytest.mark.sampled(every)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that only ``make soak`` plays."""
+    seen: Counter[str] = Counter()
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        test = item.nodeid.partition("[")[0]
+        is_kept = mark is None or bool(SOAK) or seen[test] % mark.args[0] == 0
+        (kept if is_kept else left_out).append(item)
+        seen[test] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:

@@ -25,7 +25,7 @@ from memvault.mcp.results import result
 
 CLIENT = Caller(budgeted=True)
 BUDGET = 1_500
-MANY = 40
+MANY = 24
 HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))
 """A text of about 50,000 characters."""
 BIG = HUGE * 40

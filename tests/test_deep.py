@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.token_vectors import TextVectors
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
-from memvault.index.local import embedding_lock
+from memvault.index.local import embedding_lock, transformer_vectors
+from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
 from memvault.index.local.vectors import VectorCard, VectorFile
@@ -412,14 +414,14 @@ def test_a_missing_model_file_costs_a_note(
 def test_a_vault_that_is_half_done_uses_what_there_is(
     folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From half of the memories on deep vectors count; below, the quick ones alone do."""
+    """Deep vectors count where nearly all that compete have them; else the quick ones alone do."""
     _filled(folder, 4)
     assert _deep(folder)["waiting"] == 4
     with open_vault(folder) as vault:
         assert vault.call("memory_recall", query="green")["success"]
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind
-        for number, deep in ((4, True), (7, True), (9, False)):
+        for number, deep in ((3, True), (4, False), (9, False)):
             _filled(folder, number + 1)
             with open_vault(folder) as vault:
                 found = explained(vault, "green", type="vector", limit=20)
@@ -547,3 +549,84 @@ def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
     found.compact(hashes[:700], 0)
     assert found.card.rows == 700
     assert found.places(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]
+
+
+def test_what_was_changed_or_searched_last_is_embedded_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old notes that are edited or found while others wait for deep vectors get theirs next."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    monkeypatch.setattr(transformer_vectors, "_BATCH", 8)
+    _filled(folder, 200)
+    for number in range(200):
+        os.utime(folder / "n" / f"{number}.md", (10**9 + number, 10**9 + number))
+    write(folder, "old.md", "# Pets\n\nThe kitten sleeps on the sofa.\n")
+    os.utime(folder / "old.md", (10**9, 10**9))
+    workspace = Workspace(folder)
+    index = workspace.index
+    assert isinstance(index, LocalIndex)
+    index.refresh(True, COMPLETE)
+    waiting = folder / "n" / "1.md"
+    steps: list[set[str]] = []
+
+    def lacking() -> set[str]:
+        return {part.path for part in index._parts_to_embed(frozenset())}
+
+    def go_on() -> bool:
+        steps.append(lacking())
+        if len(steps) == 2:
+            with open_vault(folder) as vault:
+                assert titles(vault.call("memory_recall", query="sleeping kitten"))[0] == "Pets"
+            waiting.write_text("# Note 1\n\nAnother text.\n", "utf-8")
+            index.refresh(True, COMPLETE)
+        return len(steps) < 13
+
+    assert index.deep.folder is not None
+    index.deep.folder.mkdir()
+    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK):
+        index.embed_deep(go_on)
+    assert {"old.md", "n/1.md"} <= steps[1]
+    assert not {"old.md", "n/1.md"} & lacking()
+    assert len(lacking()) > 100
+    workspace.close()
+
+
+def test_the_status_estimates_how_long_the_rest_takes(folder: Path, run: Run, auto: None) -> None:
+    """While vectors are made, the status counts passages and tells about how long they take."""
+    _filled(folder, 1_000)
+    succeeded(run("recall", "green"))
+    until(lambda: "secondsLeft" in _deep(folder))
+    found = _deep(folder)
+    assert 0 < found["waitingPassages"] < found["passages"] == 1_000
+    assert found["secondsLeft"] > 0
+    assert re.search(r"about \d+ (seconds?|minutes|hours) left", succeeded(run("status")).out)
+
+
+def test_first_answers_hold_still_while_vectors_follow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With half of the vectors a first answer is that without any, or that with all of them."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    monkeypatch.setattr(transformer_vectors, "_BATCH", 1)
+    corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"
+    documents = list(map(json.loads, (corpus / "corpus.jsonl").read_text("utf-8").splitlines()))
+    queries = list(map(json.loads, (corpus / "queries.jsonl").read_text("utf-8").splitlines()))
+    for number, document in enumerate(documents[:60]):
+        write(folder, f"n/{number}.md", f"# {document['title']}\n\n{document['text']}\n")
+    index = Workspace(folder).index
+    assert isinstance(index, LocalIndex)
+    index.refresh(True, COMPLETE)
+    assert index.deep.folder is not None
+    index.deep.folder.mkdir()
+    firsts = []
+    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK), open_vault(folder) as vault:
+        for most in (60, 30, -1):
+            index.embed_deep(partial(lambda most: index.pending_transformer() > most, most))
+            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:40]]
+            firsts.append([titles(answer)[0] for answer in found])
+    without, half, complete = firsts
+    assert without != complete
+    assert all(
+        between in (before, after)
+        for before, between, after in zip(without, half, complete, strict=True)
+    )

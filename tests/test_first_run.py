@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run
+from conftest import ROOT, Run, sampled
 from deep_share import stopped_at
 from test_transcripts import _BLOCK, _SCORE, PAGES, _formal
 
@@ -92,18 +93,23 @@ class Session:
         return f"{out}[exit {code}]\n" if code else out
 
 
+def _shares_of_pages() -> Iterator[Any]:
+    """Yield each page with both shares, the first of them not that of the page before."""
+    pages = [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))]
+    for number, page in enumerate(pages):
+        shares = ["half-way", "complete"]
+        for share in shares if number % 2 else reversed(shares):
+            yield pytest.param(page, share, id=f"{page.stem}-{share}")
+
+
 def _commands(block: str) -> Iterator[str]:
     """Yield what is typed, a command that goes on in the next line as one."""
     for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n", block, re.MULTILINE):
         yield found[1]
 
 
-@pytest.mark.parametrize("share", ["half-way", "complete"])
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))],
-    ids=lambda page: page.stem,
-)
+@sampled(2)
+@pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
 def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_path: Path) -> None:
     """A transcript shows no answer, score or note that another user would see otherwise."""
     folder = tmp_path / "notes"
@@ -126,7 +132,8 @@ def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path:
     assert re.fullmatch(pattern, _formal(played)), played
 
 
-@pytest.mark.parametrize("share", SHARES)
+@sampled(3)
+@pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
 def test_the_demo_succeeds_however_far_the_vectors_are(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hard_texts as texts_source
-from conftest import ROOT, SOAK, examples
+from conftest import ROOT, SOAK, examples, sampled
 from hard_texts import hard_texts
 from pattern_source import BOUNDS, METHODS, Used, patterns
 from patterns import TooSlow, limited, tried
@@ -149,6 +149,7 @@ def test_a_pattern_comes_to_its_end_soon() -> None:
         _TRIED.write_text("".join(f"{line}\n" for line in sorted(lines)), "utf-8")
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     "slow",
     [

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, child, refused, succeeded, titles, without_rights, write
+from conftest import Run, child, refused, sampled, succeeded, titles, without_rights, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.__main__ import main
@@ -129,6 +129,7 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
 """Folders of the vault in which agents keep what is theirs."""
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     ("name", "target"),
     [

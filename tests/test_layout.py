@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from conftest import Run, write
+from conftest import Run, sampled, write
 from memvault import Vault, open_vault
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import walk
@@ -319,6 +319,7 @@ MORE = (
 """Commands that go through folders of memories, or one of them."""
 
 
+@sampled(2)
 @pytest.mark.skipif(os.mkdir not in os.supports_dir_fd, reason="no way to make such folders")
 @pytest.mark.parametrize(
     "place",

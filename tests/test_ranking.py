@@ -378,6 +378,32 @@ def test_what_is_about_another_thing_is_no_newer_one(folder: Path, vault: Vault)
     assert set(found.values()) == {""}
 
 
+CHINESE = [
+    ("家庭医生", "我们的家庭医生是周医生,在河边诊所,周一到周五看诊,电话预约。", "2024-05-01"),
+    ("换家庭医生了", "周医生退休,现在找吴医生,在东门诊所,网上预约。", "2025-11-01"),
+    ("钢琴课", "小雨的钢琴课在星期六上午,一小时一百五十元。", "2025-12-01"),
+    ("阳台的花", "茉莉每三天浇一次水,冬天搬进屋里。", "2025-12-02"),
+    ("修车", "车子送到北门的修理厂,换机油三百元,两个小时。", "2025-12-03"),
+    ("奶奶的汤", "排骨先焯水,加莲藕,小火慢炖,最后放盐。", "2025-12-04"),
+    ("春游", "四月去植物园,早上七点集合,自带午饭。", "2025-12-05"),
+]
+
+
+def test_a_chinese_question_finds_the_newer_of_two(folder: Path, vault: Vault) -> None:
+    """What changed is answered by the newer memory, and newer ones about other things stay below.
+
+    The built-in models read English, so that all texts in Chinese are similar to them.
+    """
+    for number, (title, body, day) in enumerate(CHINESE):
+        dated(folder, f"note-{number}", title, body, day)
+    found = newer_of(vault, "我们的家庭医生是谁")
+    assert list(found)[:2] == ["note-1", "note-0"]
+    assert {key: newer for key, newer in found.items() if newer} == {"note-0": "note-1"}
+    found = newer_of(vault, "茉莉多久浇一次水")
+    assert next(iter(found)) == "note-3"
+    assert found["note-3"] == ""
+
+
 @pytest.mark.parametrize("mode", ["keyword", "vector", "tag"])
 def test_one_signal_alone_knows_no_age(folder: Path, vault: Vault, mode: str) -> None:
     """Keywords, vectors and tags order by themselves."""

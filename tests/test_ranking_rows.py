@@ -353,7 +353,7 @@ def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
             draw(row_paths.filter(lambda path: path == "a.md") | row_paths), 9, draw(row_days), None
         )
         covered = draw(st.sampled_from([0, 0.5, 0.75, 0.85, 1]))
-        held = SentenceFeatures(covered, covered, None, 0, None, None, frozenset())
+        held = SentenceFeatures(covered, covered, None, 0, None, None, frozenset({4}))
         found = FeatureRow(key, kept, 0.0, 0.0, None, None, held)
         ranked.append(Ranked(found, score, {"keyword": score}))
     count = draw(st.integers(0, len(ranked)))
@@ -420,13 +420,16 @@ def nearest(alike: list[list[float]], one: int, other: int) -> bool:
     )
 
 
-def two(old: float, new: float, alike: float) -> list[int]:
-    """Put an older and a newer memory of some scores in order; give their keys."""
-    empty = SentenceFeatures(0, 0, None, 0, None, None, frozenset())
-    ranked = [
-        Ranked(FeatureRow(key, record_of("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
-        for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")])
-    ]
+def two(
+    old: float, new: float, alike: float, words: tuple[range, range] = (range(9), range(9))
+) -> list[int]:
+    """Put an older and a newer memory of some scores and words in order; give their keys."""
+    ranked = []
+    for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")]):
+        term_ids = frozenset(4 * word for word in words[key])
+        held = SentenceFeatures(0, 0, None, 0, None, None, term_ids)
+        row = FeatureRow(key, record_of("a.md", 9, day, None), 0, 0, None, None, held)
+        ranked.append(Ranked(row, score, {}))
     return [entry.row.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
 
 
@@ -444,6 +447,22 @@ def test_the_newer_rises_only_where_both_are_about_the_same(
 ) -> None:
     """Unlike texts, and one that hardly fits the question, stay where their words put them."""
     assert two(old, new, alike) == order
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        ((range(10), range(8, 30)), [1, 0]),
+        ((range(10), range(9, 30)), [0, 1]),
+        ((range(40), range(39, 45)), [1, 0]),
+        ((range(0), range(9)), [0, 1]),
+    ],
+)
+def test_the_newer_rises_only_over_what_it_shares_words_with(
+    words: tuple[range, range], order: list[int]
+) -> None:
+    """Memories whose vectors are near but which have hardly a word in common are not compared."""
+    assert two(0.8, 0.7, 0.9, words) == order
 
 
 keywords_of = st.dictionaries(

@@ -123,6 +123,11 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSu
     entry["vectors"] = transformer.vectors
     entry["waiting"] = transformer.waiting
     entry["working"] = transformer.is_running
+    if transformer.waiting:
+        entry["passages"] = transformer.passages
+        entry["waitingPassages"] = transformer.waiting_passages
+        if transformer.seconds_left:
+            entry["secondsLeft"] = max(1, round(transformer.seconds_left))
     if transformer.process:
         entry["process"], entry["since"] = transformer.process, transformer.since
     if transformer.problem:

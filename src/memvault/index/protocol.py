@@ -169,6 +169,11 @@ class KeywordAnswer(NamedTuple):
 
 DISTINCTIVE_BIT = 1
 """The bit of a term id (``SentenceFeatures.term_ids``) that is set for numbers and negations."""
+SKIP_BIT = 2
+"""The bit of a term id that is set for terms that may lie between two adjacent words.
+
+These are stop words, which are removed from queries, the single characters that are indexed between
+pairs in scripts without spaces, and further stems of one word."""
 
 
 class SentenceQuery(NamedTuple):
@@ -210,7 +215,8 @@ class VectorQuery(NamedTuple):
 
     The answer contains the ``limit`` memories that are nearest by static vectors, the same number
     by transformer vectors if those are used, and the memories of ``include_keys`` at any distance.
-    ``allowed_keys`` are the keys of the memories that may be found, None for all.
+    ``allowed_keys`` are the keys of the memories that may be found, None for all. With
+    ``only_static``, transformer vectors are not used.
     """
 
     text: str
@@ -218,16 +224,18 @@ class VectorQuery(NamedTuple):
     allowed_keys: Set[int] | None
     limit: int
     include_keys: frozenset[int] = frozenset()
+    only_static: bool = False
 
 
 class VectorHit(NamedTuple):
     """A memory's nearest passage: its number, its cosine to the query, and its similarity.
 
     ``static_cosine`` is the cosine of the static vectors, ``transformer_cosine`` that of the
-    transformer vectors if those are used, estimated from ``static_cosine`` for a memory whose
-    transformer vectors are not computed yet. ``similarity`` is in 0..1 and comparable between
-    embedders; ``static_similarity`` is its value without transformer vectors. ``next_passage`` is
-    the number of the passage that is nearest after it, None if there is none.
+    transformer vectors if those are used; it is estimated from ``static_cosine`` if
+    ``is_estimated``, because the transformer vector is not computed yet. ``similarity`` is in 0..1
+    and comparable between embedders; ``static_similarity`` is its value without transformer
+    vectors. ``next_passage`` is the number of the passage that is nearest after it, None if there
+    is none.
     """
 
     key: int
@@ -237,6 +245,7 @@ class VectorHit(NamedTuple):
     transformer_cosine: float | None = None
     static_similarity: float = 0.0
     next_passage: int | None = None
+    is_estimated: bool = False
 
 
 class TokenMatch(NamedTuple):
@@ -402,7 +411,9 @@ class EmbedderStatus(NamedTuple):
     ``mode`` is when the transformer computes vectors: auto, off or now. ``vectors`` is the number
     of vectors, ``version`` and ``dimension`` are those of the model that computed them. ``waiting``
     is the number of memories without vectors, ``is_running`` whether a process is computing them;
-    ``process`` is its id if it works in the background, and ``since`` when it began.
+    ``process`` is its id if it works in the background, and ``since`` when it began. ``passages``
+    is the number of all passages and ``waiting_passages`` of those without vectors;
+    ``seconds_left`` is how long these take, by the rate measured last, 0 if none was.
     ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
     settings is used.
     """
@@ -418,6 +429,9 @@ class EmbedderStatus(NamedTuple):
     note: str = ""
     process: int = 0
     since: str = ""
+    passages: int = 0
+    waiting_passages: int = 0
+    seconds_left: float = 0.0
 
 
 class IndexStatus(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from memvault.index.protocol import DISTINCTIVE_BIT, SentenceFeatures, SentenceQuery
-from memvault.index.text.indexed_text import SKIP_BIT, EncodedBlock, number_of
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures, SentenceQuery
+from memvault.index.text.indexed_text import EncodedBlock, number_of
 
 SoftMatch = tuple[float | None, float | None]
 """The soft match of a memory's best stretch, and of its head, in 0..1; None if unknown."""

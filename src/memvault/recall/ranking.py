@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import combinations, islice
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date
 from memvault.recall.features import FeatureRow, columns, evidence
@@ -139,10 +139,13 @@ def prefer_newer(
 ) -> tuple[list[Ranked], dict[int, int]]:
     """Move a newer memory above an older one about the same subject.
 
-    ``likeness`` is the matrix of similarities of the first candidates. Returns the new ranking, and
-    a mapping from the key of each older memory to that of its newest replacement.
+    ``likeness`` is the matrix of similarities of the first candidates. Two memories are about the
+    same subject if they share words and neither is more similar to another one with shared words.
+    Returns the new ranking, and a mapping from the key of each older memory to that of its newest
+    replacement.
     """
     given = constants()
+    likeness = _likeness_with_shared_words(ranked, likeness)
     days = [effective_date(entry.row.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
     newest_by_key: dict[int, int] = {}
@@ -151,7 +154,7 @@ def prefer_newer(
             new
             for new, like in enumerate(likeness[old])
             if days[new] > days[old]
-            and like >= given.newer_similarity
+            and like > 0
             and ranked[new].score >= given.newer_score * ranked[old].score
             and not _identifies_older(ranked[old], ranked[new])
             and _are_mutually_nearest(likeness, old, new)
@@ -168,6 +171,32 @@ def prefer_newer(
         for entry, score in zip(ranked, scores, strict=True)
     ]
     return sorted(raised, key=_sort_key), newest_by_key
+
+
+def _likeness_with_shared_words(
+    ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
+) -> list[list[float]]:
+    """Return a matrix of similarities in which memories that are too different have 0.
+
+    They have less than ``newer_similarity``, or share less than ``shared_words`` of the words of
+    the shorter one. Similarity alone is not enough: in a language that the embedder does not
+    support, all memories are similar.
+    """
+    given = constants()
+    words: dict[int, set[int]] = {}
+
+    def share_words(one: int, other: int) -> bool:
+        for place in {one, other} - words.keys():
+            term_ids = ranked[place].row.sentences.term_ids
+            words[place] = {term for term in term_ids if not term & SKIP_BIT}
+        least = min(len(words[one]), len(words[other]))
+        return len(words[one] & words[other]) >= given.shared_words * least > 0
+
+    kept = [[0.0] * len(likeness) for _ in likeness]
+    for one, other in combinations(range(len(likeness)), 2):
+        if likeness[one][other] >= given.newer_similarity and share_words(one, other):
+            kept[one][other] = kept[other][one] = likeness[one][other]
+    return kept
 
 
 def _identifies_older(old: Ranked, new: Ranked) -> bool:

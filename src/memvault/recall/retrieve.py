@@ -61,6 +61,10 @@ _POOL_FUSED, _POOL_EACH = 40, 20
 """How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
 _MIN_RESULTS = 3
 """How many memories are returned even if they are hardly similar to the query."""
+_COMPETITORS = 20
+"""How many of the best hits by each signal must have transformer vectors for these to be used."""
+_MAX_ESTIMATED = 0.1
+"""The share of them that may lack them: with less, a few new memories change first answers."""
 _MAX_DATED = 20
 """How many memories of the requested days become candidates."""
 
@@ -195,7 +199,7 @@ def retrieve(
         ]
         return CandidateSet(keyword, order=order, idf=answer.idf)
     dated = _by_date(view, days, allowed) if days else ()
-    candidates = _by_vector(view, query, allowed, limit, frozenset(keyword))
+    candidates = _by_vector(view, query, allowed, limit, tuple(keyword))
     return candidates._replace(
         idf=answer.idf, dated=dated, dissimilar=candidates.dissimilar.difference(dated)
     ).with_keywords(keyword)
@@ -209,9 +213,9 @@ def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
 
 
 def _by_vector(
-    view: View, query: Query, allowed: Set[int] | None, limit: int, also: frozenset[int] | None
+    view: View, query: Query, allowed: Set[int] | None, limit: int, also: Sequence[int] | None
 ) -> CandidateSet:
-    """Search by vectors, as the only signal if ``also`` is None.
+    """Search by vectors, as the only signal if ``also``, the keyword hits, is None.
 
     In a hybrid search a missing model adds a note instead of failing, and a memory that only
     vectors find must have a minimum similarity to the query or be among the nearest twenty.
@@ -219,9 +223,10 @@ def _by_vector(
     if not query.text:
         return CandidateSet()
     try:
-        answer = view.nearest(
-            VectorQuery(query.text, query.language, allowed, limit, also or frozenset())
-        )
+        asked = VectorQuery(query.text, query.language, allowed, limit, frozenset(also or ()))
+        answer = view.nearest(asked)
+        if _lacks_competitors(answer.hits, also or ()):
+            answer = view.nearest(asked._replace(only_static=True))
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
                 f"None of {answer.waiting} memories has a vector yet",
@@ -236,7 +241,8 @@ def _by_vector(
     if also is not None:
         non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
         nearest = list(islice(non_examples, _POOL_EACH))
-        unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity} - also
+        unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity}
+        unlike.difference_update(also)
         hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
         dissimilar = unlike.intersection(nearest[_MIN_RESULTS:])
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
@@ -253,6 +259,21 @@ def _by_vector(
         transformer_cosines=(answer.transformer_mean, answer.transformer_spread),
         notes=(note,) if answer.waiting else (),
     )
+
+
+def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> bool:
+    """Return whether too many of the best hits by any signal lack transformer vectors.
+
+    While these follow, estimates beside measured values would put memories first that are first
+    neither without nor with all of the vectors.
+    """
+    if not any(hit.is_estimated for hit in hits):
+        return False
+    by_static = sorted(hits, key=lambda hit: -hit.static_cosine)[:_COMPETITORS]
+    best = {hit.key: hit for hit in [*hits[:_COMPETITORS], *by_static]}
+    wanted = set(keyword[:_COMPETITORS])
+    best |= {hit.key: hit for hit in hits if hit.key in wanted}
+    return sum(hit.is_estimated for hit in best.values()) > _MAX_ESTIMATED * len(best)
 
 
 def _is_example(view: View, key: int) -> bool:

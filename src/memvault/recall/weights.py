@@ -45,6 +45,7 @@ class RankingConstants(NamedTuple):
 
     - ``newer_similarity``: minimum similarity. With less, the newer one came first even where two
       memories only share a field.
+    - ``shared_words``: minimum share of the shorter one's words that the other one has as well.
     - ``newer_score``: minimum score of the newer one, as a share of the older one's.
     - ``identifying_coverage``: coverage from which the query's words identify a memory, and
       ``newer_coverage`` the share of it that a newer one needs to replace it: "the budget for
@@ -70,6 +71,7 @@ class RankingConstants(NamedTuple):
     duplicate_factor: float
     equal_score: float
     newer_similarity: float
+    shared_words: float
     newer_score: float
     identifying_coverage: float
     newer_coverage: float

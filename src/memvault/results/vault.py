@@ -73,7 +73,12 @@ class IndexSummary(TypedDict):
 
 
 class EmbedderSummary(TypedDict):
-    """The state of an embedder."""
+    """The state of an embedder.
+
+    ``waiting`` is the number of memories without vectors. While there are any, ``waitingPassages``
+    of ``passages`` are still to be embedded, which takes ``secondsLeft`` seconds at the rate
+    measured last.
+    """
 
     name: str
     mode: NotRequired[str]
@@ -81,6 +86,9 @@ class EmbedderSummary(TypedDict):
     dimension: NotRequired[int]
     vectors: NotRequired[int]
     waiting: NotRequired[int]
+    passages: NotRequired[int]
+    waitingPassages: NotRequired[int]
+    secondsLeft: NotRequired[int]
     working: NotRequired[bool]
     process: NotRequired[int]
     since: NotRequired[str]

@@ -325,7 +325,17 @@ def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
     state = f"{waiting} of {total} to make, {worker}" if waiting else "complete"
+    if embedder.get("working") and "secondsLeft" in embedder:
+        state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"
+
+
+def _duration(seconds: int) -> str:
+    """Return a duration in words, rounded up."""
+    for size, name in ((3_600, "hours"), (60, "minutes")):
+        if seconds > 2 * size:
+            return f"{-(-seconds // size)} {name}"
+    return f"{seconds} second" + ("s" if seconds != 1 else "")
 
 
 @group.tool(
@@ -468,9 +478,9 @@ def model_use(
     """Use another model: download it if needed, and embed every memory with it.
 
     It is used in addition to the built-in static embeddings, which are used alone until
-    half of the memories are embedded. With for = rerank the model becomes the cross-encoder
-    of memvault recall --rerank, and nothing is embedded. The network is only used to download
-    a model that is not on this machine.
+    the memories that compete for an answer are embedded. With for = rerank the model becomes
+    the cross-encoder of memvault recall --rerank, and nothing is embedded. The network is only
+    used to download a model that is not on this machine.
     """
     from memvault.index.embedding import selection
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.files import atomic
@@ -70,18 +70,38 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
     return not free
 
 
+class Worker(NamedTuple):
+    """The process that last began to compute vectors in the background: its id, and when it began.
+
+    ``rate`` is how many passages a second the last one has embedded, 0 if unknown.
+    """
+
+    process: int = 0
+    since: str = ""
+    rate: float = 0.0
+
+
 def began(folder: Path) -> None:
     """Record that this process computes vectors in the background."""
-    _write(folder / _WORKER, {"process": os.getpid(), "since": clock.iso()})
+    known = worker(folder)
+    _write(folder / _WORKER, Worker(os.getpid(), clock.iso(), known.rate)._asdict())
 
 
-def worker(folder: Path | None) -> tuple[int, str]:
-    """Return the id of the process that last began to compute vectors, and when; 0 if unknown."""
+def measured(folder: Path, rate: float) -> None:
+    """Record how many passages a second this process embeds, if it works in the background."""
+    known = worker(folder)
+    if known.process == os.getpid():
+        _write(folder / _WORKER, known._replace(rate=rate)._asdict())
+
+
+def worker(folder: Path | None) -> Worker:
+    """Return the process that last began to compute vectors; one without an id if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
             found = json.loads(read(folder / _WORKER, SETTING))
-            return int(found["process"]), str(found["since"])
-    return 0, ""
+            rate = float(found.get("rate", 0.0))
+            return Worker(int(found["process"]), str(found["since"]), rate)
+    return Worker()
 
 
 def succeeded(folder: Path | None) -> None:

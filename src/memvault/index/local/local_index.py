@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
@@ -54,7 +54,21 @@ _MAX_SCAN_AGE = 0.1
 _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
 _BEGINNING = 40
-"""How many passages of a memory keep the vectors of their tokens before those of older memories."""
+"""How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
+"""
+_START, _REST = slice(_BEGINNING), slice(_BEGINNING, None)
+
+
+class _Part(NamedTuple):
+    """The beginning or the rest of a memory, in the order in which they are embedded.
+
+    ``used`` is when it was changed or searched last, in negative nanoseconds.
+    """
+
+    is_rest: bool
+    used: int
+    path: str
+    uid: int
 
 
 class LocalIndex:
@@ -178,33 +192,66 @@ class LocalIndex:
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
-        """Compute missing transformer vectors, last changed memories first; return their number.
+        """Compute missing transformer vectors and return how many memories lacked any.
 
+        The memories that were changed or searched last come first, long ones with their beginnings.
         ``go_on`` is called before anything is written and stops the work by returning False. Raises
         the same errors as ``TransformerVectors.embed``.
         """
-        total = 0
-        tried: set[str] = set()
+        tried: set[tuple[int, bool]] = set()
         while self.files.open() is not None:
-            paths = [path for path in self._without_transformer_vectors() if path not in tried]
-            if not paths:
+            if not (parts := self._parts_to_embed(tried)):
                 self._compact_transformer_vectors()
                 if not self.pending_transformer():
-                    embedding_lock.succeeded(self.deep.folder)
-                    self.deep.delete_unused_models()
+                    self.deep.finish()
                 break
-            total += len(paths)
+            earlier, count = len(tried), len(parts)
 
-            def report(done: int, count: int = len(paths)) -> bool:
-                self._progress("embedding", done, count)
+            def report(done: int, earlier: int = earlier, count: int = count) -> bool:
+                self._progress("embedding", done, max(count, len(tried) - earlier))
                 return go_on()
 
-            self.deep.embed(map(self._texts, paths), report)
+            self.deep.embed(self._texts_to_embed(tried), report)
             if not go_on():
                 break
-            report(len(paths))
-            tried.update(paths)
-        return total
+            report(len(tried) - earlier)
+        return len({uid for uid, _ in tried})
+
+    def _texts_to_embed(self, tried: set[tuple[int, bool]]) -> Iterator[list[str]]:
+        """Yield the passages of each part to embed, and add it to ``tried``.
+
+        When the index has changed, or passages were requested, the order is made anew.
+        """
+        state: object = None
+        parts: Iterator[_Part] = iter(())
+        while (opened := self.files.open()) is not None:
+            current = opened.commit.number, self.deep.request_stamp()
+            if current != state:
+                state, parts = current, iter(self._parts_to_embed(tried))
+            part = next(parts, None)
+            if part is None:
+                break
+            tried.add((part.uid, part.is_rest))
+            yield self._texts(part.path)[_REST if part.is_rest else _START]
+
+    def _parts_to_embed(self, tried: Set[tuple[int, bool]]) -> list[_Part]:
+        """Return the parts of memories without transformer vectors, in the order to embed them.
+
+        ``tried`` are the parts that cannot be embedded, or have been, by uid and ``is_rest``.
+        """
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
+        if opened is None or stored is None or self.deep.mode == "off":
+            return []
+        missing = self.deep.missing(*stored, _BEGINNING)
+        searched = self.deep.searched(*stored)
+        parts = [
+            _Part(part, -max(entry.state.mtime, searched.get(entry.uid, 0)), path, entry.uid)
+            for path, entry in opened.manifest.known().items()
+            for part, lacking in zip((False, True), missing, strict=True)
+            if entry.uid in lacking and (entry.uid, part) not in tried
+        ]
+        return sorted(parts)
 
     @property
     def local(self) -> LocalIndex:
@@ -237,19 +284,9 @@ class LocalIndex:
         known = sorted(opened.manifest.known().values(), key=_last_changed_first)
         beginnings, rest = (
             [own for entry in known for own in passages[entry.uid][part]]
-            for part in (slice(_BEGINNING), slice(_BEGINNING, None))
+            for part in (_START, _REST)
         )
         self.deep.compact([*beginnings, *rest])
-
-    def _without_transformer_vectors(self) -> list[str]:
-        """Return the paths of memories without transformer vectors, last changed first."""
-        opened = self.files.opened
-        stored = self.static.stored(opened.manifest) if opened is not None else None
-        if opened is None or stored is None or self.deep.mode == "off":
-            return []
-        missing = self.deep.missing(*stored)
-        known = (entry for entry in opened.manifest.known().values() if entry.uid in missing)
-        return [entry.state.path for entry in sorted(known, key=_last_changed_first)]
 
     def _pending_static(self) -> int:
         """Return how many memories wait for static vectors."""
@@ -258,7 +295,15 @@ class LocalIndex:
 
     def pending_transformer(self) -> int:
         """Return how many memories wait for transformer vectors, with those that wait for both."""
-        return self._pending_static() + len(self._without_transformer_vectors())
+        return self._pending_static() + len(
+            {part.uid for part in self._parts_to_embed(frozenset())}
+        )
+
+    def _passage_counts(self) -> tuple[int, int]:
+        """Return how many passages there are, and how many of them lack transformer vectors."""
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
+        return (0, 0) if stored is None else (len(stored[1]), self.deep.lacking(stored[1]))
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used."""
@@ -295,8 +340,12 @@ class LocalIndex:
             return EmbedderStatus(deep.name, deep.mode)
         found, waiting = deep.opened(), self.pending_transformer()
         running = deep.is_running()
-        worker = embedding_lock.worker(deep.folder) if running else (0, "")
-        state = waiting, running, deep.failure_reason(), deep.choice.note, *worker
+        worker = embedding_lock.worker(deep.folder)
+        process = (worker.process, worker.since) if running else (0, "")
+        passages, lacking = self._passage_counts()
+        remaining = passages, lacking, lacking / worker.rate if worker.rate else 0.0
+        reasons = deep.failure_reason(), deep.choice.note
+        state = waiting, running, *reasons, *process, *remaining
         if found is None:
             return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)
         card = found.card
@@ -435,7 +484,7 @@ class LocalIndex:
     def _embed_now(self) -> None:
         """Compute missing transformer vectors; a failure becomes a note."""
         try:
-            if self._without_transformer_vectors():
+            if self._parts_to_embed(frozenset()):
                 with (
                     atomic.map_os_errors(self.files.folder),
                     embedding_lock.foreground(self.deep.folder),

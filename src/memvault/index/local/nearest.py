@@ -7,7 +7,7 @@ memories that have both. On average, missing vectors therefore neither raise nor
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +42,18 @@ class ScoredPassages(NamedTuple):
         """The index of each memory's first passage."""
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
+    def first_hashes(self, uids: Iterable[int]) -> Hashes:
+        """Return the hash of the first passage of each of the given memories, in their order."""
+        firsts = self.firsts
+        places = dict(zip(self.uids[firsts].tolist(), firsts.tolist(), strict=True))
+        return self.hashes[[places[uid] for uid in uids]]
+
 
 class NearestMemory(NamedTuple):
     """A memory, its nearest passage, and its static and transformer cosines to the query.
 
-    ``deep`` is None if transformer vectors are not used, ``next_passage`` if there is only one.
+    ``deep`` is None if transformer vectors are not used, and estimated if ``is_estimated``.
+    ``next_passage`` is None if there is only one.
     """
 
     uid: int
@@ -54,6 +61,7 @@ class NearestMemory(NamedTuple):
     cosine: float
     deep: float | None
     next_passage: int | None = None
+    is_estimated: bool = False
 
 
 class NearestMemories(NamedTuple):
@@ -86,9 +94,14 @@ def nearest(
     firsts = passages.firsts
     uids = passages.uids[firsts]
     static = np.maximum.reduceat(passages.cosines, firsts)
-    columns, best = [static], passages.cosines
+    columns, best, is_missing = [static], passages.cosines, None
     if deep is not None:
-        best = _impute_missing(passages, deep, firsts, static)
+        is_missing = np.isnan(deep)
+        best = deep
+        if is_missing.any():
+            best = _impute_missing(passages, deep, firsts, static)
+        else:
+            is_missing = None
         columns.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
     chosen = np.flatnonzero(is_in(uids, also))
@@ -105,9 +118,15 @@ def nearest(
         if len(own) > 1:
             other = int(np.argmax(np.where(np.arange(len(own)) == passage, -np.inf, own)))
         transformer_cosine = float(columns[1][number]) if deep is not None else None
+        is_estimated = is_missing is not None and bool(is_missing[firsts[number] + passage])
         hits.append(
             NearestMemory(
-                int(uids[number]), passage, float(static[number]), transformer_cosine, other
+                int(uids[number]),
+                passage,
+                float(static[number]),
+                transformer_cosine,
+                other,
+                is_estimated,
             )
         )
     hits.sort(key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
@@ -120,8 +139,6 @@ def _impute_missing(
 ) -> Matrix:
     """Return the transformer cosines, with estimates for those that are missing."""
     is_missing = np.isnan(deep)
-    if not is_missing.any():
-        return deep
     is_complete = ~np.logical_or.reduceat(is_missing, firsts)
     known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[is_complete].astype(
         np.float64

@@ -2,7 +2,8 @@
 
 They are computed after the static vectors: by a background process (``embedding_lock``), within a
 call if the settings say ``now``, or immediately by ``memvault reindex``. They are used in a search
-only if at least half of the memories have them.
+only if half of the memories have them, and nearly all that compete for an answer
+(``recall.retrieve``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,15 +23,24 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 import numpy as np
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
+from memvault.files.file_stamps import FileStamp
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
-from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Numbers, Places
+from memvault.index.embedding.arrays import (
+    Codes,
+    Flags,
+    Hashes,
+    Integers,
+    Matrix,
+    Numbers,
+    Places,
+)
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
-from memvault.index.local import embedding_lock
+from memvault.index.local import embedding_lock, embedding_requests
 from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.subwords import max_per_memory
 from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
@@ -38,7 +49,9 @@ from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 
 if TYPE_CHECKING:
-    from memvault.index.embedding.token_vectors import TokenEmbedder
+    from concurrent.futures import Future
+
+    from memvault.index.embedding.token_vectors import TextVectors, TokenEmbedder
 
 LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
@@ -74,6 +87,11 @@ class TransformerVectorFile:
         """
         with _locked(folder):
             return cls(_open_or_create(folder, card))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model."""
+        return self._file.folder
 
     @property
     def card(self) -> VectorCard:
@@ -209,12 +227,13 @@ _VARIABLE = model_choice.TRANSFORMER_VARIABLE
 _MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 
-Below it most cosines would have to be estimated.
+Below it, the mean cosine of all memories is hardly known.
 """
 _MAX_EXCESS = 1.1
 """How far the tokens may exceed the allowed number until ``compact`` drops some."""
-_BATCH = 8
-"""Passages embedded at once: more is not faster, and the process may stop only between batches."""
+_BATCH = 32
+"""Passages embedded at once: with more, processors wait for each other less often, but the process
+may stop only between batches."""
 
 
 class TransformerScores(NamedTuple):
@@ -370,10 +389,43 @@ class TransformerVectors:
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{paths.slug(name, 40)}-{digest}"
 
-    def missing(self, uids: Integers, hashes: Hashes) -> set[int]:
-        """Return the memories of which a passage has no vector yet, by the passages' hashes."""
+    def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
+        """Return the memories without a vector of one of their first passages, and of a later one.
+
+        ``uids`` and ``hashes`` are those of all passages, and ``beginning`` is how many of a memory
+        are the first.
+        """
+        lacks = self._lacks(hashes)
+        firsts = np.flatnonzero(np.append(True, uids[1:] != uids[:-1])[: len(uids)])
+        own_first = np.repeat(firsts, np.diff(np.append(firsts, len(uids))))
+        is_late = np.arange(len(uids)) - own_first >= beginning
+        return set(uids[lacks & ~is_late].tolist()), set(uids[lacks & is_late].tolist())
+
+    def lacking(self, hashes: Hashes) -> int:
+        """Return how many passages have no vector yet."""
+        return int(self._lacks(hashes).sum())
+
+    def _lacks(self, hashes: Hashes) -> Flags:
         found = self.opened()
-        return set((uids if found is None else uids[found.places(hashes) < 0]).tolist())
+        return np.full(len(hashes), True) if found is None else found.places(hashes) < 0
+
+    def request(self, hashes: Hashes) -> None:
+        """Have these passages embedded before others in the background."""
+        if self.folder is not None and self.mode == "auto":
+            embedding_requests.request(self.folder, hashes)
+
+    def request_stamp(self) -> FileStamp | None:
+        """Return a value that changes with every request."""
+        return embedding_requests.stamp(self.folder) if self.folder is not None else None
+
+    def searched(self, uids: Integers, hashes: Hashes) -> dict[int, int]:
+        """Return when memories were last requested, in nanoseconds, by the hashes of passages."""
+        requested = embedding_requests.requested(self.folder) if self.folder is not None else {}
+        found: dict[int, int] = {}
+        for place in np.flatnonzero(np.isin(hashes, np.array(list(requested), np.uint64))):
+            uid = int(uids[place])
+            found[uid] = max(found.get(uid, 0), requested[int(hashes[place])])
+        return found
 
     def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         """Score the passages of all memories against a query; a model failure becomes a note.
@@ -483,20 +535,43 @@ class TransformerVectors:
             EmbedderError: the model cannot be used.
             OSError: the vectors cannot be written.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         found = self._open_or_create()
         embedder = self.embedder()
-        max_tokens = self._max_tokens(found)
         texts = _lacking_texts(memories, found)
-        while batch := list(islice(texts, _BATCH)):
-            vectors = embedder.embed_tokens([text for _, text in batch])
-            if not should_continue(batch[-1][0]):
-                return
-            codes: list[Codes] = []
-            if embedder.codec is not None and found.card.tokens < max_tokens * _MAX_EXCESS:
-                codes = [embedder.codec.encode(own) for own in vectors]
-            rows = np.stack([own.vector for own in vectors])
-            found.add(hashes_of([text for _, text in batch]), rows, codes)
-            embedding_lock.succeeded(self.folder)
+        with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the last one written
+            last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
+            began, count = time.monotonic(), 0
+            while batch := list(islice(texts, _BATCH)):
+                running = ahead.submit(embedder.embed_tokens, [text for _, text in batch])
+                if last is not None:
+                    if not self._add(found, *last, should_continue):
+                        return
+                    count += len(last[0])
+                    embedding_lock.measured(found.folder.parent, count / (time.monotonic() - began))
+                last = batch, running
+            if last is not None:
+                self._add(found, *last, should_continue)
+
+    def _add(
+        self,
+        found: TransformerVectorFile,
+        batch: Sequence[tuple[int, str]],
+        running: Future[list[TextVectors]],
+        should_continue: Callable[[int], bool],
+    ) -> bool:
+        """Add the vectors of a batch when they are computed; return whether to continue."""
+        codec, vectors = self.embedder().codec, running.result()
+        if not should_continue(batch[-1][0]):
+            return False
+        codes: list[Codes] = []
+        if codec is not None and found.card.tokens < self._max_tokens(found) * _MAX_EXCESS:
+            codes = [codec.encode(own) for own in vectors]
+        rows = np.stack([own.vector for own in vectors])
+        found.add(hashes_of([text for _, text in batch]), rows, codes)
+        embedding_lock.succeeded(self.folder)
+        return True
 
     def _open_or_create(self) -> TransformerVectorFile:
         """Return the file of vectors to add to, created if missing, with its calibration known."""
@@ -527,6 +602,13 @@ class TransformerVectors:
         megabytes = self._store.settings.embedder.token_megabytes
         return int(megabytes * 1_000_000) // max(found.card.token_width, 1)
 
+    def finish(self) -> None:
+        """Clear failures and requests, and delete unused models: no vector is missing any more."""
+        embedding_lock.succeeded(self.folder)
+        if self.folder is not None:
+            embedding_requests.clear(self.folder)
+        self.delete_unused_models()
+
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
@@ -549,9 +631,13 @@ class TransformerVectors:
 def _lacking_texts(
     memories: Iterable[list[str]], found: TransformerVectorFile
 ) -> Iterator[tuple[int, str]]:
-    """Yield each text without a vector, with the number of memories before its own."""
+    """Yield each text without a vector once, with the number of memories before its own."""
+    yielded: set[int] = set()
     for number, texts in enumerate(memories):
-        places = found.places(hashes_of(texts))
-        for text, place in zip(texts, places, strict=True):
-            if place < 0:
+        hashes = hashes_of(texts)
+        for text, text_hash, place in zip(
+            texts, hashes.tolist(), found.places(hashes), strict=True
+        ):
+            if place < 0 and text_hash not in yielded:
+                yielded.add(text_hash)
                 yield number, text

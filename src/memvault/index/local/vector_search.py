@@ -15,6 +15,8 @@ from memvault.index.local.transformer_vectors import TransformerScores, Transfor
 from memvault.index.local.vectors import hashes_of
 from memvault.index.protocol import TokenMatch, VectorAnswer, VectorHit, VectorQuery
 
+_MAX_REQUESTED = 50
+"""How many of a search's hits are embedded before other memories."""
 _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
 
@@ -53,7 +55,7 @@ class VectorSearch(NamedTuple):
             if uid in visible:
                 passages = passages.joined(uid, hashes_of(texts), table.embed(texts) @ vector)
         scores = TransformerScores()
-        if self.transformer is not None:
+        if self.transformer is not None and not query.only_static:
             scores = self.transformer.score(query.text, query.language, passages)
         calibration = scores.calibration or table.calibration
         allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
@@ -67,9 +69,13 @@ class VectorSearch(NamedTuple):
                 hit.deep,
                 table.calibration.similarity(hit.cosine),
                 hit.next_passage,
+                hit.is_estimated,
             )
             for hit in found.hits
         ]
+        if self.transformer is not None and scores.waiting:
+            nearest_uids = (hit.uid for hit in found.hits[:_MAX_REQUESTED])
+            self.transformer.request(passages.first_hashes(nearest_uids))
         return VectorAnswer(
             hits,
             self.waiting,

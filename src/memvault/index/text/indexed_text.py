@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from memvault.index.protocol import DISTINCTIVE_BIT
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
 from memvault.index.text import passages
 from memvault.index.text.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, TermCounts, tokenize
 from memvault.index.text.bm25f import KeywordDocument
@@ -36,11 +36,6 @@ VERSION = 2
 
 TERM_ID_MASK = 0xFFFFFFFC
 """The bits of a code that are the term's number."""
-SKIP_BIT = 2
-"""The bit set for terms that may lie between two adjacent words.
-
-These are stop words, which are removed from queries, the single characters that are indexed between
-pairs in scripts without spaces, and further stems of one word."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
