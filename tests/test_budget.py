@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, succeeded, write
+from conftest import Run, sampled, succeeded, write
 from memvault import Vault, open_vault, sanitize
 from memvault.call import Call, Caller
 from memvault.index.embedding.tokenizer import count_tokens
@@ -208,6 +208,7 @@ def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtest
             assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
 
 
+@sampled(2)
 @pytest.mark.parametrize("budget", [300, 700, 5_000])
 @pytest.mark.parametrize(
     "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]

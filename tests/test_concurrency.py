@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, SOAK, Run, index_of, titles, write
+from conftest import ROOT, SOAK, Run, index_of, sampled, titles, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages.inbox import Inbox, Lease
@@ -251,6 +251,7 @@ def _is_right(vault: Vault) -> None:
     assert len(_recall(vault, "animals", "vector")) == 3
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
     """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, Git, Run, child, contents, index_of, without_rights, write
+from conftest import ROOT, Git, Run, child, contents, index_of, sampled, without_rights, write
 from memvault import Vault, open_vault
 from memvault.call import Call
 from memvault.doctor.doctor import CODES, run_checks
@@ -27,6 +27,7 @@ from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, GONE, HEADER, MARKS, Fault, examined, files, named, told
 
 
+@sampled(2)
 @pytest.mark.promise("R19")
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault: Fault) -> None:

@@ -122,6 +122,7 @@ def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_p
     assert _formal(_SCORE.sub("…", played)) == _formal(text)
 
 
+@sampled(3)
 @pytest.mark.parametrize("share", SHARES)
 def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path: Path) -> None:
     """What README shows of a session is so; ``…`` stands for what it leaves out."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, refused, sampled, succeeded, write
 from git_clones import cloned, git, without_identity
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
@@ -596,6 +596,7 @@ def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     assert len(vault.call("git_init")["runs"]) == 15
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     "what",
     ["hook", "new hook", "linked hook", "smudge", "new smudge", "folder of a smudge", "include"],

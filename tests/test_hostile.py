@@ -235,6 +235,7 @@ BOMBS = {
 }
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_file_stops_the_others_from_being_found(folder: Path, name: str) -> None:
     """A file made to exhaust its reader costs neither the process nor the other memories."""

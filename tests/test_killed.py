@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import SOAK, index_of, titles, write
+from conftest import SOAK, index_of, sampled, titles, write
 from faults import ERRORS, KILL, Ended, Faults
 from killing import Killing
 from memvault import Vault, errors, open_vault
@@ -403,6 +403,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 NOTES = 40 if SOAK else 16
 
 
+@sampled(2)
 @pytest.mark.promise("R28")
 @pytest.mark.parametrize("indexed", [False, True], ids=["never indexed", "indexed"])
 def test_a_killed_indexer_leaves_a_right_answer(

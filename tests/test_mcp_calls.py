@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, all_gone, until, without_rights, write
+from conftest import Run, all_gone, sampled, until, without_rights, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.tools.core import registry
@@ -424,6 +424,7 @@ BROKEN = {
 }
 
 
+@sampled(2)
 @pytest.mark.promise("S37")
 @pytest.mark.parametrize("path", BROKEN)
 def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, succeeded, write
+from conftest import Run, examples, refused, sampled, succeeded, write
 from growth import Steps, check_growth
 from killing import Killing
 from made_secrets import MADE
@@ -551,6 +551,7 @@ def _files(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.glob("[!.]*/[!.]*.md"))
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     "text", ["---\nid: one-7g9tqh\n---\n# The one\n\ntext\n", "# The one\n\ntext\n"]
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Ran, Run, all_gone, child, is_alive, until, write
+from conftest import Ran, Run, all_gone, child, is_alive, sampled, until, write
 from growth import Steps, check_growth
 from launcher import Launcher, Process, start
 from memvault.agents.address import Address, agent_lock
@@ -324,6 +324,7 @@ sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
 """
 
 
+@sampled(2)
 @pytest.mark.parametrize("way", ["finally_", "caught", "generator", "manager"])
 @BOTH
 def test_a_second_signal_cuts_no_tidying_short(way: str, sent: signal.Signals, code: int) -> None:
@@ -384,6 +385,7 @@ def test_events_come_back_after_a_second_signal(folder: Path, seconds: float) ->
     assert len(list(inbox.folder.glob("*.md"))) == 3
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, succeeded, write
+from conftest import Run, sampled, succeeded, write
 from made_secrets import MADE, made
 from memvault import Vault
 from memvault.tools.core.registry import all_tools
@@ -229,6 +229,7 @@ REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
 """How a secret may stand in a text of which a diff shows lines."""
 
 
+@sampled(2)
 @pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
@@ -265,6 +266,7 @@ READS = [tool for tool in all_tools() if tool.name not in ("git_sync", "model_us
 """What may tell a client anything of the vault; those left out need the network."""
 
 
+@sampled(3)
 @pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", ["GitHub token", "JSON web token", "password in a URL"])
 def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, kind: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, index_of, until, write
+from conftest import Run, index_of, sampled, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 import mcp_types as types
@@ -120,6 +120,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
         assert len(vault.call("list_inbox")["events"]) == (0 if is_there else 1)
 
 
+@sampled(2)
 @pytest.mark.promise("R52")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:

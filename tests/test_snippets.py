@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, write
+from conftest import Run, explained, index_of, sampled, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -152,6 +152,7 @@ PLACES = {
 }
 
 
+@sampled(2)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_megabyte_is_searched_to_its_end(folder: Path, vault: Vault, place: str) -> None:
     """A sentence in a note of 1 MB is found by its words, wholly held, and shown."""

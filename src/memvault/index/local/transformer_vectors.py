@@ -40,7 +40,7 @@ from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_ca
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
-from memvault.index.local import embedding_lock, embedding_requests
+from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.subwords import max_per_memory
 from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
@@ -412,14 +412,20 @@ class TransformerVectors:
     def request(self, hashes: Hashes) -> None:
         """Have these passages embedded before others in the background."""
         if self.folder is not None and self.mode == "auto":
+            from memvault.index.local import embedding_requests
+
             embedding_requests.request(self.folder, hashes)
 
     def request_stamp(self) -> FileStamp | None:
         """Return a value that changes with every request."""
+        from memvault.index.local import embedding_requests
+
         return embedding_requests.stamp(self.folder) if self.folder is not None else None
 
     def searched(self, uids: Integers, hashes: Hashes) -> dict[int, int]:
         """Return when memories were last requested, in nanoseconds, by the hashes of passages."""
+        from memvault.index.local import embedding_requests
+
         requested = embedding_requests.requested(self.folder) if self.folder is not None else {}
         found: dict[int, int] = {}
         for place in np.flatnonzero(np.isin(hashes, np.array(list(requested), np.uint64))):
@@ -606,6 +612,8 @@ class TransformerVectors:
         """Clear failures and requests, and delete unused models: no vector is missing any more."""
         embedding_lock.succeeded(self.folder)
         if self.folder is not None:
+            from memvault.index.local import embedding_requests
+
             embedding_requests.clear(self.folder)
         self.delete_unused_models()
 
