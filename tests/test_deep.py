@@ -402,7 +402,7 @@ def test_a_missing_model_file_costs_a_note(
     bare = tmp_path / "bare"
     bare.mkdir()
     shutil.copy(transformer.DATA / "card.json", bare)
-    monkeypatch.setattr(transformer, "DATA", bare)
+    monkeypatch.setitem(transformer.FOLDERS, BUILTIN, bare)
     _filled(folder, 3)
     found = vault.call("memory_recall", query="green1")
     assert titles(found)[0] == "Note 1"

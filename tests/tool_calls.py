@@ -146,7 +146,6 @@ OF_THIS_MACHINE = {
     "vault_reindex": "the index is derived",
     "trash_empty": "what is deleted for good is gone",
     "vault_doctor": "nothing is wrong in this vault; test_doctor.py undoes each fix",
-    "model_use": "needs the network, or changes nothing",
     "git_init": "git keeps what is in .gitignore, and no tool of the vault's reads it",
     "git_sync": "what others wrote is theirs to take back",
     "peek_inbox": "looking delivers due plans, which are nobody's change",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fit what the parts of a score count, and what a chance means, on judged sets.
 
-    PYTHONPATH=bench python scripts/training/fit_ranking.py FOLDER [FOLDER ...] [--output FILE]
+    PYTHONPATH=bench python scripts/training/fit_ranking.py FOLDER [FOLDER ...]
+        [--model multilingual] [--output FILE]
 
 Each FOLDER is a set as ``bench/quality.py`` reads it. Every query is asked of
 the program itself, and the parts of its candidates are written down. The
@@ -9,6 +10,9 @@ weights make the judged candidates likely under a softmax over the scores
 (a listwise loss), each set counting the same. A chance is a logistic regression
 over what says of a candidate by itself that it answers; questions of other sets
 and questions that nothing answers are its counterexamples.
+
+With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
+fits in FILE stay.
 
 The report leaves each set out of its own fit. The figures of docs/quality.md are
 the program's.
@@ -30,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.protocol import COMPLETE, View
 from memvault.index.text.analysis import query_analyser
 from memvault.recall import features
@@ -38,7 +43,7 @@ from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
 from memvault.recall.ranking import answer_probability as chance_of
 from memvault.recall.retrieve import retrieve
-from memvault.recall.weights import RankingWeights, constants
+from memvault.recall.weights import FITTED, RankingWeights, constants
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]
@@ -68,8 +73,16 @@ WITHOUT = {
         for part in (*PARTS, *EVIDENCE)
         if "tokens" in part or part.startswith(("transformer", "static")) or "soft" in part
     ),
+    "multilingual": frozenset(PARTS).difference(
+        "keyword adjacency soft_match title_soft_match static transformer tokens".split()
+    )
+    | frozenset(
+        part for part in EVIDENCE if "tokens" in part or part.startswith("static") or "soft" in part
+    ),
 }
 """Which parts a fit does without; coverage and its like stay evidence of a chance."""
+FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
+"""The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
 STRONG_ERRORS = 0.02
 DEPTH, WEIGHED = 10, 40
@@ -90,7 +103,7 @@ class Asked(NamedTuple):
     judged: list[float]
 
 
-def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
+def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> list[Asked]:
     """Ask a set's questions, and ``others`` that its vaults do not answer, and write down all.
 
     Questions for days are left out: what answers them is no part of this.
@@ -99,6 +112,8 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
     for group, documents in by_group(judged).items():
         root = work / judged.name / (group or "all")
         ids = make_vault(root, documents)
+        settings = f'version = 1\n\n[embedder]\nmodel = "{model}"\n'
+        (root / "memvault.toml").write_text(settings, "utf-8")
         workspace = Workspace(root)
         workspace.index.refresh(True, COMPLETE)
         view = workspace.index.refresh(True, COMPLETE)
@@ -264,7 +279,7 @@ def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
     """Return the first candidates' chances, in their order, as the program gives them."""
     first = ordered(own, weights)[:DEPTH]
-    told = scores(own, weights)[first] / weights.sum()
+    told = scores(own, weights)[first] / (weights @ own.parts.any(axis=0))  # as the program does
     known = RankingWeights({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
     return np.array(
         [
@@ -317,13 +332,14 @@ def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
         print(f"| {title} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
 
 
-def written(sets: Mapping[str, Sequence[Asked]]) -> dict[str, Any]:
-    """Return all fits as the package keeps them."""
-    fits = {}
-    for name, without in WITHOUT.items():
+def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
+    """Return all fits as the package keeps them; those of the other model are kept."""
+    known = json.loads(FITTED.read_text("utf-8"))
+    for name in FITS[model]:
+        without = WITHOUT[name]
         weights = fitted(list(sets.values()), without)
         told, constant = chance(list(sets.values()), weights, without)
-        fits[name] = {
+        known["fits"][name] = {
             "parts": {
                 part: round(float(value), 3)
                 for part, value in zip(PARTS, weights, strict=True)
@@ -336,11 +352,12 @@ def written(sets: Mapping[str, Sequence[Asked]]) -> dict[str, Any]:
             },
             "bias": round(constant, 3),
         }
+    prefix = "" if model == BUILTIN else f"{model}_"
     return {
-        "fitted": datetime.now(UTC).date().isoformat(),
-        "sets": sorted(sets),
+        **known,
+        f"{prefix}fitted": datetime.now(UTC).date().isoformat(),
+        f"{prefix}sets": sorted(sets),
         "given": constants()._asdict(),  # the fits hold together with these only
-        "fits": fits,
     }
 
 
@@ -348,6 +365,7 @@ def main() -> None:
     """Gather, report, and write the fits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--model", choices=tuple(FITS), default=BUILTIN, help="of the vectors")
     parser.add_argument("--output", type=Path, help="write the fits here")
     parser.add_argument("--others", type=int, default=40, help="questions of other sets")
     options = parser.parse_args()
@@ -363,12 +381,14 @@ def main() -> None:
                 if other != name
                 for query in theirs.queries[:: max(1, len(theirs.queries) // 10)]
             ]
-            sets[name] = gather(own, foreign[: options.others], Path(work))
+            sets[name] = gather(own, foreign[: options.others], Path(work), options.model)
             print(f"{name}: {len(sets[name])} questions", flush=True)
-    for name in WITHOUT:
+    for name in FITS[options.model]:
         report(sets, name)
     if options.output:
-        options.output.write_text(json.dumps(written(sets), indent=1) + "\n", "utf-8")
+        options.output.write_text(
+            json.dumps(written(sets, options.model), indent=1) + "\n", "utf-8"
+        )
 
 
 if __name__ == "__main__":

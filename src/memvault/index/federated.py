@@ -46,6 +46,7 @@ class FederatedView:
 
     def __init__(self, vaults: Sequence[VaultView]) -> None:
         self.vaults = vaults
+        self._has_one_model = True
 
     def _key(self, place: int, key: int) -> int:
         """Return the key of a memory of the vault at a position."""
@@ -101,6 +102,8 @@ class FederatedView:
         share = min(
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
+        models = {answer.is_multilingual for answer in answers if answer.has_vectors}
+        self._has_one_model = len(models) <= 1
         hits = [
             hit._replace(key=self._key(place, hit.key))
             for place, answer in enumerate(answers)
@@ -131,13 +134,19 @@ class FederatedView:
             sum(one.memories for one in answers),
             *static,
             *transformer,
+            is_multilingual=any(models) and share > 0,
         )
 
     def token_matches(
         self, text: str, passages: Mapping[int, Sequence[int]]
     ) -> dict[int, TokenMatch]:
-        """Return how well a query's tokens match memories; empty if a vault has no tokens."""
+        """Return how well a query's tokens match memories; empty if a vault has no tokens.
+
+        Tokens of different models are not compared. May be called only after ``nearest``.
+        """
         matches: dict[int, TokenMatch] = {}
+        if not self._has_one_model:
+            return matches
         for place, vault in enumerate(self.vaults):
             keys = self._own_keys(place, passages)
             own = {own_key: passages[key] for own_key, key in keys.items()}

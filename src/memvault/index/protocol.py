@@ -272,7 +272,8 @@ class VectorAnswer(NamedTuple):
 
     ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
     transformer model discriminates than the static vectors, relative to the built-in transformer
-    model, which has 1; it is 0 if its vectors are not used.
+    model, which has 1; it is 0 if its vectors are not used. ``is_multilingual`` is whether the
+    package's multilingual model computed them.
 
     Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
     mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
@@ -288,6 +289,7 @@ class VectorAnswer(NamedTuple):
     static_spread: float = 0.0
     transformer_mean: float = 0.0
     transformer_spread: float = 0.0
+    is_multilingual: bool = False
 
 
 class View(Protocol):

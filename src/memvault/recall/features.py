@@ -25,6 +25,7 @@ _MIN_COSINE_DEVIATION = 0.05
 """The minimum standard deviation of cosines: in a small vault small differences mean little."""
 _MIN_TOKEN_DEVIATION = 0.02
 _MIN_VARIANCE = 1e-9
+_ENGLISH = "english"
 
 
 class FeatureRow(NamedTuple):
@@ -33,7 +34,8 @@ class FeatureRow(NamedTuple):
     ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
     the query's words could yield. The cosines are None if there are no such vectors; ``static`` and
     ``transformer`` are the same cosines in standard deviations above the mean of all memories.
-    ``tokens`` is None if the vectors of its tokens are not stored.
+    ``tokens`` is None if the vectors of its tokens are not stored. ``is_english`` is whether the
+    models of English, which compute static cosines and soft matches, apply to memory and query.
     """
 
     key: int
@@ -46,6 +48,7 @@ class FeatureRow(NamedTuple):
     static: float | None = None
     transformer: float | None = None
     tokens: TokenMatch | None = None
+    is_english: bool = True
 
 
 def compute(
@@ -81,6 +84,7 @@ def compute(
                 _deviations(static, candidates.static_cosines),
                 _deviations(transformer, candidates.transformer_cosines),
                 tokens.get(key),
+                not candidates.is_multilingual or query.language == record.language == _ENGLISH,
             )
         )
     return rows
@@ -98,11 +102,14 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` and
     ``rare_tokens`` the matches of tokens in deviations of the rows, behind the best. ``soft_match``
     is scaled between the minimum and maximum of the rows, ``title_soft_match`` is behind the best.
+    ``static`` and the soft matches are estimated for rows that are not ``is_english``.
     Parts whose names end in ``_absolute`` say how well a memory matches by itself.
     """
-    matches = _token_matches(rows)
-    soft_match = [row.sentences.soft_match for row in rows]
-    title_soft_match = [row.sentences.title_soft_match for row in rows]
+    means = _estimated(rows, [row.tokens.mean if row.tokens else None for row in rows])
+    weighted = _estimated(rows, [row.tokens.weighted if row.tokens else None for row in rows])
+    soft_match = _of_english(rows, [row.sentences.soft_match for row in rows])
+    title_soft_match = _of_english(rows, [row.sentences.title_soft_match for row in rows])
+    static = _of_english(rows, [row.static for row in rows])
     values: dict[str, Sequence[float | None]] = {
         "keyword": [row.keyword for row in rows],
         "keyword_absolute": [row.bm25 for row in rows],
@@ -114,13 +121,13 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         "title_soft_match_absolute": title_soft_match,
         "soft_match": soft_match,
         "soft_match_absolute": soft_match,
-        "static": _behind_best([row.static for row in rows]),
+        "static": _behind_best(static),
         "static_absolute": [row.static_cosine for row in rows],
         "transformer": _behind_best([row.transformer for row in rows]),
         "transformer_absolute": [row.transformer_cosine for row in rows],
-        "tokens": _standardized([mean for mean, _ in matches]),
+        "tokens": _standardized(means),
         "tokens_absolute": [row.tokens.mean if row.tokens else None for row in rows],
-        "rare_tokens": _standardized([weighted for _, weighted in matches]),
+        "rare_tokens": _standardized(weighted),
         "rare_tokens_absolute": [row.tokens.weighted if row.tokens else None for row in rows],
     }
     known = {name: column for name, column in values.items() if _any_known(column)}
@@ -133,23 +140,28 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     }
 
 
-def _token_matches(rows: Sequence[FeatureRow]) -> list[tuple[float, float]]:
-    """Return the matches of the rows' tokens; missing ones are estimated from the cosines.
+def _of_english(
+    rows: Sequence[FeatureRow], values: Sequence[float | None]
+) -> Sequence[float | None]:
+    """Return the values of a model of English, estimated where it does not apply."""
+    if all(row.is_english for row in rows):
+        return values
+    known = [value if row.is_english else None for row, value in zip(rows, values, strict=True)]
+    return _estimated(rows, known) or known
 
-    The estimates lie on a least-squares line through the rows that have tokens, so that missing
-    vectors neither raise nor lower a memory on average. Empty if no row has tokens.
+
+def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> list[float]:
+    """Return a value per row, missing ones estimated from the cosines; empty if none is known.
+
+    The estimates lie on a least-squares line through the rows that have a value, so that a missing
+    one neither raises nor lowers a memory on average.
     """
-    known = [(row.transformer or 0.0, row.tokens) for row in rows if row.tokens is not None]
+    pairs = list(zip((row.transformer for row in rows), values, strict=True))
+    known = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
     if not known:
         return []
-    inputs = [cosine for cosine, _ in known]
-    mean, weighted = (_line(inputs, [match[column] for _, match in known]) for column in range(2))
-    return [
-        (row.tokens.mean, row.tokens.weighted)
-        if row.tokens is not None
-        else (_at(mean, row.transformer), _at(weighted, row.transformer))
-        for row in rows
-    ]
+    line = _line([cosine for cosine, _ in known], [value for _, value in known])
+    return [_at(line, cosine) if value is None else value for cosine, value in pairs]
 
 
 def _at(line: tuple[float, float], cosine: float | None) -> float:

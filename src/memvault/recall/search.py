@@ -181,6 +181,7 @@ class Search:
             self._candidates.has_vectors,
             self._candidates.transformer_weight,
             any(row.tokens is not None for row in self._rows.values()),
+            self._candidates.is_multilingual,
         )
 
     def _compare(self, keys: Iterable[int]) -> None:

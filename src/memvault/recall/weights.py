@@ -104,12 +104,18 @@ def constants() -> RankingConstants:
 
 @cache
 def fits() -> Mapping[str, RankingWeights]:
-    """Return the fitted weights by the kind of vectors: none, static, transformer or tokens."""
+    """Return the fitted weights by the kind of vectors.
+
+    These are none, static, transformer or tokens; or multilingual, of that model of the package.
+    """
     return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
 
 
 def weights_with(
-    has_vectors: bool, transformer_weight: float = 0.0, has_tokens: bool = False
+    has_vectors: bool,
+    transformer_weight: float = 0.0,
+    has_tokens: bool = False,
+    is_multilingual: bool = False,
 ) -> RankingWeights:
     """Return the weights for the available signals.
 
@@ -118,9 +124,12 @@ def weights_with(
         transformer_weight: how much the transformer vectors count, 0..1; the weights lie as far
             between those for static and those for transformer vectors.
         has_tokens: whether any memory has vectors of its tokens.
+        is_multilingual: whether the package's multilingual model computed the transformer vectors.
     """
     if not has_vectors:
         return fits()["none"]
+    if is_multilingual:
+        return fits()["multilingual"]
     static, transformer = fits()["static"], fits()["tokens" if has_tokens else "transformer"]
     if transformer_weight in (0.0, 1.0):
         return transformer if transformer_weight else static

@@ -130,7 +130,7 @@ _OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who do
 class EmbedderSettings(Section):
     """The transformer, used beside the built-in table; ``memvault model use`` changes it."""
 
-    model = Setting("builtin", MODEL, "builtin, a fastembed model, or a folder")
+    model = Setting("builtin", MODEL, "builtin, multilingual, a fastembed model, or a folder")
     deep = Setting("auto", one_of("auto", "off", "now"), "now: within the call; or off")
     token_megabytes = Setting(500, _SIZE, "vectors of single words; the oldest notes go without")
 

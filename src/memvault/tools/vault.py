@@ -383,7 +383,6 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     the new one is complete.
     """
     from memvault.doctor.status import remove_temporary_files, unlisted
-    from memvault.index.embedding.model_choice import choose_embedder
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
@@ -395,8 +394,21 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     call.index.embed_all()
     return {
         "indexed": len(call.engine.list_records(Filters())),
-        "embedder": call.hide_paths(choose_embedder(call.settings, call.root).name),
+        "embedder": call.hide_paths(_model_in_use(call)),
     }
+
+
+def _model_in_use(call: Call) -> str:
+    """Return the name of the transformer that the vault uses, as in the settings."""
+    from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
+    from memvault.index.embedding.model_choice import choose_embedder
+    from memvault.index.embedding.transformer import card_of
+
+    name = choose_embedder(call.settings, call.root).name
+    card = card_of(MULTILINGUAL)
+    if name == BUILTIN and card is not None and call.index.status().transformer.name == card.name:
+        return MULTILINGUAL
+    return name
 
 
 @group.tool(
@@ -416,21 +428,28 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 )
 def model_list(call: Call) -> AvailableModels:
     """List the available models for embedding and reranking, and those in use."""
-    from memvault.index.embedding.embedder import BUILTIN, read_card
+    from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, read_card
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-    from memvault.index.embedding.model_choice import choose_embedder
-    from memvault.index.embedding.transformer import DATA
+    from memvault.index.embedding.transformer import FOLDERS
 
     builtin_entry: AvailableModel = {
         "name": BUILTIN,
-        "dimension": read_card(DATA).dimension,
+        "dimension": read_card(FOLDERS[BUILTIN]).dimension,
         "sizeInGb": 0.02,
         "licence": "Apache-2.0",
         "description": "Built in: a transformer, which works offline at once. English",
     }
+    multilingual_entry: AvailableModel = {
+        "name": MULTILINGUAL,
+        "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
+        "sizeInGb": 0.03,
+        "licence": "MIT",
+        "description": "Built in, for 24 languages: used where more than a tenth of the memories "
+        "are not English",
+    }
     return {
-        "inUse": call.hide_paths(choose_embedder(call.settings, call.root).name),
-        "models": [builtin_entry, *known_models(EMBEDDING)],
+        "inUse": call.hide_paths(_model_in_use(call)),
+        "models": [builtin_entry, multilingual_entry, *known_models(EMBEDDING)],
         "rerankerInUse": call.hide_paths(call.settings.rerank.model),
         "rerankers": known_models(CROSS_ENCODER),
     }
@@ -449,7 +468,10 @@ def model_list(call: Call) -> AvailableModels:
 def model_use(
     call: Call,
     name: Annotated[
-        str, Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True)
+        str,
+        Arg(
+            "builtin, multilingual, a fastembed model, or a folder with model.onnx", positional=True
+        ),
     ],
     purpose: Purpose = "embed",
 ) -> ChosenModel:
@@ -465,8 +487,7 @@ def model_use(
     _check_may_name_model(call, name)
     before = selection.configured_model(call.settings, purpose)
     chosen = selection.select_model(call.store, name, purpose)
-    if chosen.name != before:
-        call.workspace.reload()
+    call.workspace.reload()  # the settings may name a model that was only the default before
     return {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,

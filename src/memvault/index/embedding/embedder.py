@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Matrix
 
 BUILTIN = "builtin"
+MULTILINGUAL = "multilingual"
 REINSTALL = "pip install --force-reinstall memvault"
 """The hint of an error if something is missing in the package."""
 Model = TypeVar("Model")
@@ -49,7 +50,7 @@ class ModelCard(NamedTuple):
 
     ``name`` is displayed; ``version`` changes whenever the same text would get another vector.
     ``languages`` are those that it supports, and ``tokens`` is the maximum length of a text, if it
-    has one.
+    has one. The prefixes are put before a query and a passage.
     """
 
     name: str
@@ -58,6 +59,8 @@ class ModelCard(NamedTuple):
     calibration: Calibration
     languages: tuple[str, ...] = ()
     tokens: int = 0
+    query_prefix: str = ""
+    passage_prefix: str = ""
 
 
 def read_card(folder: Path) -> ModelCard:
@@ -75,6 +78,8 @@ def read_card(folder: Path) -> ModelCard:
             Calibration(*(float(card[name]) for name in Calibration._fields)),
             tuple(card.get("languages", ())),
             int(card.get("tokens", 0)),
+            str(card.get("query_prefix", "")),
+            str(card.get("passage_prefix", "")),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedderError(f"A built-in model cannot be read: {error}", REINSTALL) from error

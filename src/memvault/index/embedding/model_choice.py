@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from memvault import sanitize
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.files.user_folders import expand_home
-from memvault.index.embedding.embedder import BUILTIN, fingerprint_of
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL, fingerprint_of
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 
 _KIND = "model"
+_MIN_FOREIGN, _MIN_STILL_FOREIGN = 0.1, 0.05
+"""Shares of memories that are not English: to begin with the multilingual model, and to keep it."""
 TRANSFORMER_VARIABLE = "MEMVAULT_DEEP"
 """The environment variable that overrides the setting ``embedder.deep``."""
 
@@ -51,7 +53,7 @@ def folder_of(name: str, root: Path | None) -> Path | None:
     A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
     given = expand_home(name)
-    if name == BUILTIN:
+    if name in (BUILTIN, MULTILINGUAL):
         return None
     if root is None:
         return given if given.is_absolute() else None
@@ -81,6 +83,23 @@ def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
     if is_allowed(settings.embedder.model, root):
         return ModelChoice(settings.embedder.model, root)
     return ModelChoice(BUILTIN, None, _refusal(settings.embedder.model, ""))
+
+
+def automatic_model(languages: Mapping[str, int], has_multilingual: bool) -> str:
+    """Return the package's model for a vault whose settings name none.
+
+    ``languages`` are the numbers of memories by language. Between two limits the vault keeps its
+    model; ``has_multilingual`` is whether it has vectors of the multilingual one.
+    """
+    total = sum(languages.values())
+    foreign = total - languages.get("english", 0)
+    limit = _MIN_STILL_FOREIGN if has_multilingual else _MIN_FOREIGN
+    return MULTILINGUAL if foreign > limit * total else BUILTIN
+
+
+def is_named(settings: Settings) -> bool:
+    """Return whether the vault or its user names an embedder."""
+    return "embedder.model" in settings.explicit or bool(user_settings.load().embedder.model)
 
 
 def is_switched_off(settings: Settings) -> bool:

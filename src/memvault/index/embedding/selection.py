@@ -9,7 +9,7 @@ from memvault.errors import EmbedderError, NotFound, UsageError, VaultUnreadable
 from memvault.files import plain_files
 from memvault.files.user_folders import SETTINGS_FILE, expand_home
 from memvault.index.embedding import model_choice
-from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.embedding.fastembed_models import (
     CROSS_ENCODER,
     EMBEDDING,
@@ -54,7 +54,8 @@ def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedMode
     fingerprint = model_choice.fingerprint(model_name, root)
     checked = _check_model(model_name, root, purpose, download=True)
     model_choice.allow(model_name, store.root, fingerprint)
-    if model_name != configured_model(store.settings, purpose):
+    is_named = purpose == "rerank" or model_choice.is_named(store.settings)
+    if model_name != configured_model(store.settings, purpose) or not is_named:
         _save_model(store, "rerank" if purpose == "rerank" else "embedder", model_name)
     return checked._replace(name=model_name)
 
@@ -125,7 +126,9 @@ def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | 
     if not text:
         raise UsageError("The model's name is empty", "memvault model list names those there are")
     kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
-    if text == BUILTIN or text.lower() in {model["name"].lower() for model in known_models(kind)}:
+    if text in (BUILTIN, MULTILINGUAL) or text.lower() in {
+        model["name"].lower() for model in known_models(kind)
+    }:
         return text, None
     folder = expand_home(text)
     if (root / text).is_dir() or not folder.is_dir():

@@ -16,17 +16,22 @@ from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import (
     BUILTIN,
     MODELS,
+    MULTILINGUAL,
     REINSTALL,
     ModelCard,
     fingerprint_of,
     read_card,
 )
+from memvault.index.embedding.tokenizer import DATA as SHARED_TOKENIZER
 from memvault.index.embedding.tokenizer import open_tokenizer
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
+_PACKAGE_DATA = Path(__file__).resolve().parents[2] / "data"
+DATA = _PACKAGE_DATA / "deep"
+FOLDERS = {BUILTIN: DATA, MULTILINGUAL: _PACKAGE_DATA / "multilingual"}
+"""The folders of the transformers in the package, by their names in settings."""
 _MAX_WORKERS = 4
 _LOG_LEVEL = 4
 """The minimum level of messages that ONNX Runtime writes to standard error; errors are raised."""
@@ -34,20 +39,20 @@ _LOG_LEVEL = 4
 
 def card_of(name: str) -> ModelCard | None:
     """Return the card of an embedder; None for a user's own, known only when it is loaded."""
-    return read_card(DATA) if name == BUILTIN else None
+    return read_card(FOLDERS[name]) if name in FOLDERS else None
 
 
 def load_embedder(name: str, root: Path | None, download: bool = False) -> TokenEmbedder:
-    """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
+    """Return an embedder: ``builtin``, ``multilingual``, a folder, or a fastembed model.
 
-    It is loaded once per process. A folder may be relative to the vault ``root``. The network is
-    only used if ``download`` is true.
+    A folder has a ``model.onnx`` and may be relative to the vault ``root``. A model is loaded once
+    per process. The network is only used if ``download`` is true.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
-    if name == BUILTIN:
-        return MODELS.get((BUILTIN, fingerprint_of(DATA)), BuiltinTransformer)
+    if name in FOLDERS:
+        return MODELS.get((name, fingerprint_of(FOLDERS[name])), lambda: BuiltinTransformer(name))
     from memvault.index.embedding.fastembed_models import FastembedEmbedder
 
     try:
@@ -60,16 +65,18 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
 
 
 class BuiltinTransformer:
-    """The model in the package, run by ONNX Runtime on the CPU, which is loaded on first use."""
+    """A model in the package, run by ONNX Runtime on the CPU, which is loaded on first use."""
 
-    name = BUILTIN
-    shares_tokenizer = True
-
-    def __init__(self) -> None:
-        card = read_card(DATA)
-        if not (DATA / "model.onnx").is_file():
-            raise EmbedderError("The built-in model is not in the package", REINSTALL)
-        self._tokens = card.tokens
+    def __init__(self, name: str = BUILTIN) -> None:
+        self._folder = FOLDERS[name]
+        self._label = "built-in" if name == BUILTIN else f"built-in {name}"
+        card = read_card(self._folder)
+        if not (self._folder / "model.onnx").is_file():
+            raise EmbedderError(f"The {self._label} model is not in the package", REINSTALL)
+        self.shares_tokenizer = not (self._folder / "tokenizer.json").is_file()
+        self._prefixes = card.query_prefix, card.passage_prefix
+        self._max_tokens = card.tokens
+        self.name = name
         self.version = card.version
         self.dimension = card.dimension
         self.calibration = card.calibration
@@ -114,27 +121,35 @@ class BuiltinTransformer:
         """
         known = self._last_query
         if known is None or known[0] != text:
-            found = self._embed(text, max_windows=1)
+            found = self._embed(text, is_query=True)
             query = found._replace(tokens=found.tokens[1:-1], ids=found.ids[1:-1])
             known = self._last_query = text, query
         return known[1]
 
-    def _embed(self, text: str, max_windows: int | None = None) -> TextVectors:
+    def _embed(self, text: str, is_query: bool = False) -> TextVectors:
+        """Return a text's vectors: the mean includes the tokens of the model's prefix.
+
+        The prefix stands in every window. The vectors of its tokens are left out.
+        """
         from memvault.index.embedding.token_vectors import TextVectors
 
-        ids = open_tokenizer()[0].encode(text).ids
-        first, *inner, last = ids
-        count = max(1, -(-len(inner) // (self._tokens - 2)))
-        size = -(-len(inner) // count) if max_windows is None else self._tokens - 2
-        outputs, read = [], []
-        for start in list(range(0, max(len(inner), 1), max(size, 1)))[:max_windows]:
-            window = [first, *inner[start : start + size], last]
-            outputs.append(self._run(window))
-            read += window
-        tokens = np.concatenate(outputs)
-        return TextVectors(
-            normalize(tokens.mean(axis=0)), normalize(tokens), np.array(read, np.int64)
-        )
+        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
+        prefix = self._prefixes[0 if is_query else 1]
+        lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
+        first, *inner, last = tokenizer.encode(prefix + text).ids
+        inner = inner[len(lead) :]
+        room = self._max_tokens - 2 - len(lead)
+        count = max(1, -(-len(inner) // room))
+        size = room if is_query else -(-len(inner) // count)
+        states, kept, read = [], [], []
+        for start in range(0, 1 if is_query else max(len(inner), 1), max(size, 1)):
+            part = inner[start : start + size]
+            state = self._run([first, *lead, *part, last])
+            states.append(state)
+            kept.append(np.delete(state, np.s_[1 : 1 + len(lead)], axis=0))
+            read += [first, *part, last]
+        vector = normalize(np.concatenate(states).mean(axis=0))
+        return TextVectors(vector, normalize(np.concatenate(kept)), np.array(read, np.int64))
 
     def _run(self, token_ids: list[int]) -> Matrix:
         """Return the last hidden state of a sequence of tokens, shape (tokens, dimension)."""
@@ -149,7 +164,7 @@ class BuiltinTransformer:
         except Exception as error:  # of ONNX Runtime's own kinds
             summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
             raise EmbedderError(
-                f"The built-in model cannot be used: {summary}", REINSTALL
+                f"The {self._label} model cannot be used: {summary}", REINSTALL
             ) from error
         found: Matrix = state[0]
         return found
@@ -159,7 +174,7 @@ class BuiltinTransformer:
         """The quantisation of the token vectors."""
         from memvault.index.embedding.token_vectors import TokenCodec
 
-        return TokenCodec.read(DATA)
+        return TokenCodec.read(self._folder)
 
     @cached_property
     def _session(self) -> Any:
@@ -171,5 +186,5 @@ class BuiltinTransformer:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = _LOG_LEVEL
         return onnxruntime.InferenceSession(
-            str(DATA / "model.onnx"), options, providers=["CPUExecutionProvider"]
+            str(self._folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
         )

@@ -41,6 +41,7 @@ from memvault.vault.reader import state_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from memvault.files.file_stamps import IndexCommit
     from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.local.refresh import IndexWriter
     from memvault.index.local.static_vectors import StaticVectors
@@ -90,6 +91,7 @@ class LocalIndex:
         self._progress = progress
         self.files = IndexFiles(store.settings, place, backend, name)
         self._cross_encoder: CrossEncoder | None = None
+        self._counted: tuple[IndexCommit, Mapping[str, int]] | None = None
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
@@ -440,7 +442,16 @@ class LocalIndex:
         """The transformer vectors."""
         from memvault.index.local.transformer_vectors import TransformerVectors
 
-        return TransformerVectors(self._store, self._place.folder)
+        return TransformerVectors(self._store, self._place.folder, self._languages)
+
+    def _languages(self) -> Mapping[str, int]:
+        """Return the numbers of memories by language, as of the last commit."""
+        opened = self.files.opened or self.files.open()
+        if opened is None:
+            return {}
+        if self._counted is None or self._counted[0] != opened.commit:
+            self._counted = opened.commit, opened.manifest.languages()
+        return self._counted[1]
 
     def _snapshot(self, overlay: Overlay, vectors: bool) -> Snapshot:
         opened = self.files.opened

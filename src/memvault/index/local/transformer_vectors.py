@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
@@ -35,7 +36,7 @@ from memvault.index.embedding.arrays import (
     Numbers,
     Places,
 )
-from memvault.index.embedding.embedder import Calibration, read_card
+from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.folder import DEEP
@@ -241,7 +242,8 @@ class TransformerScores(NamedTuple):
     ``cosines`` are those of the passages, on the scale of the built-in model, nan for passages
     without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
     memories that lack a vector. ``share`` is how much better the model separates than the static
-    embedding table: 1 if as much as the built-in model.
+    embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
+    the package's multilingual one.
     """
 
     waiting: int = 0
@@ -249,13 +251,25 @@ class TransformerScores(NamedTuple):
     cosines: Matrix | None = None
     calibration: Calibration | None = None
     share: float = 0.0
+    is_multilingual: bool = False
 
 
 class TransformerVectors:
     """The transformer vectors in the folder of a vault's index; an in-memory index has none."""
 
-    def __init__(self, store: MemoryStore, folder: Path | None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        folder: Path | None,
+        languages: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Use the vectors below an index's folder.
+
+        ``languages`` returns the numbers of memories by language, which decide between the models
+        of the package if neither the vault nor its user names one.
+        """
         self._store = store
+        self._languages = languages
         self.folder = folder / DEEP if folder is not None else None
         self._choice: tuple[object, model_choice.ModelChoice] | None = None
         self._embedder: TokenEmbedder | None = None
@@ -286,13 +300,30 @@ class TransformerVectors:
     @property
     def choice(self) -> model_choice.ModelChoice:
         """The model to use, with a note if it is not the one in the settings."""
-        state = model_choice.cache_key(self._store.settings, self._store.root)
+        automatic = self._automatic_model()
+        state = automatic, model_choice.cache_key(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
             found = model_choice.choose_embedder(self._store.settings, self._store.root)
+            if automatic:
+                found = found._replace(name=automatic)
             if self._choice is not None and found.name != self._choice[1].name:
                 self._embedder = self._opened = None
             self._choice = state, found
         return self._choice[1]
+
+    def _automatic_model(self) -> str:
+        """Return the model for the vault's languages; empty if one is named."""
+        if not self._is_automatic:
+            return ""
+        has_multilingual = self._model_folder(MULTILINGUAL).is_dir()
+        return model_choice.automatic_model(self._languages(), has_multilingual)
+
+    @cached_property
+    def _is_automatic(self) -> bool:
+        settings = self._store.settings
+        if self.folder is None or settings.language == "none":
+            return False
+        return not model_choice.is_named(settings)
 
     @property
     def name(self) -> str:
@@ -491,9 +522,13 @@ class TransformerVectors:
                 found.store_calibration(known, 0.0)  # a search does not wait for the lock
         # Ranking weights and calibration are fitted to the cosines of the built-in model.
         reference, quick = read_card(DATA).calibration, read_card(STATIC).calibration
-        share = (known.separation - quick.separation) / (reference.separation - quick.separation)
+        share = 1.0  # the anchors are English, so they do not measure a multilingual model
+        if card is None:
+            gain = reference.separation - quick.separation
+            share = min(max((known.separation - quick.separation) / gain, 0.0), 1.0)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
-        return TransformerScores(waiting, self.name, scaled, reference, min(max(share, 0.0), 1.0))
+        is_multilingual = self.choice.name == MULTILINGUAL
+        return TransformerScores(waiting, self.name, scaled, reference, share, is_multilingual)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.

@@ -77,7 +77,14 @@ class VectorSearch(NamedTuple):
             nearest_uids = (hit.uid for hit in found.hits[:_MAX_REQUESTED])
             self.transformer.request(passages.first_hashes(nearest_uids))
         return VectorAnswer(
-            hits, self.waiting, True, scores.share, found.memories, *found.static, *found.deep
+            hits,
+            self.waiting,
+            True,
+            scores.share,
+            found.memories,
+            *found.static,
+            *found.deep,
+            is_multilingual=scores.is_multilingual,
         )
 
     def token_matches(

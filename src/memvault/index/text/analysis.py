@@ -21,7 +21,7 @@ from typing import NamedTuple
 from memvault.model import Memory
 from memvault.vault.file_names import normalize
 
-VERSION = 4
+VERSION = 5
 """Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""
 
 _UNSPACED = (
@@ -242,6 +242,9 @@ class QueryAnalyser:
 
     def __init__(self, languages: Sequence[str]) -> None:
         self._analysers = [analyser(language) for language in languages]
+        is_english_possible = DEFAULT_LANGUAGE in languages or languages[0] == "none"
+        others = [] if is_english_possible else [analyser(DEFAULT_LANGUAGE)]
+        self._possible = [*self._analysers, *others]
 
     def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
         """Return a query's distinct words and whole terms, in order, without stop words.
@@ -265,12 +268,12 @@ class QueryAnalyser:
     def analyser_for(self, text: str) -> Analyser:
         """Return the analyser of the language in which a query is written.
 
-        This is the language of which the query contains most stop words and elisions; ties go to
-        the language of most memories.
+        This is the language of which the query contains most stop words and elisions, one of the
+        memories' or English; ties go to the language of most memories.
         """
-        chunks = tokenize(text) if len(self._analysers) > 1 else []
+        chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(
-            self._analysers,
+            self._possible,
             key=lambda one: sum(
                 one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
             ),
@@ -334,14 +337,16 @@ def detect_languages(
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
-    ``setting`` is the vault's setting; with ``auto`` a memory whose language cannot be detected is
-    assigned the most frequent one among these memories and the counts in ``known``.
+    ``setting`` is the vault's setting. With ``auto`` a memory in a script whose languages are not
+    stemmed is in ``none``; another whose language cannot be detected is assigned the most frequent
+    one among these memories and the counts in ``known``.
     """
     if setting != AUTO:
         return [setting for _ in memories]
-    from memvault.index.text.languages import detect_language
+    from memvault.index.text.languages import detect_language, is_in_other_script
 
-    detected = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
+    texts = (f"{memory.title}\n{memory.body}" for memory in memories)
+    detected = ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
     votes = Counter(language for language in detected if language) + Counter(known)
     main = query_languages(setting, votes)[0]
     return [language or main for language in detected]

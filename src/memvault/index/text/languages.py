@@ -2,7 +2,8 @@
 
 Whoosh includes Snowball's stop word lists of fourteen languages. A text in one of them contains
 several of its words within two sentences, and hardly any of another language's; code and names
-contain none, so that no language is guessed for them.
+contain none, so that no language is guessed for them. Languages that are not stemmed, such as
+Chinese or Polish, are known by their letters and count as ``none``.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ _LETTERS = {
     "greek": "άέήίόύώς",
     "hungarian": "áéíóöőúüű",
     "italian": "àèéìòù",
+    "none": "ąćęłńśźżіїєґ",
     "norwegian": "åæø",
     "portuguese": "áâãçéêíóôõú",
     "romanian": "ăâîșşțţ",
@@ -70,7 +72,16 @@ _LETTERS = {
     "tamil": "\u0b85\u0b95\u0bbe\u0bbf\u0bc1\u0bc8\u0bcd",
     "turkish": "çğıöşü",
 }
-"""Letters that English does not have; in scripts of several languages, those specific to one."""
+"""Letters that English does not have; in scripts of several languages, those specific to one.
+
+Those of ``none`` are Polish and Ukrainian.
+"""
+_NOT_STEMMED = re.compile(
+    r"[\u0590-\u05ff\u0900-\u0b7f\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
+"""Letters of scripts whose languages are not stemmed, such as Chinese, Korean and Hindi."""
+_MIN_NOT_STEMMED = 0.3
+"""The minimum share of them among a text's letters; other words in such texts are mostly names."""
 _WORD = re.compile(r"[\u0b80-\u0bff]+|[^\W\d_]+")
 _SPACES = {number: " " for number in range(128) if not chr(number).isalpha()}
 """A table that replaces non-letters by spaces: for ASCII text five times as fast as the pattern."""
@@ -109,8 +120,20 @@ def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return dict(words), dict(letters)
 
 
+def is_in_other_script(text: str) -> bool:
+    """Return whether a text is written in a script whose languages are not stemmed."""
+    sample = text[:_SAMPLE_LENGTH]
+    if sample.isascii():
+        return False
+    letters = sum(map(str.isalpha, sample))
+    return len(_NOT_STEMMED.findall(sample)) > _MIN_NOT_STEMMED * letters
+
+
 def detect_language(text: str) -> str:
-    """Return the language of a text, or an empty string if it cannot be determined."""
+    """Return the language of a text, or an empty string if it cannot be determined.
+
+    A text in Polish or Ukrainian, which are not stemmed, is in ``none``.
+    """
     common, letters = _languages_by_clue()
     sample = normalize("NFC", text[:_SAMPLE_LENGTH].lower())
     is_plain = sample.isascii()

@@ -1,0 +1,143 @@
+"""Vaults that are not in English are answered by the multilingual model of the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import titles, write
+from memvault import open_vault
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
+from memvault.index.embedding.model_choice import automatic_model
+from memvault.index.embedding.tokenizer import open_tokenizer
+from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
+
+GERMAN = (
+    "Der Klempner kommt am Dienstag und repariert die Heizung im Bad.",
+    "Die Rechnung für den Strom ist noch nicht bezahlt worden.",
+    "Wir haben für den Urlaub ein Haus an der See gemietet.",
+)
+ENGLISH = (
+    "The plumber comes on Tuesday and repairs the heating in the bathroom.",
+    "The bill for the electricity has not been paid yet.",
+    "We have rented a house by the sea for the holidays.",
+)
+
+
+@pytest.fixture
+def deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transformer vectors are computed within a call."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+
+
+def _model_of(folder: Path, texts: tuple[str, ...]) -> str:
+    """Write memories, index them, and return the model in use."""
+    for number, text in enumerate(texts):
+        write(folder, f"n/{number}.md", f"# Note {number}\n\n{text}\n")
+    with open_vault(folder) as vault:
+        found = vault.call("vault_reindex")
+        assert found["success"]
+        assert found["embedder"] == vault.call("model_list")["inUse"]
+        return str(found["embedder"])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("Wann wird der Heizkörper wieder in Ordnung gebracht?", GERMAN[0], GERMAN[1]),
+        ("暖气什么时候修好", "水管工星期二来修理浴室的暖气。", "电费账单还没有付。"),
+        ("When will the radiator be fixed?", GERMAN[0], GERMAN[2]),
+        ("Коли полагодять опалення?", "Сантехнік прийде у вівторок.", "Ми орендували дім."),
+        ("暖房はいつ直りますか", "火曜日に配管工が暖房を修理します。", "海辺の家を借りました。"),
+    ],
+)
+def test_a_paraphrase_is_nearer_than_another_text(question: str, answer: str, other: str) -> None:
+    """A question is nearest to what answers it in other words, also in another language."""
+    model = BuiltinTransformer(MULTILINGUAL)
+    query, rows = model.embed_query(question), model.embed([answer, other])
+    assert query @ rows[0] > query @ rows[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    "größe Straße été œuvre żółć їжак ığdır السلام नमस्ते 暖气 カナ 한글 Ωmega தமிழ்".split(),
+)
+def test_no_character_is_unknown(text: str) -> None:
+    """The model knows every character of the languages that its card names."""
+    tokenizer, _ = open_tokenizer(FOLDERS[MULTILINGUAL])
+    assert tokenizer.token_to_id("<unk>") not in tokenizer.encode(text).ids
+
+
+def test_a_long_text_is_read_to_its_end() -> None:
+    """What follows after the tokens that the model reads at once changes a text's vector."""
+    model = BuiltinTransformer(MULTILINGUAL)
+    long = " ".join(f"Wort{number}" for number in range(400))
+    first, second = model.embed([f"{long} Heizung", f"{long} Urlaub am Meer mit Hund"])
+    assert (first != second).any()
+
+
+def test_a_german_vault_uses_it(folder: Path, deep: None) -> None:
+    """A vault in German uses the multilingual model without a setting, and status names it."""
+    assert _model_of(folder, GERMAN) == MULTILINGUAL
+    with open_vault(folder) as vault:
+        found = vault.call("vault_status")["deep"]
+    assert found["name"] == "multilingual-e5-small-4bit"
+    assert found["vectors"] >= len(GERMAN)
+    assert not found["waiting"]
+
+
+def test_an_english_vault_does_not(folder: Path) -> None:
+    """A vault in English keeps the model of English."""
+    assert _model_of(folder, ENGLISH) == BUILTIN
+
+
+def test_a_question_in_english_finds_a_german_memory(folder: Path, deep: None) -> None:
+    """In a vault in German a question in English finds the memory that answers it."""
+    assert _model_of(folder, GERMAN) == MULTILINGUAL
+    with open_vault(folder) as vault:
+        found = vault.call("memory_recall", query="When is the radiator repaired?")
+    assert titles(found)[0] == "Note 0"
+
+
+def test_a_named_model_is_kept(folder: Path, deep: None) -> None:
+    """A model that a person names is used whatever the languages, the built-in one included."""
+    _model_of(folder, GERMAN)
+    with open_vault(folder) as vault:
+        assert vault.call("model_use", name=BUILTIN)["success"]
+        assert vault.call("model_list")["inUse"] == BUILTIN
+        assert vault.call("vault_status")["deep"]["name"] == "all-MiniLM-L6-v2-int8"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "has_multilingual", "model"),
+    [
+        (0, False, BUILTIN),
+        (10, False, BUILTIN),
+        (11, False, MULTILINGUAL),
+        (6, True, MULTILINGUAL),
+        (5, True, BUILTIN),
+    ],
+)
+def test_a_vault_near_the_limit_keeps_its_model(
+    foreign: int, has_multilingual: bool, model: str
+) -> None:
+    """The model changes above a tenth of other languages, and back only at a twentieth."""
+    languages = {"english": 100 - foreign, "german": foreign}
+    assert automatic_model(languages, has_multilingual) == model
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "水管工星期二来修理浴室的暖气。",
+        "火曜日に配管工が暖房を修理します。",
+        "배관공이 화요일에 와서 난방을 고칩니다.",
+        "प्लंबर मंगलवार को आकर हीटिंग ठीक करेगा।",
+        "Hydraulik przyjdzie we wtorek i naprawi ogrzewanie w łazience, więc będę w domu.",
+        "Сантехнік прийде у вівторок і полагодить опалення в моїй ванній кімнаті.",
+    ],
+)
+def test_memories_in_languages_without_a_stemmer_are_not_english(folder: Path, text: str) -> None:
+    """A vault in a language without a stemmer uses the multilingual model as well."""
+    assert _model_of(folder, (text,)) == MULTILINGUAL
