@@ -94,14 +94,9 @@ def nearest(
     firsts = passages.firsts
     uids = passages.uids[firsts]
     static = np.maximum.reduceat(passages.cosines, firsts)
-    columns, best, is_missing = [static], passages.cosines, None
+    columns, best = [static], passages.cosines
     if deep is not None:
-        is_missing = np.isnan(deep)
-        best = deep
-        if is_missing.any():
-            best = _impute_missing(passages, deep, firsts, static)
-        else:
-            is_missing = None
+        best = _impute_missing(passages, deep, firsts, static)
         columns.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
     chosen = np.flatnonzero(is_in(uids, also))
@@ -118,7 +113,7 @@ def nearest(
         if len(own) > 1:
             other = int(np.argmax(np.where(np.arange(len(own)) == passage, -np.inf, own)))
         transformer_cosine = float(columns[1][number]) if deep is not None else None
-        is_estimated = is_missing is not None and bool(is_missing[firsts[number] + passage])
+        is_estimated = deep is not None and bool(np.isnan(deep[firsts[number] + passage]))
         hits.append(
             NearestMemory(
                 int(uids[number]),
@@ -139,6 +134,8 @@ def _impute_missing(
 ) -> Matrix:
     """Return the transformer cosines, with estimates for those that are missing."""
     is_missing = np.isnan(deep)
+    if not is_missing.any():
+        return deep
     is_complete = ~np.logical_or.reduceat(is_missing, firsts)
     known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[is_complete].astype(
         np.float64
