@@ -27,7 +27,7 @@ from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, GONE, HEADER, MARKS, Fault, examined, files, named, told
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.promise("R19")
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault: Fault) -> None:

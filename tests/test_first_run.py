@@ -108,7 +108,7 @@ def _commands(block: str) -> Iterator[str]:
         yield found[1]
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
 def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_path: Path) -> None:
     """A transcript shows no answer, score or note that another user would see otherwise."""

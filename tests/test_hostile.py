@@ -129,7 +129,7 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
 """Folders of the vault in which agents keep what is theirs."""
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -235,7 +235,7 @@ BOMBS = {
 }
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_file_stops_the_others_from_being_found(folder: Path, name: str) -> None:
     """A file made to exhaust its reader costs neither the process nor the other memories."""

@@ -324,7 +324,7 @@ sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
 """
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.parametrize("way", ["finally_", "caught", "generator", "manager"])
 @BOTH
 def test_a_second_signal_cuts_no_tidying_short(way: str, sent: signal.Signals, code: int) -> None:
@@ -385,7 +385,7 @@ def test_events_come_back_after_a_second_signal(folder: Path, seconds: float) ->
     assert len(list(inbox.folder.glob("*.md"))) == 3
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
     [

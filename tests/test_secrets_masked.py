@@ -229,7 +229,7 @@ REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
 """How a secret may stand in a text of which a diff shows lines."""
 
 
-@sampled(2)
+@sampled(3)
 @pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
