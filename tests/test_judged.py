@@ -48,14 +48,26 @@ def test_an_update_is_answered_by_the_newest_memory() -> None:
 
 
 def test_the_questions_that_nothing_answers_are_of_several_kinds_in_each_set() -> None:
-    """Eight questions a set, half of them to fit on and half to test with."""
+    """Each set has the number its README gives, half to fit on, and each half all three kinds."""
     from judged import UNANSWERABLE, part_of, read_lines
 
     rows = read_lines(UNANSWERABLE)
-    of_set = Counter((entry["metadata"]["set"], part_of(entry)) for entry in rows)
-    assert set(of_set.values()) == {4}
-    assert len(of_set) == 10
-    assert {entry["metadata"]["kind"] for entry in rows} == {"near-entity", "near-topic", "far"}
+    counts = Counter(entry["metadata"]["set"] for entry in rows)
+    assert counts == {
+        "everyday-changes": 10,
+        "everyday-home": 18,
+        "everyday-languages": 10,
+        "everyday-ops": 18,
+        "everyday-research": 18,
+        "real-hugo": 8,
+        "real-til": 18,
+    }
+    for name, count in counts.items():
+        for part in ("fit", "test"):
+            half = [row for row in rows if row["metadata"]["set"] == name and part_of(row) == part]
+            assert len(half) == count / 2
+            kinds = {row["metadata"]["kind"] for row in half}
+            assert kinds == {"near-entity", "near-topic", "far"}
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
@@ -82,4 +94,4 @@ def test_questions_that_nothing_answers_reach_a_set_elsewhere(tmp_path: Path) ->
     (folder / "corpus.jsonl").write_text("", "utf-8")
     (folder / "queries.jsonl").write_text("", "utf-8")
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n", "utf-8")
-    assert len(read_set(folder, "test").unanswerable) == 4
+    assert len(read_set(folder, "test").unanswerable) == 9
