@@ -78,7 +78,7 @@ class CandidateSet(NamedTuple):
     model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and
     standard deviation over all memories. ``dated`` are the keys of memories of the days that the
     query names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
-    query: they are results only if they are likely to answer it.
+    query: they are results only if they rank among the first or are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}

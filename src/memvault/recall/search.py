@@ -29,6 +29,8 @@ _CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
 _CERTAIN = 0.999
 """The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
+_ALWAYS_SHOWN = 5
+"""How many of the best results may be hardly similar to the query and unlikely to answer it."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 
@@ -159,14 +161,15 @@ class Search:
                 lambda key: probability(key) >= FAIR,
             )
         results: list[RecallResult] = []
-        for entry in order:
+        for place, entry in enumerate(order):
             if len(results) >= request.limit or entry.scored.score < next_score:
                 break
             chance = probability(entry.scored.key)
             if entry.stands_for is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, probability(entry.stands_for))
-            is_doubtful = request.strict or entry.scored.key in self._candidates.dissimilar
+            is_dissimilar = entry.scored.key in self._candidates.dissimilar
+            is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
             if chance < request.threshold or (is_doubtful and chance < FAIR):
                 continue
             memory = self._read(entry.scored.key)
