@@ -548,3 +548,29 @@ def test_what_a_header_is_made_of_is_no_text(folder: Path, vault: Vault, title: 
     first, second = explained(vault, title)
     assert (first["title"], first["why"]["coverage"]) == ("B", 1)
     assert second["why"]["coverage"] == 0
+
+
+def test_a_list_of_links_answers_no_question_by_their_words(folder: Path, vault: Vault) -> None:
+    """A page of links that name everything stays behind the memory that answers."""
+    topics = ["backup disk", "disk check", "restore a backup", "new disk", "broken backup", "fan"]
+    links = "\n".join(f"- [[How to {topic} in the server, number {topic}]]" for topic in topics)
+    write(folder, "index.md", f"# Index\n\n{links}\n")
+    write(folder, "a.md", "# Tape\n\nThe backup of the server is on the second disk.\n")
+    for number, text in enumerate(filler(0, 12)):
+        write(folder, f"{number}.md", f"# Page {number}\n\n{text}\n")
+    found = memories(vault, "which disk of the server has the backup")
+    assert named(found)[0] == "Tape"
+    index = next(entry for entry in found if entry["title"] == "Index")
+    assert index["why"]["coverage"] == 0
+    assert index["why"]["bm25"] > 0
+
+
+@pytest.mark.parametrize("name", ["202403011230", "9f86d081884c", "V1StGXR8Z5jdHi6"])
+def test_an_identifier_as_title_has_no_meaning(folder: Path, vault: Vault, name: str) -> None:
+    """Vectors find a memory that is titled by an identifier by its text alone."""
+    text = "The boiler loses pressure when the valve is open.\n"
+    write(folder, f"{name}.md", text)
+    write(folder, "2025/2025-03-01.md", text)  # the title of a daily note is no text either
+    found = explained(vault, "heating with a leak", type="vector")
+    assert len(found) == 2
+    assert found[0]["why"]["cosine"] == found[1]["why"]["cosine"]

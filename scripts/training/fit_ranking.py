@@ -8,8 +8,8 @@ Each FOLDER is a set as ``bench/quality.py`` reads it. Every query is asked of
 the program itself, and the parts of its candidates are written down. The
 weights make the judged candidates likely under a softmax over the scores
 (a listwise loss), each set counting the same. A chance is a logistic regression
-over what says of a candidate by itself that it answers; questions of other sets
-and questions that nothing answers are its counterexamples.
+over what says of a candidate by itself that something answers; its counterexamples
+are questions that nothing answers, and questions of other sets.
 
 With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
 fits in FILE stay.
@@ -84,9 +84,10 @@ WITHOUT = {
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
-STRONG_ERRORS = 0.02
-DEPTH, WEIGHED = 10, 40
-"""How many of the first are judged, and how many say what a chance is."""
+STRONG_ERRORS, FAIR_ERRORS = 0.02, 0.03
+"""How many queries without an answer may have anything strong, and with one nothing fair."""
+DEPTH, LEADING = 10, 3
+"""How many of the first are judged, and among how many the one that says what a chance is."""
 
 
 class Asked(NamedTuple):
@@ -228,38 +229,72 @@ def _gain(grades: Numbers) -> float:
 def chance(
     sets: Sequence[Sequence[Asked]], weights: Numbers, without: frozenset[str]
 ) -> tuple[Numbers, float]:
-    """Fit the logistic regression from evidence to "this answers"; return weights and constant.
+    """Fit the logistic regression from evidence to "something answers"; return weights and bias.
 
-    Of each query the first candidates count, each set the same, and those that
-    answer as much as those that do not. The constant is then set so that few of
-    the questions that nothing answers get anything strong.
+    Of each query the likeliest of the first candidates counts, each set the same, and queries that
+    something answers as much as those that nothing does. Which one is likeliest depends on the fit,
+    so that it is made twice. It is then stretched: all but few of the queries that nothing answers
+    have nothing strong, and all but few of the others something fair.
     """
-    rows, labels, shares = [], [], []
-    unanswered: list[tuple[Numbers, float]] = []
-    for asked in sets:
-        count = sum(not own.judged for own in asked)
-        for own in asked:
-            first = ordered(own, weights)[:WEIGHED]
-            if not own.judged:
-                unanswered.append((own.evidence[first], 1 / count))
-            best = own.judged[0] if own.judged else 1.0
-            rows.append(own.evidence[first])
-            labels.append((own.grades[first] >= best).astype(float))
-            shares.append(np.full(len(first), 1 / len(asked)))
-    target, share = np.concatenate(labels), np.concatenate(shares)
-    for own in (target == 0, target == 1):
-        share[own] *= len(share) / 2 / share[own].sum()
+    queries = [own for asked in sets for own in asked if len(own.grades)]
+    share = np.concatenate([_shares(asked) for asked in sets])
+    target = np.array([float(bool(own.judged)) for own in queries])
+    leading = [ordered(own, weights)[:LEADING] for own in queries]
+    likeliest = [places[0] for places in leading]
+    for _ in range(2):
+        rows = np.array(
+            [own.evidence[place] for own, place in zip(queries, likeliest, strict=True)]
+        )
+        told = _consistent(rows, target, share, without)
+        likeliest = [
+            places[(own.evidence[places] @ told).argmax()]
+            for own, places in zip(queries, leading, strict=True)
+        ]
+    wanted = math.log(STRONG / (1 - STRONG)), math.log(FAIR / (1 - FAIR))
+    stretch = 1.0
+    for _ in range(10):  # a candidate behind the best is less likely, by a measure of the program
+        highest = np.array([_highest(own, weights, stretch * told) for own in queries]) / stretch
+        strong = _quantile(highest[target == 0], share[target == 0], 1 - STRONG_ERRORS)
+        fair = _quantile(highest[target == 1], share[target == 1], FAIR_ERRORS)
+        stretch = (wanted[0] - wanted[1]) / max(strong - fair, 0.1)
+    return stretch * told, wanted[0] - stretch * strong
+
+
+def _shares(asked: Sequence[Asked]) -> Numbers:
+    """Return how much each query of a set counts, those with an answer as much as the others."""
+    answered = np.array([bool(own.judged) for own in asked if len(own.grades)])
+    found: Numbers = np.where(answered, 1 / max(answered.sum(), 1), 1 / max((~answered).sum(), 1))
+    return 100 * found
+
+
+def _consistent(rows: Numbers, target: Numbers, share: Numbers, without: frozenset[str]) -> Numbers:
+    """Fit without what would count against an answer although it speaks for one, or reversed."""
     known = np.array([name not in without for name in EVIDENCE], dtype=float)
-    told = _logistic(np.concatenate(rows) * known, target, share)
-    while (told * SIGNS < 0).any():  # nothing that speaks for a memory may count against it
+    told = _logistic(rows * known, target, share)
+    while (told * SIGNS < 0).any():
         known[told * SIGNS < 0] = 0.0
-        told = _logistic(np.concatenate(rows) * known, target, share)
-    highest = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
-    each = np.array([part for _, part in unanswered])[np.argsort(highest)]
-    place = int(np.searchsorted(np.cumsum(each), (1 - STRONG_ERRORS) * each.sum()))
-    most = float(np.sort(highest)[min(place, len(highest) - 1)])
-    constant = math.log(STRONG / (1 - STRONG)) - most
-    return told, constant
+        told = _logistic(rows * known, target, share)
+    return told
+
+
+def _highest(own: Asked, weights: Numbers, told: Numbers) -> float:
+    """Return the highest logit among a query's first candidates, without the constant."""
+    first, behind = _first(own, weights)
+    return float((own.evidence[first] @ told - constants().deficit_weight * behind).max())
+
+
+def _first(own: Asked, weights: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
+    """Return the first candidates' places, and how far their scores are behind the best."""
+    first = ordered(own, weights)[:DEPTH]
+    told = scores(own, weights)[first] / (weights @ own.parts.any(axis=0))  # as the program does
+    return first, told[0] - told
+
+
+def _quantile(values: Numbers, share: Numbers, part: float) -> float:
+    """Return the value below which a part of all lies, by their shares."""
+    order = np.argsort(values)
+    place = np.searchsorted(np.cumsum(share[order]), part * share.sum())
+    return float(values[order][min(int(place), len(values) - 1)])
 
 
 def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
@@ -278,46 +313,59 @@ def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
 
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
     """Return the first candidates' chances, in their order, as the program gives them."""
-    first = ordered(own, weights)[:DEPTH]
-    told = scores(own, weights)[first] / (weights @ own.parts.any(axis=0))  # as the program does
     known = RankingWeights({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
     return np.array(
         [
-            chance_of(dict(zip(EVIDENCE, row.tolist(), strict=True)), known, told[0] - score)
-            for row, score in zip(own.evidence[first], told.tolist(), strict=True)
+            chance_of(dict(zip(EVIDENCE, own.evidence[place].tolist(), strict=True)), known, behind)
+            for place, behind in zip(*_first(own, weights), strict=True)
         ]
     )
 
 
 class Sureness(NamedTuple):
-    """How often nothing is called strong that answers nothing, and how often what answers is."""
+    """How often anything is called strong or fair where nothing answers, and how often what does.
+
+    ``answered_fair`` is how often anything is called fair where something answers.
+    """
 
     nothing_strong: float
+    nothing_fair: float
+    answered_fair: float
     right_fair: float
     right_strong: float
 
 
 def sureness(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float]) -> Sureness:
     """Judge the words that chances are called by."""
-    wrong, fair, strong = [], [], []
+    wrong, best, right = [], [], []
     for own in asked:
-        found = chances(own, weights, fit)
+        found = chances(own, weights, fit) if len(own.grades) else np.zeros(0)
         if not own.judged:
-            wrong.append(found.max(initial=0.0) >= STRONG)
+            wrong.append(found.max(initial=0.0))
             continue
-        right = own.grades[ordered(own, weights)[:DEPTH]] >= own.judged[0]
-        best = found[right].max(initial=0.0)
-        fair.append(best >= FAIR)
-        strong.append(best >= STRONG)
-    return Sureness(*(float(np.mean(each)) if each else 0.0 for each in (wrong, fair, strong)))
+        is_right = own.grades[ordered(own, weights)[:DEPTH]] >= own.judged[0]
+        best.append(found.max(initial=0.0))
+        right.append(found[is_right].max(initial=0.0))
+
+    def part(values: Sequence[float], least: float) -> float:
+        return float(np.mean(np.array(values) >= least)) if values else 0.0
+
+    return Sureness(
+        part(wrong, STRONG),
+        part(wrong, FAIR),
+        part(best, FAIR),
+        part(right, FAIR),
+        part(right, STRONG),
+    )
 
 
 def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
     """Print each set's figures by its own fit, which has not seen it, and by the fit of all."""
     every = fitted(list(sets.values()), WITHOUT[name])
     sure = chance(list(sets.values()), every, WITHOUT[name])
-    print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | none strong | right fair | right strong |")
-    print("|---|---|---|---|---|---|---|---|")
+    told = "none strong | none fair | answered fair | right fair | right strong"
+    print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | {told} |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     means = []
     for left_out, asked in sets.items():
         others = [entry for other, entry in sets.items() if other != left_out]
@@ -381,7 +429,12 @@ def main() -> None:
                 if other != name
                 for query in theirs.queries[:: max(1, len(theirs.queries) // 10)]
             ]
-            sets[name] = gather(own, foreign[: options.others], Path(work), options.model)
+            sets[name] = gather(
+                own,
+                foreign[:: max(1, len(foreign) // options.others)][: options.others],
+                Path(work),
+                options.model,
+            )
             print(f"{name}: {len(sets[name])} questions", flush=True)
     for name in FITS[options.model]:
         report(sets, name)

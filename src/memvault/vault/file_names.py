@@ -132,6 +132,34 @@ def link_target(text: str) -> str:
     return name.removeprefix("./")
 
 
+_SEPARATORS = re.compile(r"[\W_]+")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_HASH = re.compile(r"(?=[0-9a-f]*[0-9])[0-9a-f]{6,}", re.IGNORECASE | re.ASCII)
+_LETTER_BESIDE_DIGIT = re.compile(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", re.IGNORECASE | re.ASCII)
+_WORD = re.compile(r"[a-z]{6}", re.IGNORECASE | re.ASCII)
+_MIN_RANDOM, _MIN_ALTERNATIONS = 8, 3
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether a name is a timestamp, a hash, a UUID or random characters, without a word.
+
+    Random characters are recognized by letters and digits that alternate: "V1StGXR8Z5jdHi6". The
+    day of a daily note, "2025-03-01", is no identifier.
+    """
+    parts = [part for part in _SEPARATORS.split(name) if part]
+    made = [part for part in parts if _HASH.fullmatch(part) or _is_random(part)]
+    rest = "".join(part for part in parts if part not in made)
+    return _UUID.fullmatch(name) is not None or (bool(made) and not rest.strip("0123456789"))
+
+
+def _is_random(part: str) -> bool:
+    return (
+        len(part) >= _MIN_RANDOM
+        and len(_LETTER_BESIDE_DIGIT.findall(part)) >= _MIN_ALTERNATIONS
+        and _WORD.search(part) is None
+    )
+
+
 def name_key(name: str) -> str:
     """Return a name as the index stores it: ignoring case, without ``.md``."""
     key = name.lower()

@@ -14,6 +14,9 @@ _LINK = re.compile(
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?+\))"
 )
 _EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
+_URL = re.compile(r"https?://[^\s<>]++")
+_LIST_MARK = re.compile(r"[ \t>]*+(?:[-*+]|\d++[.)])[ \t]")
+_WORD = re.compile(r"[^\W_]")
 
 
 class Link(NamedTuple):
@@ -46,6 +49,14 @@ def links(text: str) -> Iterator[Link]:
         )
         if link is not None:
             yield link
+
+
+def is_link_line(line: str) -> bool:
+    """Return whether a line consists of links and has no other words."""
+    if not any(mark in line for mark in ("](", "[[", "://")):
+        return False
+    rest = _URL.sub("", _LINK.sub("", _LIST_MARK.sub("", line, count=1)))
+    return rest != line and _WORD.search(rest) is None
 
 
 def path_beside(target: str, path: str) -> str:

@@ -28,16 +28,17 @@ from memvault.index.text.sentences import split_sentences
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
 from memvault.vault.document import header_tags
-from memvault.vault.file_names import normalize_title, note_days
-from memvault.vault.markdown import headings
+from memvault.vault.file_names import is_identifier, normalize_title, note_days
+from memvault.vault.markdown import headings, is_link_line
 
-VERSION = 2
-"""Increased whenever the same memory yields other stretches or term ids."""
+VERSION = 3
+"""Increased whenever the same memory yields other stretches, term ids or passage texts."""
 
 TERM_ID_MASK = 0xFFFFFFFC
 """The bits of a code that are the term's number."""
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
+_MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _HAS_DIGIT = re.compile(r"\d").search
 _known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
@@ -77,7 +78,8 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
 def split_memory(memory: Memory) -> list[TextBlock]:
     """Split a memory into blocks, each with its head and stretches of about 150 characters.
 
-    A stretch consists of whole sentences.
+    A stretch consists of whole sentences. A block that is a list of links has no stretches: it has
+    the words of other memories' titles, and answers no question by them.
     """
     tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
@@ -90,7 +92,8 @@ def split_memory(memory: Memory) -> list[TextBlock]:
         while last < len(passages) and passages[last].end <= end:
             last += 1
         lines = memory.body[start:end].splitlines()
-        blocks.append(TextBlock(first, passages[first:last], [head, *_stretches(lines)]))
+        stretches = [] if _is_link_list(lines) else _stretches(lines)
+        blocks.append(TextBlock(first, passages[first:last], [head, *stretches]))
         first = last
     return blocks
 
@@ -145,6 +148,12 @@ def number_of(stem: str) -> int:
 
 def _is_distinctive(stem: str) -> bool:
     return stem in _NEGATIONS or _HAS_DIGIT(stem) is not None
+
+
+def _is_link_list(lines: Sequence[str]) -> bool:
+    """Return whether lines are a list of links: at least five, and nearly all of the text."""
+    linked = [len(line) for line in lines if is_link_line(line)]
+    return len(linked) >= _MIN_LINK_LINES and sum(linked) >= _MIN_LINK_SHARE * sum(map(len, lines))
 
 
 def _stretches(lines: Sequence[str]) -> list[str]:
@@ -278,10 +287,12 @@ def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text, preceded by title, aliases, headings and tags.
 
     These lines have at most 60 tokens, and no more than are left beside the passage; of headings,
-    the outer ones are left out first.
+    the outer ones are left out first. A title that is an identifier is left out: it has no meaning
+    that a vector could represent.
     """
     texts = []
     title = display_title(memory)[:LONGEST_TITLE]
+    title = "" if is_identifier(title) else title
     aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
     tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
     for start, end, heading in passages.split_passages(memory.body):
