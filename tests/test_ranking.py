@@ -574,3 +574,20 @@ def test_an_identifier_as_title_has_no_meaning(folder: Path, vault: Vault, name:
     found = explained(vault, "heating with a leak", type="vector")
     assert len(found) == 2
     assert found[0]["why"]["cosine"] == found[1]["why"]["cosine"]
+
+
+def test_a_passage_that_stands_in_many_memories_counts_once(folder: Path, vault: Vault) -> None:
+    """Of many pages with the same passage one comes first, and other answers before the rest."""
+    shared = (
+        "Options inherited from the parent command: set the clock with --clock, "
+        "choose the environment with --environment, and show the log with --debug."
+    )
+    for number, text in enumerate(filler(0, 12)):
+        write(folder, f"{number}.md", f"# Command {number}\n\n{text}\n\n## Options\n\n{shared}\n")
+    write(
+        folder, "a.md", "# Tests\n\nFor a test a fixture has an option for the time of the clock.\n"
+    )
+    found = memories(vault, "option to set the clock", limit=5)
+    assert named(found).index("Tests") == 1
+    assert len(found) == 5
+    assert all("--clock" in entry["snippet"] for entry in found if entry["title"] != "Tests")

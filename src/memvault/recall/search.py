@@ -22,7 +22,7 @@ from memvault.recall.features import FeatureRow
 from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import ValidatedMemory
-from memvault.recall.weights import RankingWeights, weights_with
+from memvault.recall.weights import RankingWeights, constants, weights_with
 from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
@@ -31,6 +31,8 @@ _CERTAIN = 0.999
 """The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
 _ALWAYS_SHOWN = 5
 """How many of the best results may be hardly similar to the query and unlikely to answer it."""
+_MIN_REPEATED = 80
+"""The minimum length of a snippet that counts once where it stands in several memories."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 
@@ -161,6 +163,8 @@ class Search:
                 lambda key: probability(key) >= FAIR,
             )
         results: list[RecallResult] = []
+        repeated: list[RecallResult] = []
+        snippets_shown: set[str] = set()
         for place, entry in enumerate(order):
             if len(results) >= request.limit or entry.scored.score < next_score:
                 break
@@ -175,8 +179,15 @@ class Search:
             memory = self._read(entry.scored.key)
             if memory is not None:
                 row = self._rows[entry.scored.key]
-                results.append(self._result(memory, row, entry, chance, newer))
-        return results
+                found = self._result(memory, row, entry, chance, newer)
+                if found.snippet in snippets_shown:
+                    repeated.append(found.demoted("repeats", constants().duplicate_factor))
+                    continue
+                results.append(found)
+                if request.diverse and len(found.snippet) >= _MIN_REPEATED:
+                    snippets_shown.add(found.snippet)
+        results += repeated
+        return sorted(results, key=lambda found: -found.score)[: request.limit]
 
     def _weights(self) -> RankingWeights:
         """Return the weights for the signals that there are."""
