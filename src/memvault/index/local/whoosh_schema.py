@@ -63,6 +63,13 @@ class Codec(W3Codec):  # type: ignore[misc]
         """Return the writer of the postings of a field."""
         return _PostingsWriter(dbfile, self._blocklimit, byteids, self._compression)
 
+    def postings_reader(self, dbfile: Any, terminfo: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the reader of a term's postings."""
+        if terminfo.is_inlined():  # with the empty values that a merge of segments expects
+            ids, weights, _ = terminfo.inlined_postings()
+            terminfo.set_inlined(ids, weights, [b""] * len(ids))
+        return super().postings_reader(dbfile, terminfo, *args, **kwargs)
+
 
 ALLOWED = frozenset(
     {
