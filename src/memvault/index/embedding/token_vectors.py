@@ -20,7 +20,7 @@ from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
 from memvault.index.embedding.embedder import REINSTALL, Embedder
 
-TOKENS_PER_VECTOR = 1.5
+TOKENS_PER_VECTOR = 2.0
 """How many tokens of a text share a vector on average."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
 

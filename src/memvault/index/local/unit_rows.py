@@ -15,7 +15,7 @@ from memvault.index.embedding.arrays import Codes, Matrix
 
 _LENGTH_BYTES = 4
 _LARGEST = 127
-_BLOCK = 1_024
+_BLOCK = 512
 """Rows that are converted to floats at once, so that they stay in the processor's cache."""
 
 
