@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from memvault.index.local.static_vector_file import (
     deleted_share,
     passages,
 )
+from memvault.index.local.unit_rows import UnitRows
 from memvault.index.local.vectors import VectorCard
 from memvault.index.protocol import COMPLETE, WaitPolicy
 from memvault.workspace import Workspace
@@ -297,8 +298,9 @@ Matrix = npt.NDArray[np.float32]
 
 
 def _rows(chance: np.random.Generator, count: int) -> Matrix:
+    """Return random unit vectors that are stored as they are."""
     rows = chance.normal(size=(count, 5)).astype(np.float32)
-    return cast("Matrix", rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    return UnitRows.encode(rows).decode(slice(None))
 
 
 def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
@@ -385,13 +387,13 @@ def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) 
     vectors.append([1, 2, 3, 4], [1, 1, 1, 1], _hashes([1, 2, 3, 4], [1] * 4), rows)
     other = LocalVectorStore.open(tmp_path / "v", 7)
     assert other is not None
-    (tmp_path / "v" / "rows-1.f32").write_bytes(b"left by a process that was killed")
+    (tmp_path / "v" / "rows-1.i8").write_bytes(b"left by a process that was killed")
     compact(vectors.file, {2, 3})
     assert [hit.uid for hit in _search(other, rows[2], {1, 2, 3, 4}, 1)] == [3]
     assert other.file.card.last_uid == vectors.file.card.last_uid == 4
     assert sorted(path.name for path in (tmp_path / "v").iterdir()) == [
         "card.json",
         "hashes-1.u64",
-        "rows-1.f32",
+        "rows-1.i8",
         "uids-1.i64",
     ]

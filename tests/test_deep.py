@@ -12,11 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import (
     Run,
@@ -32,14 +35,16 @@ from conftest import (
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
 from memvault.index.embedding import tokenizer, transformer
+from memvault.index.embedding.arrays import normalize
 from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.token_vectors import TextVectors
+from memvault.index.embedding.token_vectors import TOKENS_PER_VECTOR, TextVectors, pool
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local import embedding_lock, transformer_vectors
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
+from memvault.index.local.unit_rows import UnitRows
 from memvault.index.local.vectors import VectorCard, VectorFile
 from memvault.index.protocol import COMPLETE
 from memvault.settings.vault_settings import EmbedderSettings, Settings
@@ -109,17 +114,62 @@ def test_no_token_of_a_long_passage_is_beyond_reach() -> None:
 
 
 def test_codes_of_tokens_keep_their_cosines() -> None:
-    """A token's code of 48 bytes has nearly the cosines of its vector; no stop word has one."""
+    """A code of 48 bytes has nearly the cosines of its tokens' vector; no stop word has one."""
     model = BuiltinTransformer()
     (passage,) = model.embed_tokens(["The boiler was serviced in March, and it is fine."])
     codes = model.codec.encode(passage)
     kept = ~np.isin(passage.ids, model.codec.ignored)
-    assert codes.shape == (kept.sum(), 48)
+    assert codes.shape == (ceil(kept.sum() / TOKENS_PER_VECTOR), 48)
     assert kept.sum() < 9
     query = model.embed_query_tokens("When was the heating maintained?").tokens
-    exact, coded = query @ passage.tokens[kept].T, model.codec.cosines(query, codes)
+    exact = query @ pool(passage.tokens[kept]).T
+    coded = model.codec.cosines(query, codes)
     assert np.corrcoef(exact.ravel(), coded.ravel())[0, 1] > 0.9
     assert np.abs(exact - coded).mean() < 0.1
+
+
+def test_the_most_similar_tokens_share_a_vector() -> None:
+    """Repetitions of a word share one vector; a token unlike all others keeps its own."""
+    tokens = np.eye(9, dtype=np.float32)[[0, 1, 0, 2, 3, 4, 5, 0, 6]]
+    pooled = pool(tokens, 9 / 7)
+    assert np.allclose(np.sort(pooled @ np.arange(9)), range(7))
+    assert np.allclose(pool(tokens, 1.0), tokens)
+    assert pool(tokens[:1], 2.0).tolist() == tokens[:1].tolist()
+    assert pool(tokens[:0], 2.0).shape == (0, 9)
+
+
+@given(st.integers(0, 30), st.integers(1, 400), st.integers(0, 2**32))
+def test_stored_vectors_have_the_cosines_of_the_embedder(
+    count: int, dimension: int, seed: int
+) -> None:
+    """A vector of 8-bit integers is a unit vector, and its cosines differ by less than 0.01."""
+    chance = np.random.default_rng(seed)
+    rows = normalize(chance.normal(size=(count, dimension)).astype(np.float32))
+    query = normalize(chance.normal(size=dimension).astype(np.float32))
+    stored = UnitRows.encode(rows)
+    decoded = stored.decode(slice(None))
+    assert np.allclose(np.linalg.norm(decoded, axis=1), 1.0, atol=1e-5)
+    assert np.allclose(stored.cosines(query), decoded @ query, atol=1e-5)
+    assert np.allclose(stored.cosines(query), rows @ query, atol=0.01)
+    assert np.array_equal(UnitRows.encode(decoded).decode(slice(None)), decoded)
+    assert not UnitRows.encode(np.zeros((1, dimension), np.float32)).decode([0]).any()
+
+
+def test_vectors_stored_in_another_way_are_made_anew(
+    run: Run, folder: Path, deep_now: None
+) -> None:
+    """After an upgrade that stores vectors otherwise, the next recall replaces them by itself."""
+    write(folder, "a.md", "# A\n\nThe kitten sleeps.\n")
+    assert run("recall", "cat").code == 0
+    (card,) = index_of(folder).glob("deep/*/card.json")
+    entries = json.loads(card.read_text("utf-8"))
+    former = {key: value for key, value in entries.items() if key != "format"}
+    for written in (former, entries | {"format": 0}):
+        card.write_text(json.dumps(written), "utf-8")
+        (card.parent / "rows-0.i8").write_bytes(b"")
+        assert "The kitten sleeps" in succeeded(run("recall", "cat")).out
+        assert json.loads(card.read_text("utf-8"))["rows"] == 1
+        assert (card.parent / "rows-0.i8").stat().st_size == 388
 
 
 def test_a_query_loads_no_fastembed(run: Run, folder: Path, deep_now: None) -> None:
@@ -531,7 +581,8 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
         def is_unchanged(self) -> bool:
             if writer.card.generation == 0:
                 ends = np.zeros(1, np.uint64)
-                writer._file.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1], ends)
+                rows = UnitRows.encode(np.eye(2, dtype=np.float32)[:1])
+                writer._file.replace(rows, hashes[:1], ends)
             return super().is_unchanged
 
     found = Late.open(folder, (("hashes", "u64"), ("ends", "u64")))

@@ -448,12 +448,12 @@ def test_built_in_embedders_need_no_anchors(folder: Path, fits: list[str], deep_
 def test_an_older_card_is_completed(folder: Path, used: Path, fits: list[str]) -> None:
     """Vectors of a version that kept no calibration get one, once, and are not made again."""
     entries = without_calibration(used)
-    rows = used.with_name("rows-0.f32").stat()
+    rows = used.with_name("rows-0.i8").stat()
     recalled(folder)
     recalled(folder)
     assert len(fits) == 1
     assert json.loads(used.read_text("utf-8")) == entries
-    assert used.with_name("rows-0.f32").stat().st_mtime_ns == rows.st_mtime_ns
+    assert used.with_name("rows-0.i8").stat().st_mtime_ns == rows.st_mtime_ns
 
 
 def test_a_calibration_found_in_another_way_is_found_again(

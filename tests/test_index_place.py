@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,7 +27,9 @@ from memvault.files.lock import FileLock
 from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.local import whoosh_schema
-from memvault.index.protocol import COMPLETE, Index, SearchIndex
+from memvault.index.local.keyword import KeywordIndex
+from memvault.index.protocol import COMPLETE, Index, KeywordQuery, SearchIndex
+from memvault.index.text.bm25f import KeywordDocument
 from memvault.workspace import Workspace
 
 
@@ -116,6 +119,35 @@ def test_bytes_that_no_one_wrote_are_healed(
             assert found["success"], found
         write(filled, "c.md", f"# C\n\nbilby {changes}\n")
         assert vault.call("memory_recall", query="bilby", type="keyword")["success"]
+
+
+def test_a_term_is_found_in_all_memories_that_have_it(tmp_path: Path) -> None:
+    """Of rare and of common terms each memory and count is found, after removals and merges too."""
+    index = KeywordIndex.create(tmp_path / "keyword")
+    held: dict[str, dict[int, float]] = defaultdict(dict)
+    for batch in range(15):
+        removed = [(batch - 5) * 20 + place for place in range(3)] if batch >= 5 else []
+        for memories in held.values():
+            for uid in removed:
+                memories.pop(uid, None)
+        added = []
+        for uid in range(batch * 20, batch * 20 + 20):
+            terms = Counter({"common": uid % 7 + 1, f"by{uid % 15}": 300, f"own{uid}": uid + 1})
+            added.append(KeywordDocument(uid, {"body": terms}))
+            for term, count in terms.items():
+                held[term][uid] = count
+        index.apply(removed, added)
+    segments = index.candidates(KeywordQuery([]))
+    assert len(segments) < 15
+    for term, memories in held.items():
+        postings = [
+            (segment.owner(number)[0], weight)
+            for segment in segments
+            for number, weight, _ in segment.postings("body", term)
+        ]
+        assert len(postings) == len(memories)
+        assert dict(postings) == memories
+    index.close()
 
 
 @pytest.mark.promise("S5")

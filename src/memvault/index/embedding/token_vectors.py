@@ -1,23 +1,27 @@
 """The vectors of single tokens, one bit per component, and their cosines to a query's tokens.
 
 A transformer embedder computes a vector of each token of a text, and its vector of the text is
-their mean. Late interaction (Khattab and Zaharia 2020) compares the tokens themselves. Of each
-component only the sign of its difference to the model's mean token vector is kept; decoding adds or
-subtracts the model's mean difference.
+their mean. Late interaction (Khattab and Zaharia 2020) compares the tokens themselves. Tokens of
+nearly the same meaning, such as the repetitions of a word, share one vector (token pooling, Clavié,
+Chaffin and Adams 2024). Of each component only the sign of its difference to the model's mean token
+vector is kept; decoding adds or subtracts the model's mean difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.arrays import Codes, Integers, Matrix
+from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
 from memvault.index.embedding.embedder import REINSTALL, Embedder
 
+TOKENS_PER_VECTOR = 2.0
+"""How many tokens of a text share a vector on average."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
 
 
@@ -68,9 +72,12 @@ class TokenCodec(NamedTuple):
         return len(self.mean) // 8
 
     def encode(self, text: TextVectors) -> Codes:
-        """Return the codes of a text's tokens without the ignored ones, shape (tokens, width)."""
+        """Return the codes of a text's tokens without the ignored ones, shape (codes, width).
+
+        ``pool`` makes them fewer than the tokens.
+        """
         kept = text.tokens[~np.isin(text.ids, self.ignored)]
-        return np.packbits(kept > self.mean, axis=1)
+        return np.packbits(pool(kept) > self.mean, axis=1)
 
     def cosines(self, query: Matrix, codes: Codes) -> Matrix:
         """Return the approximate cosine of each token of a query to each code.
@@ -84,6 +91,31 @@ class TokenCodec(NamedTuple):
         offset = query @ self.mean - scaled.sum(axis=1)
         result: Matrix = (2.0 * scaled) @ signs.T + offset[:, None]
         return result
+
+
+def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
+    """Merge the most similar of a text's tokens; return the unit vectors of their means.
+
+    Pairs that are each other's nearest are merged, those of the highest cosines first, until there
+    are ``per_vector`` tokens to a vector.
+    """
+    sums = units = tokens
+    surplus = len(tokens) - ceil(len(tokens) / per_vector)
+    while surplus > 0:
+        cosines = units @ units.T
+        np.fill_diagonal(cosines, -np.inf)
+        nearest = cosines.argmax(axis=1)
+        own = np.arange(len(units))
+        pairs = np.flatnonzero((nearest[nearest] == own) & (own < nearest))
+        if not len(pairs):  # of components that are not numbers
+            break
+        best = pairs[np.argsort(-cosines[pairs, nearest[pairs]])[:surplus]]
+        sums = sums.copy()
+        sums[best] += sums[nearest[best]]
+        sums = np.delete(sums, nearest[best], axis=0)
+        units = normalize(sums)
+        surplus -= len(best)
+    return units
 
 
 class TokenEmbedder(Embedder, Protocol):

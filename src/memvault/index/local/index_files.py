@@ -31,7 +31,7 @@ from memvault.settings.vault_settings import Settings
 
 Value = TypeVar("Value")
 
-_FORMAT = 8
+_FORMAT = 9
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"

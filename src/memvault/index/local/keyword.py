@@ -100,7 +100,9 @@ class KeywordIndex:
         Segments are merged if there are many, or if most documents are deleted and still take up
         space.
         """
-        writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0)
+        from memvault.index.local.whoosh_schema import Codec
+
+        writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0, codec=Codec())
         try:
             for uid in removed:
                 writer.delete_by_term("uid", str(uid))

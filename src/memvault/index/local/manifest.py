@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import sqlite3
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -234,14 +235,19 @@ class BlockTable:
 
         None if they were never counted.
         """
-        found = list(self._db.rows("SELECT holding, memories FROM token_frequency"))
-        return (found[0][0], found[0][1]) if found else None
+        for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
+            try:
+                return zlib.decompress(packed), memories
+            except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
+                raise IndexCorrupted(str(error)) from error
+        return None
 
     def count_tokens(self, holding: bytes, memories: int) -> None:
         """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
-            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (holding, memories))
+            packed = zlib.compress(holding, 1)  # most are 0
+            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
 
 
 def _block(

@@ -48,7 +48,7 @@ def compact(file: VectorFile, alive: Set[int]) -> None:
     """Drop the rows of removed memories."""
     rows, (uids, hashes) = file.load()
     is_alive = is_in(uids, alive)
-    file.replace(rows[is_alive], uids[is_alive], hashes[is_alive])
+    file.replace(rows.select(is_alive), uids[is_alive], hashes[is_alive])
 
 
 class LocalVectorStore(NamedTuple):
@@ -76,12 +76,12 @@ class LocalVectorStore(NamedTuple):
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
         rows, (uids, hashes) = self.file.load()
-        found = {}
-        for uid, number in passages.items():
-            first, end = np.searchsorted(uids, (uid, uid + 1))
-            if first + number < end:
-                found[uid] = rows[first + number], hashes[first + number]
-        return found
+        wanted = np.array(list(passages), np.int64)
+        places = np.searchsorted(uids, wanted) + np.array(list(passages.values()), np.int64)
+        is_stored = places < np.searchsorted(uids, wanted + 1)
+        places = places[is_stored]
+        found = zip(rows.decode(places), hashes[places], strict=True)
+        return dict(zip(wanted[is_stored].tolist(), found, strict=True))
 
     def search(
         self,
@@ -92,4 +92,4 @@ class LocalVectorStore(NamedTuple):
     ) -> ScoredPassages:
         """Return all passages with their cosines to a query, which is fast enough."""
         rows, (uids, hashes) = self.file.load()
-        return ScoredPassages(uids, hashes, rows @ query)
+        return ScoredPassages(uids, hashes, rows.cosines(query))

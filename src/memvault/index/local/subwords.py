@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_SUBWORDS = 64
 """The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
+_ID_BITS = 16
 _MEMORY_BATCH = 500
 _RECOUNT_CHANGE = 0.2
 """The relative change in the number of memories after which frequencies are counted again."""
@@ -72,13 +73,22 @@ def add_subwords(
 
 
 def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
-    """Return for each block the subword counts of its segments and the subwords, as bytes."""
-    all_tokens = iter(table.tokens([text for texts in blocks for text in texts]))
+    """Return for each block the subword counts of its segments and the subwords, as bytes.
+
+    A subword that a segment repeats is counted once: soft matches ask only for the nearest.
+    """
+    tokens = table.tokens([text for texts in blocks for text in texts])
+    segments = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
+    distinct = np.unique(segments + np.concatenate(tokens))
+    counts = np.bincount(distinct >> _ID_BITS, minlength=len(tokens))
+    ids = distinct.astype(np.uint16)  # the lower bits
     found = []
+    segment = start = 0
     for texts in blocks:
-        block_tokens = list(islice(all_tokens, len(texts)))
-        counts = np.array([len(tokens) for tokens in block_tokens], dtype=np.uint16)
-        found.append((counts.tobytes(), np.concatenate(block_tokens).tobytes()))
+        own = counts[segment : segment + len(texts)]
+        end = start + int(own.sum())
+        found.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
+        segment, start = segment + len(texts), end
     return found
 
 

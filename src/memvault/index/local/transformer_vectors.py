@@ -113,13 +113,12 @@ class TransformerVectorFile:
 
     def rows(self, places: Integers) -> Matrix:
         """Return the vectors in the given rows."""
-        rows: Matrix = self._file.load()[0][places]
-        return rows
+        return self._file.load()[0].decode(places)
 
     def score(self, query: Matrix, places: Integers) -> Matrix:
         """Return the cosine of each row to a query; nan for -1."""
         rows, _ = self._file.load()
-        cosines: Matrix = np.append(rows @ query, np.float32(np.nan))[places]
+        cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[places]
         return cosines
 
     def token_codes(self, hashes: Hashes) -> list[Codes]:
@@ -180,7 +179,7 @@ class TransformerVectorFile:
             fits[order[np.cumsum(stored[order]) <= max_tokens]] = True
             new_ends = np.cumsum(np.where(fits, stored, 0)[kept]).astype(np.uint64)
             codes = self._file.load_tokens()[np.repeat(fits, stored)]
-            self._file.replace(rows[kept], hashes[kept], new_ends, tokens=codes)
+            self._file.replace(rows.select(kept), hashes[kept], new_ends, tokens=codes)
             self._order = None
 
     @contextmanager

@@ -1,10 +1,10 @@
 """Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
-``rows-N.f32`` holds the vectors one after another, unless their dimension is 0, and each column
-file, such as ``hashes-N.u64``, one number for each vector. ``tokens-N.bin`` holds the codes of the
-vectors of each text's tokens, if the embedder has any; a column says how many belong to each text.
-All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace`` writes files
-with the next ``N`` and then makes the card name them.
+``rows-N.i8`` holds the vectors (``unit_rows``), unless their dimension is 0, and each column file,
+such as ``hashes-N.u64``, one number for each vector. ``tokens-N.bin`` holds the codes of each
+text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
+to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
+writes files with the next ``N`` and then makes the card name them.
 
 The card holds checksums of the counted bytes, so that a process killed while it appends loses only
 what it was appending. It also holds the states of the files when they were written, so that
@@ -31,11 +31,15 @@ from memvault.files.plain_files import SETTING
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
+from memvault.index.local import unit_rows
+from memvault.index.local.unit_rows import UnitRows
 from memvault.index.protocol import VectorsCorrupted
 
 Value = TypeVar("Value")
 
-Rows = tuple[Matrix, list[Any]]
+FORMAT = 1
+"""Increased whenever vectors or the codes of tokens are stored in another way."""
+Rows = tuple[UnitRows, list[Any]]
 """Vectors, and their columns."""
 Columns = tuple[tuple[str, str], ...]
 """The name and type of each column of a file; the type is ``i64`` or ``u64``."""
@@ -47,7 +51,7 @@ class VectorCard(NamedTuple):
     """The embedder that computed the vectors, the manifest they belong to, and their number.
 
     ``token_width`` is the number of bytes of a token's code, 0 if there are none, and ``tokens``
-    the number of codes.
+    the number of codes. Vectors of another ``format`` are not used.
     """
 
     embedder: str
@@ -65,6 +69,12 @@ class VectorCard(NamedTuple):
     slope: float = 0.0
     midpoint: float = 0.0
     separation: float = 0.0
+    format: int = FORMAT
+
+    @property
+    def row_width(self) -> int:
+        """The number of bytes of a vector."""
+        return unit_rows.width(self.dimension) if self.dimension else 0
 
     @property
     def calibration(self) -> Calibration | None:
@@ -127,10 +137,10 @@ class VectorMap:
 
 
 def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows:
-    shape = card.rows, card.dimension
+    shape = card.rows, card.row_width
     types = [{"i64": np.int64, "u64": np.uint64}[kind] for _, kind in columns]
     if not card.rows:  # an empty store may have no files
-        return np.zeros(shape, np.float32), [np.zeros(0, kind) for kind in types]
+        return UnitRows(np.zeros(shape, np.uint8)), [np.zeros(0, kind) for kind in types]
     first = 1 if card.dimension else 0
     found: list[Any] = [
         np.fromfile(file, kind, card.rows)
@@ -138,9 +148,7 @@ def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows
     ]
     if any(len(column) != card.rows for column in found):
         raise VectorsCorrupted("a column is too short")
-    if not card.dimension:
-        return np.zeros(shape, np.float32), found
-    return _map(files[0], np.float32, shape), found
+    return UnitRows(_map(files[0], np.uint8, shape)), found
 
 
 def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
@@ -182,13 +190,14 @@ class VectorFile:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
             entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
+            is_known = entries["format"] == FORMAT and entries["manifest"] == manifest
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
                 states=tuple(tuple(state) for state in entries["states"]),
             )
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return cls(folder, card, columns) if card.manifest == manifest else None
+        return cls(folder, card, columns) if is_known else None
 
     @property
     def is_usable(self) -> bool:
@@ -224,12 +233,12 @@ class VectorFile:
         tokens: Codes | None = None,
     ) -> None:
         """Append rows and codes of tokens after those that the card counts, and count them."""
-        self._write(rows, columns, tokens)
+        self._write(UnitRows.encode(rows), columns, tokens)
         self.card = self.card._replace(last_uid=last_uid)
         self.write_card()
 
     def replace(
-        self, rows: Matrix, *columns: Integers | Hashes, tokens: Codes | None = None
+        self, rows: UnitRows, *columns: Integers | Hashes, tokens: Codes | None = None
     ) -> None:
         """Replace everything: write new files, then the card, then delete the old files.
 
@@ -250,12 +259,12 @@ class VectorFile:
         self.card = self.card._replace(checksums=(0,) * len(self._files()))
 
     def _write(
-        self, rows: Matrix, columns: Sequence[Integers | Hashes], tokens: Codes | None
+        self, rows: UnitRows, columns: Sequence[Integers | Hashes], tokens: Codes | None
     ) -> None:
         """Write after what the card counts; the card is not written."""
         sums = []
         codes = np.zeros((0, self.card.token_width), np.uint8) if tokens is None else tokens
-        parts = [rows.astype(np.float32).tobytes()] if self.card.dimension else []
+        parts = [rows.stored.tobytes()] if self.card.dimension else []
         parts += [column.tobytes() for column in columns]
         parts += [codes.tobytes()] if self.card.token_width else []
         for (name, width, count), data, checksum in zip(
@@ -267,7 +276,7 @@ class VectorFile:
                 file.write(data)
             sums.append(zlib.crc32(data, checksum))
         self.card = self.card._replace(
-            rows=self.card.rows + len(rows),
+            rows=self.card.rows + rows.size,
             tokens=self.card.tokens + len(codes),
             checksums=tuple(sums),
         )
@@ -295,7 +304,7 @@ class VectorFile:
     def _files(self) -> list[tuple[str, int, int]]:
         """Return the name of each file, the bytes of an entry in it, and the number of entries."""
         card = self.card
-        found = [(f"rows-{card.generation}.f32", card.dimension * 4, card.rows)]
+        found = [(f"rows-{card.generation}.i8", card.row_width, card.rows)]
         found += [
             (f"{name}-{card.generation}.{kind}", 8, card.rows) for name, kind in self._columns
         ]
