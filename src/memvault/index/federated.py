@@ -2,7 +2,8 @@
 
 A memory's key encodes its vault: it is the key within the vault, multiplied by the number of
 vaults, plus the position of the vault. Names are unique only within a vault. The rarity of words is
-computed over all vaults, so that scores are comparable between them.
+computed over all vaults, so that scores are comparable between them. Vaults whose transformer
+vectors come from different models of the package are compared by calibrated cosines.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ from memvault.index.protocol import (
     View,
     WaitPolicy,
 )
+from memvault.index.text.analysis import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
+
+_ANY_LANGUAGE = "none"
+_TOKEN_SLOPE, _TOKEN_OFFSET = 3.1, -2.12
+"""The line from token matches of the multilingual model to those of the model of English.
+
+On the everyday sets, the token matches of candidates are 0.11 + 0.36 times the calibrated cosine
+with the model of English, and 0.72 + 0.12 times with the multilingual one; the deviations from
+these lines have the same ratio.
+"""
 
 
 class VaultView(NamedTuple):
@@ -46,7 +57,7 @@ class FederatedView:
 
     def __init__(self, vaults: Sequence[VaultView]) -> None:
         self.vaults = vaults
-        self._has_one_model = True
+        self._rescaled_places: Set[int] = frozenset()
 
     def _key(self, place: int, key: int) -> int:
         """Return the key of a memory of the vault at a position."""
@@ -84,26 +95,43 @@ class FederatedView:
         )
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analysed: those of all vaults."""
-        return tuple(dict.fromkeys(chain(*(vault.view.languages() for vault in self.vaults))))
+        """Return the languages in which a query is analysed, in the same order for any of vaults.
+
+        They are ordered by their best place in the languages of a vault.
+        """
+        places: dict[str, int] = {}
+        for vault in self.vaults:
+            for place, name in enumerate(vault.view.languages()):
+                places[name] = min(place, places.get(name, place))
+        return tuple(
+            sorted(places, key=lambda name: (places[name], name != DEFAULT_LANGUAGE, name))
+        )
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a query's text.
 
-        Transformer vectors are used only if every vault uses them.
+        Transformer vectors are used only if every vault uses them. Beside a vault of the
+        multilingual model, a vault of the model of English uses its own for a query in any
+        language: their cosines are low, as they should be for memories in another language.
         """
-        answers = []
-        for place, vault in enumerate(self.vaults):
-            own = query._replace(
-                allowed_keys=self._allowed(place, query.allowed_keys),
-                include_keys=frozenset(self._own_keys(place, query.include_keys)),
-            )
-            answers.append(vault.view.nearest(own))
+        answers = [self._nearest_in(place, query) for place in range(len(self.vaults))]
+        if any(answer.is_multilingual for answer in answers):
+            query = query._replace(language=_ANY_LANGUAGE)
+            answers = [
+                self._nearest_in(place, query)
+                if answer.has_vectors and not answer.transformer_weight
+                else answer
+                for place, answer in enumerate(answers)
+            ]
         share = min(
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
         models = {answer.is_multilingual for answer in answers if answer.has_vectors}
-        self._has_one_model = len(models) <= 1
+        self._rescaled_places = frozenset(
+            place
+            for place, answer in enumerate(answers)
+            if answer.is_multilingual and len(models) > 1
+        )
         hits = [
             hit._replace(key=self._key(place, hit.key))
             for place, answer in enumerate(answers)
@@ -111,7 +139,11 @@ class FederatedView:
         ]
         if not share:  # at least one vault does not use transformer vectors
             hits = [
-                hit._replace(transformer_cosine=None, similarity=hit.static_similarity)
+                hit._replace(
+                    transformer_cosine=None,
+                    similarity=hit.static_similarity,
+                    is_multilingual=False,
+                )
                 for hit in hits
             ]
         hits.sort(key=lambda hit: (-hit.similarity, -hit.static_cosine))
@@ -137,22 +169,31 @@ class FederatedView:
             is_multilingual=any(models) and share > 0,
         )
 
+    def _nearest_in(self, place: int, query: VectorQuery) -> VectorAnswer:
+        """Return the nearest memories of the vault at a position, by its own keys."""
+        own = query._replace(
+            allowed_keys=self._allowed(place, query.allowed_keys),
+            include_keys=frozenset(self._own_keys(place, query.include_keys)),
+        )
+        return self.vaults[place].view.nearest(own)
+
     def token_matches(
         self, text: str, passages: Mapping[int, Sequence[int]]
     ) -> dict[int, TokenMatch]:
         """Return how well a query's tokens match memories; empty if a vault has no tokens.
 
-        Tokens of different models are not compared. May be called only after ``nearest``.
+        Matches of different models are put on the scale of the model of English. May be called only
+        after ``nearest``.
         """
         matches: dict[int, TokenMatch] = {}
-        if not self._has_one_model:
-            return matches
         for place, vault in enumerate(self.vaults):
             keys = self._own_keys(place, passages)
             own = {own_key: passages[key] for own_key, key in keys.items()}
             found = vault.view.token_matches(text, own) if own else {}
             if own and not found:
                 return {}
+            if place in self._rescaled_places:
+                found = {own_key: _rescaled(match) for own_key, match in found.items()}
             matches |= {keys[own_key]: match for own_key, match in found.items()}
         return matches
 
@@ -307,6 +348,11 @@ def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
     mean = sum(count * own for count, own, _ in parts) / total
     squares = sum(count * (spread**2 + own**2) for count, own, spread in parts) / total
     return mean, math.sqrt(max(squares - mean**2, 0.0))
+
+
+def _rescaled(match: TokenMatch) -> TokenMatch:
+    """Return a match by the multilingual model on the scale of the model of English."""
+    return TokenMatch(*(_TOKEN_SLOPE * value + _TOKEN_OFFSET for value in match))
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

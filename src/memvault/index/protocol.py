@@ -235,7 +235,7 @@ class VectorHit(NamedTuple):
     ``is_estimated``, because the transformer vector is not computed yet. ``similarity`` is in 0..1
     and comparable between embedders; ``static_similarity`` is its value without transformer
     vectors. ``next_passage`` is the number of the passage that is nearest after it, None if there
-    is none.
+    is none. ``is_multilingual`` is whether the package's multilingual model computed the cosine.
     """
 
     key: int
@@ -246,6 +246,7 @@ class VectorHit(NamedTuple):
     static_similarity: float = 0.0
     next_passage: int | None = None
     is_estimated: bool = False
+    is_multilingual: bool = False
 
 
 class TokenMatch(NamedTuple):
@@ -273,7 +274,7 @@ class VectorAnswer(NamedTuple):
     ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
     transformer model discriminates than the static vectors, relative to the built-in transformer
     model, which has 1; it is 0 if its vectors are not used. ``is_multilingual`` is whether the
-    package's multilingual model computed them.
+    package's multilingual model computed any of them.
 
     Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
     mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and

@@ -99,7 +99,8 @@ class Search:
             pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
         self._compare([*pool, *candidates.dated])
         rows = list(self._rows.values())
-        ranked = ranking.rank(rows, self._weights(), self._settings, self._now, self._days)
+        weights = self._weights(candidates.is_multilingual)
+        ranked = ranking.rank(rows, weights, self._settings, self._now, self._days)
         newer: Mapping[int, int] = {}
         if self._request.diverse and not self._days:
             best = [entry.row.key for entry in ranked[:_CHECKED_FOR_NEWER]]
@@ -145,11 +146,13 @@ class Search:
         scores = {entry.key: entry.score for entry in known}
         best = scored[0].score if scored else 0.0
 
-        weights, words = self._weights(), len(self._query.words)
+        fits = self._weights(False), self._weights(True)
+        words = len(self._query.words)
 
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
-            found = ranking.probability(self._rows[key], weights, behind, words, self._days)
+            fit = fits[self._is_multilingual(key)]
+            found = ranking.probability(self._rows[key], fit, behind, words, self._days)
             # As it is shown, so that it can be used as a threshold.
             return round(found, 4) if found < _CERTAIN else 1.0
 
@@ -189,13 +192,18 @@ class Search:
         results += repeated
         return sorted(results, key=lambda found: -found.score)[: request.limit]
 
-    def _weights(self) -> RankingWeights:
-        """Return the weights for the signals that there are."""
+    def _is_multilingual(self, key: int) -> bool:
+        """Return whether the multilingual model embedded a memory, or may have, if unknown."""
+        hit = self._candidates.vector.get(key)
+        return self._candidates.is_multilingual if hit is None else hit.is_multilingual
+
+    def _weights(self, is_multilingual: bool) -> RankingWeights:
+        """Return the weights for the signals that there are, and one of the package's models."""
         return weights_with(
             self._candidates.has_vectors,
             self._candidates.transformer_weight,
             any(row.tokens is not None for row in self._rows.values()),
-            self._candidates.is_multilingual,
+            is_multilingual,
         )
 
     def _compare(self, keys: Iterable[int]) -> None:

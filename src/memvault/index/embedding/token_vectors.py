@@ -23,6 +23,8 @@ from memvault.index.embedding.embedder import REINSTALL, Embedder
 TOKENS_PER_VECTOR = 2.0
 """How many tokens of a text share a vector on average."""
 _STATISTICS, _IGNORED = "token_statistics.npy", "ignored_tokens.npy"
+_CODES_AT_ONCE = 512
+"""The codes that are decoded at once: their components fit a processor's cache."""
 
 
 class TextVectors(NamedTuple):
@@ -85,11 +87,16 @@ class TokenCodec(NamedTuple):
         ``query`` are unit vectors, shape (query tokens, dimension). The shape of the result is
         (query tokens, codes).
         """
-        signs = np.unpackbits(codes, axis=1).astype(np.float32)
         scaled = query * self.deviation
         # query · (mean + deviation · (2 signs − 1))
         offset = query @ self.mean - scaled.sum(axis=1)
-        result: Matrix = (2.0 * scaled) @ signs.T + offset[:, None]
+        factors = np.ascontiguousarray(2.0 * scaled.T)
+        products = np.empty((len(codes), len(query)), np.float32)
+        for first in range(0, len(codes), _CODES_AT_ONCE):
+            own = slice(first, first + _CODES_AT_ONCE)
+            signs = np.unpackbits(codes[own], axis=1).astype(np.float32)
+            np.matmul(signs, factors, out=products[own])
+        result: Matrix = products.T + offset[:, None]
         return result
 
 

@@ -7,6 +7,7 @@ memories that have both. On average, missing vectors therefore neither raise nor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
@@ -106,24 +107,23 @@ def nearest(
             near = near[np.argpartition(-column[near], limit - 1)[:limit]]
         chosen = np.union1d(chosen, near)
     ends = np.append(firsts[1:], len(passages.uids))
+    is_missing = np.isnan(deep) if deep is not None else np.zeros(len(best), np.bool_)
     hits = []
-    for number in chosen:
-        own = best[firsts[number] : ends[number]]
-        passage, other = int(own.argmax()), None
+    for uid, first, end, cosine, transformer_cosine in zip(  # plain numbers are faster than arrays
+        uids[chosen].tolist(),
+        firsts[chosen].tolist(),
+        ends[chosen].tolist(),
+        static[chosen].tolist(),
+        columns[1][chosen].tolist() if deep is not None else [None] * len(chosen),
+        strict=True,
+    ):
+        own = best[first:end].tolist()
+        passage, other = own.index(max(own)), None
+        is_estimated = bool(is_missing[first + passage])
         if len(own) > 1:
-            other = int(np.argmax(np.where(np.arange(len(own)) == passage, -np.inf, own)))
-        transformer_cosine = float(columns[1][number]) if deep is not None else None
-        is_estimated = deep is not None and bool(np.isnan(deep[firsts[number] + passage]))
-        hits.append(
-            NearestMemory(
-                int(uids[number]),
-                passage,
-                float(static[number]),
-                transformer_cosine,
-                other,
-                is_estimated,
-            )
-        )
+            own[passage] = -math.inf
+            other = own.index(max(own))
+        hits.append(NearestMemory(uid, passage, cosine, transformer_cosine, other, is_estimated))
     hits.sort(key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
     spreads = [(float(column.mean()), float(column.std())) for column in columns]
     return NearestMemories(hits, len(uids), *spreads)

@@ -70,6 +70,7 @@ class VectorSearch(NamedTuple):
                 table.calibration.similarity(hit.cosine),
                 hit.next_passage,
                 hit.is_estimated,
+                scores.is_multilingual,
             )
             for hit in found.hits
         ]
