@@ -286,7 +286,8 @@ def _highest(own: Asked, weights: Numbers, told: Numbers) -> float:
 def _first(own: Asked, weights: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
     """Return the first candidates' places, and how far their scores are behind the best."""
     first = ordered(own, weights)[:DEPTH]
-    told = scores(own, weights)[first] / (weights @ own.parts.any(axis=0))  # as the program does
+    total = weights @ own.parts.any(axis=0) or 1.0
+    told = scores(own, weights)[first] / total  # as the program does
     return first, told[0] - told
 
 
