@@ -31,8 +31,7 @@ from memvault.index.local.static_vector_file import (
     deleted_share,
     passages,
 )
-from memvault.index.local.unit_rows import UnitRows
-from memvault.index.local.vectors import VectorCard
+from memvault.index.local.vectors import UnitRows, VectorCard
 from memvault.index.protocol import COMPLETE, WaitPolicy
 from memvault.workspace import Workspace
 

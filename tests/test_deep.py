@@ -44,8 +44,7 @@ from memvault.index.local import embedding_lock, transformer_vectors
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
-from memvault.index.local.unit_rows import UnitRows
-from memvault.index.local.vectors import VectorCard, VectorFile
+from memvault.index.local.vectors import UnitRows, VectorCard, VectorFile
 from memvault.index.protocol import COMPLETE
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
