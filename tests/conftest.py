@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -103,12 +102,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
-
-
-def pytest_collection_finish() -> None:
-    """Take all that was collected out of garbage collection: each one would look through it."""
-    gc.collect()
-    gc.freeze()
 
 
 def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
