@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
+LINTERS := $(VENV)/.linters
+# pip itself compiles on one core, and the tests of pandas too. What fails to compile is no module.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
+COMPILE_LIBRARIES := $(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true
 # Two more than there are cores: many tests wait for a lock, a signal or an end.
 WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
@@ -15,12 +19,18 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(PIP) --editable .
+	@$(COMPILE_LIBRARIES)
 	touch $@
 
 $(STAMP): $(PACKAGE)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" # the first with --group
-	$(BIN)/python -m pip install --quiet --group dev
+	$(PIP) --upgrade "pip>=25.1" # the first with --group
+	$(PIP) --group test --group bench
+	@$(COMPILE_LIBRARIES)
+	touch $@
+
+$(LINTERS): $(STAMP)
+	$(PIP) --group lint
 	touch $@
 
 # Where PYTHONDONTWRITEBYTECODE is set, Python never compiles an editable install by itself,
@@ -28,6 +38,11 @@ $(STAMP): $(PACKAGE)
 .PHONY: compiled
 compiled: $(PACKAGE)
 	@$(BIN)/python -m compileall -q -j 0 src
+
+# For the same reason each worker would compile all the tests, which takes longer than to load them.
+.PHONY: collected
+collected: $(STAMP) compiled
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null || true
 
 demo: compiled
 	$(BIN)/python scripts/demo.py
@@ -39,17 +54,17 @@ test: $(STAMP) compiled
 
 checks: lint types layers
 
-lint: $(STAMP)
+lint: $(LINTERS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(LINTERS)
 	$(BIN)/mypy
 
-layers: $(STAMP)
+layers: $(LINTERS)
 	$(BIN)/lint-imports
 
-unit: $(STAMP) compiled
+unit: $(STAMP) compiled collected
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What needs programs that no test fetches; one that is missing fails.
@@ -81,7 +96,7 @@ docs: $(STAMP) compiled
 	$(BIN)/python scripts/write_docs.py
 	$(BIN)/python -m pytest -q tests/test_transcripts.py --rewrite-transcripts
 
-format: $(STAMP)
+format: $(LINTERS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

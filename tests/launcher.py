@@ -20,10 +20,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -51,6 +52,8 @@ _OTHERS = (
     "whoosh.writing",
 )
 """What many commands load, and late."""
+_WARMING = ("remember a b --type fact", "recall a", "list", "show a", "goals get")
+"""Commands whose parts many others have."""
 
 
 COMMAND = "memvault.__main__"
@@ -381,6 +384,26 @@ def _forked(asking: socket.socket) -> str:
     return str(module)
 
 
+def _warm_up() -> None:
+    """Run commands in a vault of one's own: what they compute once is shared by all that follow."""
+    from memvault.cli import app
+
+    kept = dict(os.environ)
+    for name in [name for name in kept if name.startswith("MEMVAULT_")]:
+        del os.environ[name]
+    with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "w") as nowhere:
+        os.environ |= {f"XDG_{kind}_HOME": scratch for kind in ("CACHE", "CONFIG", "STATE")}
+        os.environ |= {"MEMVAULT_DEEP": "off", "TOKENIZERS_PARALLELISM": "false"}
+        root = Path(scratch, "vault")
+        root.mkdir()
+        (root / "memvault.toml").write_text("version = 1\n", "utf-8")
+        with redirect_stdout(nowhere):
+            for line in _WARMING:
+                assert app.run(["--vault", str(root), *line.split()]) == 0, line
+    os.environ.clear()
+    os.environ |= kept
+
+
 def _load(others: Sequence[str]) -> None:
     import memvault
 
@@ -394,6 +417,7 @@ def _load(others: Sequence[str]) -> None:
 
     result_types.install(result_types.fail)
     open_tokenizer()  # each recall loads it, in 40 ms
+    _warm_up()
     gc.collect()
     gc.freeze()
 

@@ -175,6 +175,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
         offset = found.get("next")
 
 
+@sampled(2)
 @pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     """Calls that follow next give each entry of a list once, in its order, or each character."""
@@ -364,6 +365,7 @@ def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
     vault.close()
 
 
+@sampled(3)
 @pytest.mark.promise("S73")
 @pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import child, write
+from conftest import child, sampled, write
 from git_clones import Clone, cloned, without_identity
 from killing import Killing
 
@@ -93,6 +93,7 @@ def test_no_push_writes_outside_of_a_clone(
     assert not os.path.lexists(two.root / link)
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     "name",
     [".memvault", ".MEMVAULT", ".memvault ", ".memvault.", ".mem\u200cvault", "MEMVAU~1",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, succeeded
+from conftest import Run, refused, sampled, succeeded
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool, all_tools
 
@@ -141,6 +141,7 @@ def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> N
     assert sum(most >= 50 for most in longest.values()) > 10
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", LISTS)
 def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
     """Whoever follows next from page to page gets all of a listing, each exactly once."""

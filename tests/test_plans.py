@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, write
+from conftest import Run, sampled, write
 from memvault import Vault, clock
 from memvault.agents.address import Address
 from memvault.agents.plans import schedule
@@ -285,6 +285,7 @@ def test_plans_are_deleted_by_id_or_name(vault: Vault) -> None:
     assert [plan["name"] for plan in vault.call("get_plans")["plans"]] == ["Two"]
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     ("place", "day"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, parts, recalled, succeeded, write
+from conftest import Run, explained, index_of, parts, recalled, sampled, succeeded, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -154,6 +154,7 @@ STRANGE = {
 }
 
 
+@sampled(3)
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("query", ["widget 数据库", "!?", "🚀"])
 def test_strange_bodies_break_no_recall(folder: Path, vault: Vault, kind: str, query: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, recalled, titles, write
+from conftest import Run, explained, index_of, recalled, sampled, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -132,6 +132,7 @@ LATE = {
 }
 
 
+@sampled(2)
 @pytest.mark.parametrize("kind", LATE)
 def test_the_last_word_of_a_long_memory_is_found(folder: Path, vault: Vault, kind: str) -> None:
     """A word at the end of 200,000 characters is found, and the snippet shows it."""
