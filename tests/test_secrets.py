@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SHARED, Run, examples, sampled, succeeded, write
+from conftest import ROOT, SHARED, Run, examples, succeeded, write
 from copies import Copy
 from growth import seconds
 from made_secrets import MADE, made
@@ -291,7 +291,6 @@ def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
         assert whole[secret.start : secret.end] == value
 
 
-@sampled(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
 def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPattern) -> None:
     """A form's mark is in each of its secrets, and in one word with it where the form says so."""
@@ -310,7 +309,6 @@ def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPatte
     holds()
 
 
-@sampled(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
 def test_no_form_takes_the_square_of_a_texts_length(form: SecretPattern) -> None:
     """Four times a text of a form's own beginnings and letters takes about four times as long."""
