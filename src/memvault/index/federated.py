@@ -103,6 +103,7 @@ class FederatedView:
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
         models = {answer.is_multilingual for answer in answers if answer.has_vectors}
+        factors = {answer.vector_factor for answer in answers if answer.has_vectors}
         self._has_one_model = len(models) <= 1
         hits = [
             hit._replace(key=self._key(place, hit.key))
@@ -135,6 +136,7 @@ class FederatedView:
             *static,
             *transformer,
             is_multilingual=any(models) and share > 0,
+            vector_factor=factors.pop() if len(factors) == 1 else 1.0,
         )
 
     def token_matches(
