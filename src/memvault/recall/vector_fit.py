@@ -28,7 +28,7 @@ from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import normalize_title
 from memvault.vault.markdown import headings
 
-FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
 _DEFAULT = FACTORS.index(1.0)
 _MIN_QUESTIONS, _MAX_QUESTIONS = 30, 100
 _MIN_WORDS = 2
