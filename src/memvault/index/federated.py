@@ -132,6 +132,7 @@ class FederatedView:
             for place, answer in enumerate(answers)
             if answer.is_multilingual and len(models) > 1
         )
+        factors = {answer.vector_factor for answer in answers if answer.has_vectors}
         hits = [
             hit._replace(key=self._key(place, hit.key))
             for place, answer in enumerate(answers)
@@ -167,6 +168,7 @@ class FederatedView:
             *static,
             *transformer,
             is_multilingual=any(models) and share > 0,
+            vector_factor=factors.pop() if len(factors) == 1 else 1.0,
         )
 
     def _nearest_in(self, place: int, query: VectorQuery) -> VectorAnswer:

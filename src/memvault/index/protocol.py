@@ -274,7 +274,8 @@ class VectorAnswer(NamedTuple):
     ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
     transformer model discriminates than the static vectors, relative to the built-in transformer
     model, which has 1; it is 0 if its vectors are not used. ``is_multilingual`` is whether the
-    package's multilingual model computed any of them.
+    package's multilingual model computed any of them. ``vector_factor`` is how much vectors count
+    in this vault, relative to the fitted weights (``recall.vector_fit``).
 
     Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
     mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
@@ -291,6 +292,7 @@ class VectorAnswer(NamedTuple):
     transformer_mean: float = 0.0
     transformer_spread: float = 0.0
     is_multilingual: bool = False
+    vector_factor: float = 1.0
 
 
 class View(Protocol):
@@ -416,7 +418,7 @@ class EmbedderStatus(NamedTuple):
     is the number of all passages and ``waiting_passages`` of those without vectors;
     ``seconds_left`` is how long these take, by the rate measured last, 0 if none was.
     ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
-    settings is used.
+    settings is used. ``vector_factor`` is as in ``VectorAnswer``.
     """
 
     name: str
@@ -433,6 +435,7 @@ class EmbedderStatus(NamedTuple):
     passages: int = 0
     waiting_passages: int = 0
     seconds_left: float = 0.0
+    vector_factor: float = 1.0
 
 
 class IndexStatus(NamedTuple):
@@ -468,6 +471,22 @@ class Index(SearchIndex, Protocol):
         Raises:
             EmbedderError: the transformer model cannot be used, or not without a ``download``.
         """
+
+    def has_chosen_embedder(self) -> bool:
+        """Return whether the transformer vectors are of a model that is not in the package."""
+
+    def with_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[View, Sequence[int]]:
+        """Return a view in which some memories, given by their keys, have other texts.
+
+        Also returns their keys in that view, in the same order. Their transformer vectors are kept,
+        so that they are computed only once.
+
+        Raises:
+            EmbedderError: the transformer model cannot be used.
+        """
+
+    def store_vector_factor(self, factor: float) -> None:
+        """Store how much vectors count in this vault, until the model changes."""
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used."""

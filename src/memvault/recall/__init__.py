@@ -4,5 +4,6 @@
 stages over one view: ``query`` and ``dates`` parse, ``retrieve`` finds candidates, ``features``
 computes a row for each from the sentence data that the index stores, ``ranking`` scores rows,
 ``validity`` reorders, and the files of the memories that are shown are read and cut by
-``snippets``. ``resolve`` finds a memory by its name.
+``snippets``. ``resolve`` finds a memory by its name. ``vector_fit`` fits how much the vectors of an
+embedder that a person chose count.
 """

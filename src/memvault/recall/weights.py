@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
+_VECTOR_PARTS = ("static", "transformer")
 
 
 class RankingConstants(NamedTuple):
@@ -116,6 +117,7 @@ def weights_with(
     transformer_weight: float = 0.0,
     has_tokens: bool = False,
     is_multilingual: bool = False,
+    vector_factor: float = 1.0,
 ) -> RankingWeights:
     """Return the weights for the available signals.
 
@@ -125,7 +127,18 @@ def weights_with(
             between those for static and those for transformer vectors.
         has_tokens: whether any memory has vectors of its tokens.
         is_multilingual: whether the package's multilingual model computed the transformer vectors.
+        vector_factor: the factor on the weights of both kinds of vectors in a score.
     """
+    weights = _default_weights(has_vectors, transformer_weight, has_tokens, is_multilingual)
+    if vector_factor == 1.0:
+        return weights
+    scaled = {name: vector_factor * weights.parts.get(name, 0.0) for name in _VECTOR_PARTS}
+    return weights._replace(parts={**weights.parts, **scaled})
+
+
+def _default_weights(
+    has_vectors: bool, transformer_weight: float, has_tokens: bool, is_multilingual: bool
+) -> RankingWeights:
     if not has_vectors:
         return fits()["none"]
     if is_multilingual:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
+    from memvault.recall.vector_fit import VectorFit
     from memvault.results import (
         AvailableModel,
         AvailableModels,
@@ -325,6 +326,8 @@ def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
     state = f"{waiting} of {total} to make, {worker}" if waiting else "complete"
+    if "vectorFactor" in embedder:
+        state += f", weighted {embedder['vectorFactor']:g} times the default in this vault"
     if embedder.get("working") and "secondsLeft" in embedder:
         state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"
@@ -392,6 +395,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     ]
     call.index.rebuild()
     call.index.embed_all()
+    _fit_vectors(call)
     return {
         "indexed": len(call.engine.list_records(Filters())),
         "embedder": call.hide_paths(_model_in_use(call)),
@@ -481,20 +485,43 @@ def model_use(
     the memories that compete for an answer are embedded. With for = rerank the model becomes
     the cross-encoder of memvault recall --rerank, and nothing is embedded. The network is only
     used to download a model that is not on this machine.
+
+    For a model that is not in the package, up to 100 titles and headings of the vault are then
+    asked as questions, to find how much vectors should count in it: vectorFactor times as much as
+    by default.
     """
+    import time
+
     from memvault.index.embedding import selection
 
     _check_may_name_model(call, name)
     before = selection.configured_model(call.settings, purpose)
     chosen = selection.select_model(call.store, name, purpose)
     call.workspace.reload()  # the settings may name a model that was only the default before
-    return {
+    result: ChosenModel = {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,
         **without_none(dimension=chosen.dimension),
         "previous": call.hide_paths(before),
-        **without_none(embedded=None if purpose == "rerank" else call.index.embed_all()),
     }
+    if purpose == "embed":
+        result["embedded"] = call.index.embed_all()
+        started = time.perf_counter()
+        fit = _fit_vectors(call)
+        if fit is not None:
+            result["questions"], result["vectorFactor"] = fit.questions, fit.factor
+            if (seconds := time.perf_counter() - started) > 1:
+                result["fitSeconds"] = round(seconds, 1)
+    return result
+
+
+def _fit_vectors(call: Call) -> VectorFit | None:
+    """Fit how much the vectors of a model that is not in the package count in the vault."""
+    if not call.index.has_chosen_embedder():
+        return None
+    from memvault.recall import vector_fit
+
+    return vector_fit.fit(call.index, call.settings.ranking)
 
 
 @group.tool(

@@ -35,6 +35,7 @@ from memvault.index.protocol import (
     View,
     WaitPolicy,
 )
+from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import state_of
 
@@ -166,6 +167,35 @@ class LocalIndex:
 
         assert isinstance(view, Snapshot)
         return as_of(view, self._store, moment)
+
+    def has_chosen_embedder(self) -> bool:
+        """Return whether the transformer vectors are of a model that is not in the package."""
+        return self.deep.mode != "off" and not self.deep.is_of_package()
+
+    def with_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
+        """Return a view in which some memories have other texts, and their keys in it.
+
+        Raises the errors that the index protocol documents.
+        """
+        from memvault.index.local.replaced_texts import with_texts
+
+        assert isinstance(view, Snapshot)
+        seen = with_texts(view, view.records(), memories)
+        keys = list(seen.overlay.texts)
+        texts = [seen.overlay.passages[key] for key in keys]
+
+        def report(done: int) -> bool:
+            self._progress("weighing", done, len(texts))
+            return True
+
+        with atomic.map_os_errors(self.files.folder), embedding_lock.foreground(self.deep.folder):
+            self.deep.embed(texts, report)
+        return seen, keys
+
+    def store_vector_factor(self, factor: float) -> None:
+        """Store how much vectors count in this vault, until the model changes."""
+        with atomic.map_os_errors(self.files.folder):
+            self.deep.store_factor(factor)
 
     def rebuild(self) -> None:
         """Rebuild the index in a second folder; others read the old one until it is complete."""
@@ -349,7 +379,10 @@ class LocalIndex:
         if found is None:
             return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)
         card = found.card
-        return EmbedderStatus(deep.name, deep.mode, card.version, card.dimension, card.rows, *state)
+        status = EmbedderStatus(
+            deep.name, deep.mode, card.version, card.dimension, card.rows, *state
+        )
+        return status._replace(vector_factor=card.vector_factor)
 
     def notes(self) -> list[str]:
         """Return notes for the user about the index's folder and the embedding model."""

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TypeVar
 
 from memvault import clock
-from memvault.index.local.refresh import add_memory, header_problem
-from memvault.index.local.snapshot import Overlay, Snapshot
+from memvault.index.local.refresh import header_problem
+from memvault.index.local.replaced_texts import with_texts
+from memvault.index.local.snapshot import Snapshot
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import dates_in_path
-
-Value = TypeVar("Value")
 
 _MAX_EMBEDDED = 500
 """The maximum number of old texts that are embedded; all are in the keyword search."""
@@ -36,34 +34,12 @@ def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
         unambiguous[mem_id].key: _parse_version(store, unambiguous[mem_id], data, since)
         for mem_id, data, since in store.history.versions_at(unambiguous, moment)
     }
-    previous = seen.overlay
-    unchanged = {record.key for record in existing} - earlier.keys()
-    overlay = Overlay(
-        _select(previous.records, unchanged),
-        [document for document in previous.documents if document.uid in unchanged],
-        _select(previous.passages, unchanged),
-        frozenset(key for key in unchanged if key > 0),
-        previous.missing,
-        _select(previous.cuts, unchanged),
-        _select(previous.blocks, unchanged),
-        _select(previous.links, unchanged),
-    )
-    first = min(previous.records, default=0) - 1
-    languages = {record.key: record.language for record in existing}
-    texts: dict[int, Memory] = {}
-    for place, (now, memory) in enumerate(earlier.items()):
-        key = first - place
-        texts[key] = memory
-        add_memory(overlay, key, memory, len(memory.body), languages[now])
-        overlay.records[key] = overlay.records[key]._replace(is_past=True)
+    past = with_texts(seen, existing, earlier)
+    for place, key in enumerate(past.overlay.texts):
+        past.overlay.records[key] = past.overlay.records[key]._replace(is_past=True)
         if place >= _MAX_EMBEDDED:
-            del overlay.passages[key]
-    overlay = overlay._replace(texts=texts)
-    return seen._replace(overlay=overlay)
-
-
-def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
-    return {key: value for key, value in entries.items() if key in keys}
+            del past.overlay.passages[key]
+    return past
 
 
 def _created_at(record: MemoryRecord) -> str:

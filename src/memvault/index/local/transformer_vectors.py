@@ -157,6 +157,11 @@ class TransformerVectorFile:
         with self._updating(seconds):
             self._file.store_calibration(calibration)
 
+    def store_vector_factor(self, factor: float) -> None:
+        """Write the factor of the vectors' weight to the card; raises the same errors."""
+        with self._updating():
+            self._file.store_vector_factor(factor)
+
     def compact(self, used: Hashes, max_tokens: int) -> None:
         """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
 
@@ -242,7 +247,7 @@ class TransformerScores(NamedTuple):
     without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
     memories that lack a vector. ``share`` is how much better the model separates than the static
     embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
-    the package's multilingual one.
+    the package's multilingual one. ``factor`` is that of the vectors' weight in this vault.
     """
 
     waiting: int = 0
@@ -251,6 +256,7 @@ class TransformerScores(NamedTuple):
     calibration: Calibration | None = None
     share: float = 0.0
     is_multilingual: bool = False
+    factor: float = 1.0
 
 
 class TransformerVectors:
@@ -527,7 +533,23 @@ class TransformerVectors:
             share = min(max((known.separation - quick.separation) / gain, 0.0), 1.0)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
         is_multilingual = self.choice.name == MULTILINGUAL
-        return TransformerScores(waiting, self.name, scaled, reference, share, is_multilingual)
+        factor = found.card.vector_factor
+        return TransformerScores(
+            waiting, self.name, scaled, reference, share, is_multilingual, factor
+        )
+
+    def is_of_package(self) -> bool:
+        """Return whether the model is one of the package, for which ranking weights are fitted."""
+        return card_of(self.choice.name) is not None
+
+    def store_factor(self, factor: float) -> None:
+        """Store the factor of the vectors' weight, as long as the model is the same.
+
+        Raises the same errors as ``TransformerVectorFile.create``.
+        """
+        found = self.opened()
+        if found is not None and found.card.vector_factor != factor:
+            found.store_vector_factor(factor)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.

@@ -86,6 +86,7 @@ class VectorSearch(NamedTuple):
             *found.static,
             *found.deep,
             is_multilingual=scores.is_multilingual,
+            vector_factor=scores.factor,
         )
 
     def token_matches(
