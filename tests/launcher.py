@@ -402,6 +402,7 @@ def _warm_up() -> None:
                 assert app.run(["--vault", str(root), *line.split()]) == 0, line
     os.environ.clear()
     os.environ |= kept
+    tempfile.tempdir = None  # found anew, since a test may set TMPDIR
 
 
 def _load(others: Sequence[str]) -> None:

@@ -467,7 +467,7 @@ def test_where_deep_vectors_find_no_room_the_rest_works(
         write(folder, f"n/{number}.md", "\n".join([f"# Note {number}\n", *parts]))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (140_000, before[1]))  # all else is smaller
         refused(run("reindex"), 1)
         found = run("recall", "common", "--json").json
     finally:

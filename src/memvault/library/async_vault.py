@@ -157,7 +157,7 @@ class AsyncVault(AsyncOpenVault):
         query: str,
         *,
         memory_type: str | None = None,
-        threshold: float = 0.15,
+        threshold: float = 0.25,
         expression: str | None = None,
         confirm: bool | str | None = None,
         offset: int | None = None,

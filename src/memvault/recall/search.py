@@ -27,7 +27,7 @@ from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
 """How many of the best results are checked for a newer memory about the same subject."""
-_CERTAIN = 0.999
+_CERTAIN = 0.995
 """The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
 _ALWAYS_SHOWN = 5
 """How many of the best results may be hardly similar to the query and unlikely to answer it."""
@@ -183,11 +183,11 @@ class Search:
             if memory is not None:
                 row = self._rows[entry.scored.key]
                 found = self._result(memory, row, entry, chance, newer)
-                if found.snippet in snippets_shown:
+                if found.snippet in snippets_shown and "repeats" not in entry.scored.parts:
                     repeated.append(found.demoted("repeats", constants().duplicate_factor))
                     continue
                 results.append(found)
-                if request.diverse and len(found.snippet) >= _MIN_REPEATED:
+                if self._settings.diversity and len(found.snippet) >= _MIN_REPEATED:
                     snippets_shown.add(found.snippet)
         results += repeated
         return sorted(results, key=lambda found: -found.score)[: request.limit]

@@ -421,7 +421,7 @@ def memory_remember(
 
 
 _MAX_FORGOTTEN = 1_000
-_DEFAULT_THRESHOLD = 0.15
+_DEFAULT_THRESHOLD = 0.25
 """Default threshold; higher than that of fair results, so that loosely related memories stay."""
 
 

@@ -15,7 +15,7 @@ _LINK = re.compile(
 )
 _EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
 _URL = re.compile(r"https?://[^\s<>]++")
-_LIST_MARK = re.compile(r"[ \t>]*+(?:[-*+]|\d++[.)])[ \t]")
+_LIST_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -55,8 +55,10 @@ def is_link_line(line: str) -> bool:
     """Return whether a line consists of links and has no other words."""
     if not any(mark in line for mark in ("](", "[[", "://")):
         return False
-    rest = _URL.sub("", _LINK.sub("", _LIST_MARK.sub("", line, count=1)))
-    return rest != line and _WORD.search(rest) is None
+    line = line.lstrip(" \t>")
+    mark = _LIST_MARK.match(line)
+    rest = _URL.sub("", _LINK.sub("", line[mark.end() :] if mark else line))
+    return _WORD.search(rest) is None
 
 
 def path_beside(target: str, path: str) -> str:
