@@ -109,6 +109,17 @@ def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:
     return groups
 
 
+def other_questions(judged: JudgedSet, sets: Sequence[JudgedSet], count: int) -> list[str]:
+    """Return ``count`` questions of other sets, as many of each; none of one with its documents."""
+    texts = [
+        query["text"]
+        for other in sets
+        if other.documents != judged.documents
+        for query in other.queries[:: max(1, len(other.queries) // 10)]
+    ]
+    return texts[:: max(1, len(texts) // max(count, 1))][:count]
+
+
 def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Write documents as memories; return each file's path with its document's id."""
     root.mkdir(parents=True)

@@ -366,6 +366,29 @@ def test_any_cosines_give_a_rising_calibration(cosines: list[float], data: st.Da
     assert math.isfinite(found.midpoint)
 
 
+def test_a_vector_that_is_no_number_is_similar_to_nothing(
+    run: Run, folder: Path, tmp_path: Path, deep_now: None
+) -> None:
+    """A model that returns nan for a text leaves it to the words, without a warning."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "dog"]
+    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
+    table[words.index("dog")] = np.nan
+    shape = ["batch", "length", 8]
+    output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, shape)
+    gather = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
+    initial = [numpy_helper.from_array(table, "table")]
+    broken = save_model(tmp_path / "broken", words, [gather], output, initial)
+    write(folder, "a.md", "# cat\n\ncat cat\n")
+    write(folder, "b.md", "# dog\n\ndog dog\n")
+    assert run("model", "use", str(broken)).err == ""
+    for word in ("cat", "dog"):
+        found = run("recall", word)
+        assert (found.code, found.err) == (0, "")
+        assert found.out.startswith(f"1. {word}")
+
+
 def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
     """With a model whose cosines are all alike, nothing is similar enough to be forgotten."""
     targets = np.repeat(calibrate.anchor_targets()[1:], 48)

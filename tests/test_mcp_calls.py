@@ -304,18 +304,25 @@ def right() -> list[tuple[str, dict[str, Any]]]:
     return [(tool.name, call_of(tool)) for tool in registry.all_tools()]
 
 
+CLIMBING = ("../x", "/", "~", "..")
+"""Values that name a place outside of the vault."""
 ODD = ("../x", ".memvault", "/", "~", "..", "nothing", "a\0b", "")
 
 
 def wrong(values: Sequence[str] = ODD) -> list[tuple[str, dict[str, Any]]]:
-    """Return calls of every tool that make no sense, with half of the values; make soak: all."""
+    """Return calls of every tool that make no sense, all paths that leave the vault among them.
+
+    The other values take turns with the tools; make soak has all of them for each.
+    """
     found: list[tuple[str, dict[str, Any]]] = []
-    every = 1 if SOAK or len(values) == 1 else 2
+    turns = [value for value in values if value not in CLIMBING and not SOAK]
     for number, tool in enumerate(registry.all_tools()):
         found += [(tool.name, {}), (tool.name, {"nonsense": "x"})]
         parameters = tool.parameters
         texts = [entry.key for entry in parameters if str in entry.types and not entry.choices]
-        for value in values[number % every :: every]:
+        for value in values:
+            if value in turns and turns.index(value) % 2 != number % 2 and len(values) > 1:
+                continue
             found.append((tool.name, dict.fromkeys(texts, value)))
     return [entry for entry in found if entry[0] != "wait_for" or entry[1]]
 

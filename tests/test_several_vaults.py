@@ -100,8 +100,13 @@ def test_scores_are_as_in_one_vault(work: Vault, places: dict[str, Path], tmp_pa
             known = {entry["memId"]: entry for entry in whole}
             assert len(parts) == len(whole)
             assert matches(parts) == matches(whole)
-            for part in parts:  # what is weak nearly ties: fields have other mean lengths
-                entry = known.get(part["memId"], part)
+            others = [part for part in parts if part["memId"] not in known]
+            assert not matches(others)  # the last weak ones nearly tie: fields have other lengths
+            assert len(others) <= 1
+            for part in parts:
+                if part in others:
+                    continue
+                entry = known[part["memId"]]
                 assert part["score"] == pytest.approx(entry["score"], abs=0.05), query
                 assert part["strength"] == entry["strength"]
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Fit what the parts of a score count, and what a chance means, on judged sets.
+"""Fit the weights of a score's parts, and of the evidence of a chance, on judged sets.
 
     PYTHONPATH=bench python scripts/training/fit_ranking.py FOLDER [FOLDER ...]
         [--model multilingual] [--output FILE]
 
-Each FOLDER is a set as ``bench/quality.py`` reads it. Every query is asked of
-the program itself, and the parts of its candidates are written down. The
-weights make the judged candidates likely under a softmax over the scores
-(a listwise loss), each set counting the same. A chance is a logistic regression
-over what says of a candidate by itself that something answers; its counterexamples
-are questions that nothing answers, and questions of other sets.
+Each FOLDER is a set as ``bench/quality.py`` reads it. The program itself
+retrieves the candidates of every query and computes their parts. The weights
+make the judged candidates likely under a softmax over the scores (a listwise
+loss), each set counting the same. A chance is a logistic regression over the
+evidence of single candidates that something answers; its counterexamples are
+questions that nothing answers, and questions of other sets.
 
 With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
 fits in FILE stay.
@@ -33,7 +33,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
+from judged import (
+    JudgedSet,
+    by_group,
+    group_of,
+    kind_of,
+    make_vault,
+    other_questions,
+    read_set,
+)
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.protocol import COMPLETE, View
 from memvault.index.text.analysis import query_analyser
@@ -58,9 +66,9 @@ EVIDENCE = (
     "rare_tokens_absolute brevity brief_coverage"
 ).split()
 SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
-"""Few words speak against an answer; all else speaks for it."""
+"""Few words are evidence against an answer; all else is evidence for it."""
 _DEEP = "keyword adjacency soft_match title_soft_match transformer tokens rare_tokens".split()
-"""What a score consists of where transformer vectors are used."""
+"""The parts of a score where transformer vectors are used."""
 WITHOUT = {
     "tokens": frozenset(PARTS).difference(_DEEP),
     "transformer": frozenset(PARTS).difference(_DEEP)
@@ -80,31 +88,30 @@ WITHOUT = {
         part for part in EVIDENCE if "tokens" in part or part.startswith("static") or "soft" in part
     ),
 }
-"""Which parts a fit does without; coverage and its like stay evidence of a chance."""
+"""The parts that a fit does without; coverage and the like stay evidence of a chance."""
 RAISED = {"tokens": 2.0, "multilingual": 2.0}
 """Factors on the parts of a fit that single words do not decide.
 
-The loss of a list gives them too little for a right first answer. Each set left out, hit@1, R@5 and
-nDCG@10 of ``tokens`` are .610, .734 and .702 with 1, .619, .735 and .706 with 1.5, and .629, .736
-and .710 with 2; those of ``multilingual`` .547, .757 and .698 with 1, .569, .753 and .696 with 2.
-The other fits gain nothing.
+The loss of a list gives them too little for a right first answer (docs/quality.md). The other fits
+gain nothing.
 """
 RAISED_PARTS = ("adjacency", "transformer", "tokens", "rare_tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
 STRONG_ERRORS, FAIR_ERRORS = 0.02, 0.03
-"""How many queries without an answer may have anything strong, and with one nothing fair."""
+"""The share of unanswered queries with a strong candidate, and of answered ones with none fair."""
 DEPTH, LEADING = 10, 3
-"""How many of the first are judged, and among how many the one that says what a chance is."""
+"""How many of the first candidates are measured, and the likeliest of how many a chance is fitted
+to."""
 
 
 class Asked(NamedTuple):
     """One query's candidates: parts, evidence, and grades.
 
     ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE);
-    a part that nobody has is 0. ``judged`` are the grades of all that was judged,
-    the best first.
+    a part that no candidate has is 0. ``judged`` are the grades of all judged
+    documents, the best first.
     """
 
     parts: Numbers
@@ -114,9 +121,9 @@ class Asked(NamedTuple):
 
 
 def gather(judged: JudgedSet, others: Sequence[str], work: Path, model: str) -> list[Asked]:
-    """Ask a set's questions, and ``others`` that its vaults do not answer, and write down all.
+    """Return the candidates of a set's queries, and of ``others`` that its vaults do not answer.
 
-    Questions for days are left out: what answers them is no part of this.
+    Queries for days are left out: they are answered by dates, which have no fitted weight.
     """
     found: list[Asked] = []
     for group, documents in by_group(judged).items():
@@ -142,24 +149,24 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
     candidates = features.compute(view, query, retrieved, retrieved.pool())
     values = columns(candidates)
     nothing = [0.0] * len(candidates)
-    told = [evidence(entry, len(query.words)) for entry in candidates]
+    of_candidates = [evidence(entry, len(query.words)) for entry in candidates]
     return Asked(
         np.array([values.get(part, nothing) for part in PARTS]).T,
-        np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in told]),
+        np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in of_candidates]),
         np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
         sorted(grades.values(), reverse=True),
     )
 
 
-def fitted(sets: Sequence[Sequence[Asked]], name: str) -> Numbers:
-    """Return the weights of a fit, shape (PARTS,)."""
+def raised_weights(sets: Sequence[Sequence[Asked]], name: str) -> Numbers:
+    """Return the weights of a fit, shape (PARTS,), those of ``RAISED_PARTS`` multiplied."""
     factors = [RAISED.get(name, 1.0) if part in RAISED_PARTS else 1.0 for part in PARTS]
-    found: Numbers = likely(sets, WITHOUT[name]) * np.array(factors)
+    found: Numbers = fit_weights(sets, WITHOUT[name]) * np.array(factors)
     return found
 
 
-def likely(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
-    """Return the weights, shape (PARTS,), that make judged candidates likely.
+def fit_weights(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
+    """Compute the weights, shape (PARTS,), that make judged candidates likely.
 
     Adam (Kingma and Ba 2015) on the listwise softmax loss (Cao et al. 2007), no weight below 0.
     Parts are divided by their standard deviation among a query's candidates, sets equal, so that
@@ -197,13 +204,16 @@ def _variance(parts: Numbers, known: npt.NDArray[np.bool_]) -> Numbers:
 
 
 def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
-    """Return parts, wanted shares, and what is no padding, of queries that tell."""
-    telling = [own for own in asked if 0 < (own.grades > 0).sum() < len(own.grades)]
-    most = max(len(own.grades) for own in telling)
-    parts = np.zeros((len(telling), most, len(PARTS)))
-    wanted = np.zeros((len(telling), most))
-    known = np.zeros((len(telling), most), dtype=np.bool_)
-    for number, own in enumerate(telling):
+    """Return parts, wanted shares and a mask of the rows without padding.
+
+    Queries whose candidates all have a grade, or none, are left out.
+    """
+    useful = [own for own in asked if 0 < (own.grades > 0).sum() < len(own.grades)]
+    most = max(len(own.grades) for own in useful)
+    parts = np.zeros((len(useful), most, len(PARTS)))
+    wanted = np.zeros((len(useful), most))
+    known = np.zeros((len(useful), most), dtype=np.bool_)
+    for number, own in enumerate(useful):
         count = len(own.grades)
         gains = 2**own.grades - 1
         parts[number, :count], known[number, :count] = own.parts, True
@@ -261,50 +271,55 @@ def chance(
         rows = np.array(
             [own.evidence[place] for own, place in zip(queries, likeliest, strict=True)]
         )
-        told = _consistent(rows, target, share, without)
+        fitted = _logistic_with_signs(rows, target, share, without)
         likeliest = [
-            places[(own.evidence[places] @ told).argmax()]
+            places[(own.evidence[places] @ fitted).argmax()]
             for own, places in zip(queries, leading, strict=True)
         ]
     wanted = math.log(STRONG / (1 - STRONG)), math.log(FAIR / (1 - FAIR))
     stretch = 1.0
-    for _ in range(10):  # a candidate behind the best is less likely, by a measure of the program
-        highest = np.array([_highest(own, weights, stretch * told) for own in queries]) / stretch
+    for _ in range(10):  # the program makes a candidate behind the best less likely
+        highest = np.array([_highest(own, weights, stretch * fitted) for own in queries]) / stretch
         strong = _quantile(highest[target == 0], share[target == 0], 1 - STRONG_ERRORS)
         fair = _quantile(highest[target == 1], share[target == 1], FAIR_ERRORS)
         stretch = (wanted[0] - wanted[1]) / max(strong - fair, 0.1)
-    return stretch * told, wanted[0] - stretch * strong
+    return stretch * fitted, wanted[0] - stretch * strong
 
 
 def _shares(asked: Sequence[Asked]) -> Numbers:
-    """Return how much each query of a set counts, those with an answer as much as the others."""
+    """Return the weight of each query: 100 for those with an answer, and 100 for the others.
+
+    The fit's shrinkage is relative to this sum.
+    """
     answered = np.array([bool(own.judged) for own in asked if len(own.grades)])
     found: Numbers = np.where(answered, 1 / max(answered.sum(), 1), 1 / max((~answered).sum(), 1))
     return 100 * found
 
 
-def _consistent(rows: Numbers, target: Numbers, share: Numbers, without: frozenset[str]) -> Numbers:
-    """Fit without what would count against an answer although it speaks for one, or reversed."""
+def _logistic_with_signs(
+    rows: Numbers, target: Numbers, share: Numbers, without: frozenset[str]
+) -> Numbers:
+    """Fit a logistic regression without the evidence whose weight would have the wrong sign."""
     known = np.array([name not in without for name in EVIDENCE], dtype=float)
-    told = _logistic(rows * known, target, share)
-    while (told * SIGNS < 0).any():
-        known[told * SIGNS < 0] = 0.0
-        told = _logistic(rows * known, target, share)
-    return told
+    fitted = _logistic(rows * known, target, share)
+    while (fitted * SIGNS < 0).any():
+        known[fitted * SIGNS < 0] = 0.0
+        fitted = _logistic(rows * known, target, share)
+    return fitted
 
 
-def _highest(own: Asked, weights: Numbers, told: Numbers) -> float:
+def _highest(own: Asked, weights: Numbers, fitted: Numbers) -> float:
     """Return the highest logit among a query's first candidates, without the constant."""
     first, behind = _first(own, weights)
-    return float((own.evidence[first] @ told - constants().deficit_weight * behind).max())
+    return float((own.evidence[first] @ fitted - constants().deficit_weight * behind).max())
 
 
 def _first(own: Asked, weights: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
     """Return the first candidates' places, and how far their scores are behind the best."""
     first = ordered(own, weights)[:DEPTH]
     total = weights @ own.parts.any(axis=0) or 1.0
-    told = scores(own, weights)[first] / total  # as the program does
-    return first, told[0] - told
+    found = scores(own, weights)[first] / total  # as the program does
+    return first, found[0] - found
 
 
 def _quantile(values: Numbers, share: Numbers, part: float) -> float:
@@ -320,9 +335,9 @@ def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
     beta = np.zeros(design.shape[1])
     shrinkage = np.append(np.full(rows.shape[1], 5.0), 1e-9)
     for _ in range(50):
-        likely = 0.5 + 0.5 * np.tanh(design @ beta / 2)
-        slope = design.T @ (share * (likely - target)) + shrinkage * beta
-        curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
+        chance = 0.5 + 0.5 * np.tanh(design @ beta / 2)
+        slope = design.T @ (share * (chance - target)) + shrinkage * beta
+        curve = (design * (share * chance * (1 - chance))[:, None]).T @ design
         beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
     found: Numbers = beta[:-1] * rows.any(axis=0)
     return found
@@ -339,10 +354,11 @@ def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers
     )
 
 
-class Sureness(NamedTuple):
-    """How often anything is called strong or fair where nothing answers, and how often what does.
+class Strengths(NamedTuple):
+    """Shares of queries with a candidate that is strong or fair.
 
-    ``answered_fair`` is how often anything is called fair where something answers.
+    ``nothing_`` is for queries that nothing answers, ``answered_`` for any candidate of
+    the others, ``right_`` for one that answers.
     """
 
     nothing_strong: float
@@ -352,8 +368,8 @@ class Sureness(NamedTuple):
     right_strong: float
 
 
-def sureness(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float]) -> Sureness:
-    """Judge the words that chances are called by."""
+def strengths(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float]) -> Strengths:
+    """Compute how often the candidates of queries are strong or fair."""
     wrong, best, right = [], [], []
     for own in asked:
         found = chances(own, weights, fit) if len(own.grades) else np.zeros(0)
@@ -367,7 +383,7 @@ def sureness(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float
     def part(values: Sequence[float], least: float) -> float:
         return float(np.mean(np.array(values) >= least)) if values else 0.0
 
-    return Sureness(
+    return Strengths(
         part(wrong, STRONG),
         part(wrong, FAIR),
         part(best, FAIR),
@@ -378,18 +394,21 @@ def sureness(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float
 
 def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
     """Print each set's figures by its own fit, which has not seen it, and by the fit of all."""
-    every = fitted(list(sets.values()), name)
-    sure = chance(list(sets.values()), every, WITHOUT[name])
-    told = "none strong | none fair | answered fair | right fair | right strong"
-    print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | {told} |")
+    of_all = raised_weights(list(sets.values()), name)
+    chance_of_all = chance(list(sets.values()), of_all, WITHOUT[name])
+    shares = "none strong | none fair | answered fair | right fair | right strong"
+    print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | {shares} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     means = []
     for left_out, asked in sets.items():
         others = [entry for other, entry in sets.items() if other != left_out]
-        weights = fitted(others, name)
-        own_sure = chance(others, weights, WITHOUT[name])
-        for title, each, own in ((left_out, weights, own_sure), ("  fit of all", every, sure)):
-            found = [*figures(asked, each), *sureness(asked, each, own)]
+        weights = raised_weights(others, name)
+        own_chance = chance(others, weights, WITHOUT[name])
+        for title, each, fit in (
+            (left_out, weights, own_chance),
+            ("  fit of all", of_all, chance_of_all),
+        ):
+            found = [*figures(asked, each), *strengths(asked, each, fit)]
             print(f"| {title} | {' | '.join(f'{value:.3f}' for value in found)} |", flush=True)
             means.append(found)
     for title, rows in (("mean, left out", means[::2]), ("mean, fit of all", means[1::2])):
@@ -402,8 +421,8 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
     known = json.loads(FITTED.read_text("utf-8"))
     for name in FITS[model]:
         without = WITHOUT[name]
-        weights = fitted(list(sets.values()), name)
-        told, constant = chance(list(sets.values()), weights, without)
+        weights = raised_weights(list(sets.values()), name)
+        evidence_weights, constant = chance(list(sets.values()), weights, without)
         known["fits"][name] = {
             "parts": {
                 part: round(float(value), 3)
@@ -412,7 +431,7 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
             },
             "evidence": {
                 name: round(float(value), 3)
-                for name, value in zip(EVIDENCE, told, strict=True)
+                for name, value in zip(EVIDENCE, evidence_weights, strict=True)
                 if value
             },
             "bias": round(constant, 3),
@@ -424,6 +443,15 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
         f"{prefix}sets": sorted(sets),
         "given": constants()._asdict(),  # the fits hold together with these only
     }
+
+
+def token_line(sets: Mapping[str, Sequence[Asked]]) -> str:
+    """Return the line from calibrated cosines to token matches, for ``index.federated``."""
+    rows = np.concatenate([own.evidence for asked in sets.values() for own in asked])
+    places = [EVIDENCE.index(name) for name in ("transformer_absolute", "tokens_absolute")]
+    cosine, match = rows[:, places].T
+    slope, offset = np.polyfit(cosine[match != 0], match[match != 0], 1)
+    return f"token matches are {offset:.3f} + {slope:.3f} times the calibrated cosine"
 
 
 def main() -> None:
@@ -440,21 +468,12 @@ def main() -> None:
         os.environ["MEMVAULT_DEEP"] = "now"
         sets = {}
         for name, own in judged.items():
-            foreign = [
-                query["text"]
-                for other, theirs in judged.items()
-                if other != name
-                for query in theirs.queries[:: max(1, len(theirs.queries) // 10)]
-            ]
-            sets[name] = gather(
-                own,
-                foreign[:: max(1, len(foreign) // options.others)][: options.others],
-                Path(work),
-                options.model,
-            )
+            foreign = other_questions(own, list(judged.values()), options.others)
+            sets[name] = gather(own, foreign, Path(work), options.model)
             print(f"{name}: {len(sets[name])} questions", flush=True)
     for name in FITS[options.model]:
         report(sets, name)
+    print(f"\n{token_line(sets)}")
     if options.output:
         options.output.write_text(
             json.dumps(written(sets, options.model), indent=1) + "\n", "utf-8"

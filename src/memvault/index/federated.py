@@ -38,9 +38,8 @@ _ANY_LANGUAGE = "none"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 3.1, -2.12
 """The line from token matches of the multilingual model to those of the model of English.
 
-On the everyday sets, the token matches of candidates are 0.11 + 0.36 times the calibrated cosine
-with the model of English, and 0.72 + 0.12 times with the multilingual one; the deviations from
-these lines have the same ratio.
+Both are put on the line from calibrated cosines to token matches that ``fit_ranking.py`` prints for
+each model.
 """
 
 
@@ -95,9 +94,9 @@ class FederatedView:
         )
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analysed, in the same order for any of vaults.
+        """Return the languages in which a query is analysed.
 
-        They are ordered by their best place in the languages of a vault.
+        They are ordered by their best place in the languages of a vault, and not by the vaults.
         """
         places: dict[str, int] = {}
         for vault in self.vaults:

@@ -475,7 +475,7 @@ class Index(SearchIndex, Protocol):
     def has_chosen_embedder(self) -> bool:
         """Return whether the transformer vectors are of a model that is not in the package."""
 
-    def with_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[View, Sequence[int]]:
+    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[View, Sequence[int]]:
         """Return a view in which some memories, given by their keys, have other texts.
 
         Also returns their keys in that view, in the same order. Their transformer vectors are kept,

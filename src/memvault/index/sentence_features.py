@@ -76,6 +76,8 @@ def _features_of(
                 stretches.append(matched_here)
             if len(matched_here) > 1:
                 neighbours |= _neighbours(words, codes)
+    term_ids = frozenset(value for block in blocks for value in block.codes)
+    found = {words[value] for value in term_ids.intersection(words)}
     total = sum(weights) or 1.0
     best = max(
         (_weight(head | matched_here, weights) for matched_here in stretches),
@@ -90,8 +92,8 @@ def _features_of(
         adjacency,
         _weight(head, weights) / total,
         *soft,
-        frozenset(value for block in blocks for value in block.codes),
-        len(matched & terms.numbers) / len(terms.numbers) if terms.numbers else None,
+        term_ids,
+        len(found & terms.numbers) / len(terms.numbers) if terms.numbers else None,
     )
 
 

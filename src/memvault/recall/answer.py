@@ -126,11 +126,15 @@ class RecallResult(NamedTuple):
     vault: str = ""
     sent: str = ""
 
+    @property
+    def parts(self) -> dict[str, float]:
+        """The named parts that add up to the score."""
+        return cast("dict[str, float]", self.why["parts"])
+
     def demoted(self, part: str, factor: float) -> RecallResult:
         """Return this result with its score multiplied by a factor, the loss as a named part."""
         loss = self.score * (1.0 - factor)
-        parts = cast("dict[str, float]", self.why["parts"])
-        why = {**self.why, "parts": {**parts, part: round(parts.get(part, 0.0) - loss, 4)}}
+        why = {**self.why, "parts": {**self.parts, part: round(-loss, 4)}}
         return self._replace(score=self.score - loss, why=why)
 
     @property

@@ -59,8 +59,6 @@ CANDIDATES = 200
 """The minimum number of keyword hits, and of vector hits, that are retrieved for any limit."""
 _POOL_FUSED, _POOL_EACH = 40, 20
 """How many hits are compared sentence by sentence: by combined score, and by each signal alone."""
-_MIN_RESULTS = 3
-"""How many memories are returned even if they are hardly similar to the query."""
 _COMPETITORS = 20
 """How many of the best hits by each signal must have transformer vectors for these to be used."""
 _MAX_ESTIMATED = 0.1
@@ -246,7 +244,7 @@ def _by_vector(
         unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity}
         unlike.difference_update(also)
         hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
-        dissimilar = unlike.intersection(nearest[_MIN_RESULTS:])
+        dissimilar = unlike.intersection(nearest)
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
     note = f"{counted} for vectors; memvault reindex makes them"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from memvault import clock
@@ -143,9 +144,27 @@ class Search:
         known = [entry for entry in scored if entry.key in self._rows]
         compared = self._rows.keys() | self._missing
         next_score = next((entry.score for entry in scored if entry.key not in compared), 0.0)
-        scores = {entry.key: entry.score for entry in known}
-        best = scored[0].score if scored else 0.0
+        probability = self._probability(scored)
+        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
+        if request.diverse:
+            order = validity.reorder(
+                known,
+                self._validities,
+                request.filters.predicate(),
+                request.only_current,
+                lambda key: probability(key) >= FAIR,
+            )
+        results = self._results(order, probability, newer, next_score)
+        if self._settings.diversity:
+            replaced_by = (entry.replaced_by for entry in self._validities.values())
+            replacements = {record.key for record in replaced_by if record is not None}
+            results = _demote_repeats(results, replacements.union(newer.values()), next_score)
+        return [result for _, result in islice(results, request.limit)]
 
+    def _probability(self, scored: Sequence[ScoredMemory]) -> Callable[[int], float]:
+        """Return the function that computes the match probability of a compared memory by key."""
+        scores = {entry.key: entry.score for entry in scored}
+        best = scored[0].score if scored else 0.0
         fits = self._weights(False), self._weights(True)
         words = len(self._query.words)
 
@@ -156,41 +175,32 @@ class Search:
             # As it is shown, so that it can be used as a threshold.
             return round(found, 4) if found < _CERTAIN else 1.0
 
-        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
-        if request.diverse:
-            order = validity.reorder(
-                known,
-                self._validities,
-                request.filters.predicate(),
-                request.only_current,
-                lambda key: probability(key) >= FAIR,
-            )
-        results: list[RecallResult] = []
-        repeated: list[RecallResult] = []
-        snippets_shown: set[str] = set()
+        return probability
+
+    def _results(
+        self,
+        order: Sequence[ValidatedMemory],
+        probability: Callable[[int], float],
+        newer: Mapping[int, int],
+        next_score: float,
+    ) -> Iterator[tuple[int, RecallResult]]:
+        """Yield what matches well enough and has a score of at least ``next_score``, by key."""
+        request = self._request
         for place, entry in enumerate(order):
-            if len(results) >= request.limit or entry.scored.score < next_score:
-                break
-            chance = probability(entry.scored.key)
+            key = entry.scored.key
+            if entry.scored.score < next_score:
+                return
+            chance = probability(key)
             if entry.stands_for is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
                 chance = max(chance, probability(entry.stands_for))
-            is_dissimilar = entry.scored.key in self._candidates.dissimilar
+            is_dissimilar = key in self._candidates.dissimilar
             is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
             if chance < request.threshold or (is_doubtful and chance < FAIR):
                 continue
-            memory = self._read(entry.scored.key)
+            memory = self._read(key)
             if memory is not None:
-                row = self._rows[entry.scored.key]
-                found = self._result(memory, row, entry, chance, newer)
-                if found.snippet in snippets_shown and "repeats" not in entry.scored.parts:
-                    repeated.append(found.demoted("repeats", constants().duplicate_factor))
-                    continue
-                results.append(found)
-                if self._settings.diversity and len(found.snippet) >= _MIN_REPEATED:
-                    snippets_shown.add(found.snippet)
-        results += repeated
-        return sorted(results, key=lambda found: -found.score)[: request.limit]
+                yield key, self._result(memory, self._rows[key], entry, chance, newer)
 
     def _is_multilingual(self, key: int) -> bool:
         """Return whether the multilingual model embedded a memory, or may have, if unknown."""
@@ -297,3 +307,27 @@ class Search:
             record.vault,
             record.published_at,
         )
+
+
+def _demote_repeats(
+    results: Iterable[tuple[int, RecallResult]], kept: Set[int], next_score: float
+) -> Iterator[tuple[int, RecallResult]]:
+    """Move results down whose snippet a better one has, except the memories in ``kept``.
+
+    Those that would fall below ``next_score`` are left out: memories that were not compared yet may
+    come before them.
+    """
+    snippets_shown: set[str] = set()
+    waiting: list[tuple[int, RecallResult]] = []
+    for key, result in results:
+        while waiting and waiting[0][1].score > result.score:
+            yield waiting.pop(0)
+        is_repeated = result.snippet in snippets_shown and "repeats" not in result.parts
+        if is_repeated and key not in kept:
+            demoted = result.demoted("repeats", constants().duplicate_factor)
+            insort(waiting, (key, demoted), key=lambda entry: -entry[1].score)
+            continue
+        if len(result.snippet) >= _MIN_REPEATED:
+            snippets_shown.add(result.snippet)
+        yield key, result
+    yield from (entry for entry in waiting if entry[1].score >= next_score)

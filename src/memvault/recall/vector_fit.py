@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from memvault.vault.markdown import headings
 FACTORS = (0.5, 0.75, 1.0, 1.5, 2.0)
 _DEFAULT = FACTORS.index(1.0)
 _MIN_QUESTIONS, _MAX_QUESTIONS = 30, 100
+_MAX_TRIED = 1_000
+"""The maximum number of memories that are read to find questions."""
 _MIN_WORDS = 2
 """The minimum number of words of a question, stop words not counted."""
 _MAX_PASSAGES, _MAX_ALL_PASSAGES = 10, 400
@@ -80,7 +83,7 @@ def _fit(index: Index, settings: RankingSettings) -> VectorFit:
     if len(questions) < _MIN_QUESTIONS:
         return VectorFit(1.0, 0)
     memories = {key: question.memory for key, question in questions.items()}
-    seen, keys = index.with_texts(view, memories)
+    seen, keys = index.embed_texts(view, memories)
     ranks = [
         _ranks(seen, question.text, key, settings)
         for key, question in zip(keys, questions.values(), strict=True)
@@ -113,7 +116,7 @@ def _questions(view: View) -> Iterator[tuple[int, _Question]]:
     """
     analyser = query_analyser(view.languages())
     count = passages = 0
-    for record in sorted(view.records(), key=_spread):
+    for record in nsmallest(_MAX_TRIED, view.records(), key=_spread):
         memory = None if is_example(record.metadata) else view.text(record.key)
         question = _question(memory, analyser) if memory is not None else None
         own = len(split_passages(question.memory.body)) if question is not None else 0

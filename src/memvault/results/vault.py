@@ -180,7 +180,7 @@ class ChosenModel(ToolResult):
     """The result of ``model_use``.
 
     ``vectorFactor`` is how much vectors count in this vault, relative to the default, found with
-    ``questions`` of its titles and headings, in ``fitSeconds`` if it took more than one.
+    ``questions`` of its titles and headings.
     """
 
     name: str
@@ -190,7 +190,6 @@ class ChosenModel(ToolResult):
     embedded: NotRequired[int]
     questions: NotRequired[int]
     vectorFactor: NotRequired[float]
-    fitSeconds: NotRequired[float]
 
 
 class VerifiedModel(ToolResult):

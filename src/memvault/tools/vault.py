@@ -490,8 +490,6 @@ def model_use(
     asked as questions, to find how much vectors should count in it: vectorFactor times as much as
     by default.
     """
-    import time
-
     from memvault.index.embedding import selection
 
     _check_may_name_model(call, name)
@@ -506,12 +504,9 @@ def model_use(
     }
     if purpose == "embed":
         result["embedded"] = call.index.embed_all()
-        started = time.perf_counter()
         fit = _fit_vectors(call)
         if fit is not None:
             result["questions"], result["vectorFactor"] = fit.questions, fit.factor
-            if (seconds := time.perf_counter() - started) > 1:
-                result["fitSeconds"] = round(seconds, 1)
     return result
 
 

@@ -132,32 +132,40 @@ def link_target(text: str) -> str:
     return name.removeprefix("./")
 
 
-_SEPARATORS = re.compile(r"[\W_]+")
+_SEPARATORS = re.compile(r"[-_.]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-_HASH = re.compile(r"(?=[0-9a-f]*[0-9])[0-9a-f]{6,}", re.IGNORECASE | re.ASCII)
+_TIMESTAMP = re.compile(
+    r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?",
+    re.ASCII,
+)
+_HEXADECIMAL = re.compile(r"[0-9a-f]+", re.IGNORECASE | re.ASCII)
+_LONG_RUN = re.compile(r"[a-z]{3}|\d{3}", re.IGNORECASE | re.ASCII)
 _LETTER_BESIDE_DIGIT = re.compile(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[a-z]{6}", re.IGNORECASE | re.ASCII)
-_MIN_RANDOM, _MIN_ALTERNATIONS = 8, 3
+_MIN_RANDOM, _MIN_ALTERNATIONS, _MIN_HASH_ALTERNATIONS = 8, 3, 2
 
 
 def is_identifier(name: str) -> bool:
     """Return whether a name is a timestamp, a hash, a UUID or random characters, without a word.
 
-    Random characters are recognized by letters and digits that alternate: "V1StGXR8Z5jdHi6". The
-    day of a daily note, "2025-03-01", is no identifier.
+    A timestamp has a day and a time. Random characters are recognized by letters and digits that
+    alternate, and by mixed case, "V1StGXR8Z5jdHi6", or short runs, "x7k2p9q4". The day of a daily
+    note, a number and a product such as "rtx4090ti16gb" are no identifiers.
     """
     parts = [part for part in _SEPARATORS.split(name) if part]
-    made = [part for part in parts if _HASH.fullmatch(part) or _is_random(part)]
+    made = [part for part in parts if _TIMESTAMP.fullmatch(part) or _is_random(part)]
     rest = "".join(part for part in parts if part not in made)
     return _UUID.fullmatch(name) is not None or (bool(made) and not rest.strip("0123456789"))
 
 
 def _is_random(part: str) -> bool:
-    return (
-        len(part) >= _MIN_RANDOM
-        and len(_LETTER_BESIDE_DIGIT.findall(part)) >= _MIN_ALTERNATIONS
-        and _WORD.search(part) is None
-    )
+    if len(part) < _MIN_RANDOM or not part.isalnum() or _WORD.search(part):
+        return False
+    alternations = len(_LETTER_BESIDE_DIGIT.findall(part))
+    if _HEXADECIMAL.fullmatch(part):
+        return alternations >= _MIN_HASH_ALTERNATIONS
+    is_mixed = part not in (part.lower(), part.upper(), part.capitalize())
+    return alternations >= _MIN_ALTERNATIONS and (is_mixed or not _LONG_RUN.search(part))
 
 
 def name_key(name: str) -> str:

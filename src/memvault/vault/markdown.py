@@ -15,7 +15,7 @@ _LINK = re.compile(
 )
 _EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
 _URL = re.compile(r"https?://[^\s<>]++")
-_LIST_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
+_LIST_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t](?:\[[ xX]\][ \t])?")
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -52,8 +52,8 @@ def links(text: str) -> Iterator[Link]:
 
 
 def is_link_line(line: str) -> bool:
-    """Return whether a line consists of links and has no other words."""
-    if not any(mark in line for mark in ("](", "[[", "://")):
+    """Return whether a line consists of links, one of them to another file, and of no words."""
+    if not any(links(line)):
         return False
     line = line.lstrip(" \t>")
     mark = _LIST_MARK.match(line)

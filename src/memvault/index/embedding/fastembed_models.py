@@ -235,7 +235,7 @@ class FastembedEmbedder:
         """Return unit vectors, shape (len(texts), dimension)."""
         with map_model_errors(EMBEDDING, self.name):
             rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
-        return normalize(np.asarray(rows, np.float32).reshape(-1, self.dimension))
+        return _unit(np.asarray(rows, np.float32).reshape(-1, self.dimension))
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the same vectors, without any of tokens."""
@@ -252,7 +252,13 @@ class FastembedEmbedder:
         """Return a query's unit vector, shape (dimension,), using the model's query prefix."""
         with map_model_errors(EMBEDDING, self.name):
             row = next(iter(self._model.query_embed(text)))
-        return normalize(np.asarray(row, np.float32))
+        return _unit(np.asarray(row, np.float32))
+
+
+def _unit(rows: Matrix) -> Matrix:
+    """Scale vectors to length 1; one with nan or infinity becomes 0, similar to nothing."""
+    is_finite = np.isfinite(rows).all(axis=-1, keepdims=True)
+    return normalize(np.where(is_finite, rows, np.float32(0.0)))
 
 
 _RERANK_BATCH = 1

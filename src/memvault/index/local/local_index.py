@@ -172,8 +172,8 @@ class LocalIndex:
         """Return whether the transformer vectors are of a model that is not in the package."""
         return self.deep.mode != "off" and not self.deep.is_of_package()
 
-    def with_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
-        """Return a view in which some memories have other texts, and their keys in it.
+    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
+        """Embed other texts of some memories; return a view with these texts, and their keys in it.
 
         Raises the errors that the index protocol documents.
         """
@@ -195,7 +195,7 @@ class LocalIndex:
     def store_vector_factor(self, factor: float) -> None:
         """Store how much vectors count in this vault, until the model changes."""
         with atomic.map_os_errors(self.files.folder):
-            self.deep.store_factor(factor)
+            self.deep.store_vector_factor(factor)
 
     def rebuild(self) -> None:
         """Rebuild the index in a second folder; others read the old one until it is complete."""

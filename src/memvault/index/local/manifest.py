@@ -263,9 +263,11 @@ def _block(
         subwords = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
     block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
-    for sizes, values in ((block.counts, block.codes), *([subwords] if subwords else [])):
-        if sum(sizes) != len(values) or len(sizes) != len(block.counts):
-            raise ValueError("a block's stretches do not add up")
+    compared = sum(block.counts)
+    if compared > len(block.codes):  # the codes of a list of links follow
+        raise ValueError("a block has fewer terms than its stretches")
+    if subwords and (sum(subwords[0]), len(subwords[0])) != (len(subwords[1]), len(block.counts)):
+        raise ValueError("a block's subwords do not add up")
     return block
 
 

@@ -78,6 +78,8 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     A subword that a segment repeats is counted once: soft matches ask only for the nearest.
     """
     tokens = table.tokens([text for texts in blocks for text in texts])
+    if not tokens:
+        return [(b"", b"") for _ in blocks]
     segments = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
     distinct = np.unique(segments + np.concatenate(tokens))
     counts = np.bincount(distinct >> _ID_BITS, minlength=len(tokens))

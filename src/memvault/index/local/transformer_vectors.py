@@ -247,7 +247,7 @@ class TransformerScores(NamedTuple):
     without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
     memories that lack a vector. ``share`` is how much better the model separates than the static
     embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
-    the package's multilingual one. ``factor`` is that of the vectors' weight in this vault.
+    the package's multilingual one. ``vector_factor`` is that of the vectors' weight in this vault.
     """
 
     waiting: int = 0
@@ -256,7 +256,7 @@ class TransformerScores(NamedTuple):
     calibration: Calibration | None = None
     share: float = 0.0
     is_multilingual: bool = False
-    factor: float = 1.0
+    vector_factor: float = 1.0
 
 
 class TransformerVectors:
@@ -542,7 +542,7 @@ class TransformerVectors:
         """Return whether the model is one of the package, for which ranking weights are fitted."""
         return card_of(self.choice.name) is not None
 
-    def store_factor(self, factor: float) -> None:
+    def store_vector_factor(self, factor: float) -> None:
         """Store the factor of the vectors' weight, as long as the model is the same.
 
         Raises the same errors as ``TransformerVectorFile.create``.

@@ -86,7 +86,7 @@ class VectorSearch(NamedTuple):
             *found.static,
             *found.deep,
             is_multilingual=scores.is_multilingual,
-            vector_factor=scores.factor,
+            vector_factor=scores.vector_factor,
         )
 
     def token_matches(

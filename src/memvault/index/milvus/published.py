@@ -120,9 +120,9 @@ class PublishedIndex:
         """Return whether the transformer vectors are of a model that is not in the package."""
         return self.local.has_chosen_embedder()
 
-    def with_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
+    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
         """Return a view in which some memories have other texts, and their keys in it."""
-        return self.local.with_texts(view, memories)
+        return self.local.embed_texts(view, memories)
 
     def store_vector_factor(self, factor: float) -> None:
         """Store how much vectors count in this vault, until the model changes."""

@@ -31,7 +31,7 @@ from memvault.vault.document import header_tags
 from memvault.vault.file_names import is_identifier, normalize_title, note_days
 from memvault.vault.markdown import headings, is_link_line
 
-VERSION = 3
+VERSION = 4
 """Increased whenever the same memory yields other stretches, term ids or passage texts."""
 
 TERM_ID_MASK = 0xFFFFFFFC
@@ -49,18 +49,23 @@ _NEGATIONS = frozenset(
 
 
 class TextBlock(NamedTuple):
-    """A block of a body: number of its first passage, passages, and head and stretches."""
+    """A block of a body: number of its first passage, passages, and head and stretches.
+
+    ``links`` are the stretches of a list of links, which are not compared with a query.
+    """
 
     first: int
     passages: list[Passage]
     texts: list[str]
+    links: Sequence[str] = ()
 
 
 class EncodedBlock(NamedTuple):
     """A block as stored in the index.
 
-    ``counts`` is the number of ``codes`` of the head, and of each stretch; ``subwords`` has the
-    same two arrays for subwords, and is None until vectors are computed.
+    ``counts`` is the number of ``codes`` of the head, and of each stretch; the codes of a list of
+    links follow. ``subwords`` has the same two arrays for subwords, without such a list, and is
+    None until vectors are computed.
     """
 
     first: int
@@ -78,8 +83,8 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
 def split_memory(memory: Memory) -> list[TextBlock]:
     """Split a memory into blocks, each with its head and stretches of about 150 characters.
 
-    A stretch consists of whole sentences. A block that is a list of links has no stretches: it has
-    the words of other memories' titles, and answers no question by them.
+    A stretch consists of whole sentences. Those of a list of links to other memories are kept
+    apart: they have the words of these memories' titles, and answer no question by them.
     """
     tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
     names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
@@ -92,8 +97,9 @@ def split_memory(memory: Memory) -> list[TextBlock]:
         while last < len(passages) and passages[last].end <= end:
             last += 1
         lines = memory.body[start:end].splitlines()
-        stretches = [] if _is_link_list(lines) else _stretches(lines)
-        blocks.append(TextBlock(first, passages[first:last], [head, *stretches]))
+        stretches = _stretches(lines)
+        compared, links = ([], stretches) if _is_link_list(lines) else (stretches, [])
+        blocks.append(TextBlock(first, passages[first:last], [head, *compared], links))
         first = last
     return blocks
 
@@ -105,12 +111,13 @@ def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[Encod
     for block in blocks:
         codes: array[int] = array("I")
         counts: array[int] = array("H")
-        for text in block.texts:
+        for number, text in enumerate([*block.texts, *block.links]):
             before = len(codes)
             for chunk in tokenize(text):
                 cached = cache.get(chunk)
                 codes.extend(_encode_chunk(cache, chunk, analyser) if cached is None else cached)
-            counts.append(len(codes) - before)
+            if number < len(block.texts):
+                counts.append(len(codes) - before)
         encoded.append(EncodedBlock(block.first, block.passages, counts, codes))
     return encoded
 
