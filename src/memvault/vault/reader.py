@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +20,43 @@ from memvault.vault import paths
 from memvault.vault.document import Document
 
 _MAX_INT64 = (1 << 63) - 1
+_DIGEST = 16
 
 
-class Scan(NamedTuple):
+class Scan:
     """The files found by a scan; ``unreadable`` are folders that could not be listed."""
 
-    files: list[FileState]
-    unreadable: list[str]
+    def __init__(self) -> None:
+        self.unreadable: list[str] = []
+        self._paths: list[str] = []
+        self._states = array("q")
+        """Size, mtime, ctime and inode of each file."""
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def add(self, path: str, status: os.stat_result) -> None:
+        """Add a file."""
+        self._paths.append(path)
+        try:
+            self._states.extend(
+                (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            )
+        except OverflowError:
+            del self._states[4 * (len(self._paths) - 1) :]
+            self._states.extend(_state(path, status)[1:])
+
+    @cached_property
+    def files(self) -> list[FileState]:
+        """The state of each file, in the order in which the folders list them."""
+        states = iter(self._states)
+        return list(map(FileState, self._paths, states, states, states, states))
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of all paths and states, which is the same while no file changes."""
+        names = "\0".join(self._paths).encode("utf-8", "surrogateescape")
+        return blake2b(names + b"\0\0" + self._states.tobytes(), digest_size=_DIGEST).digest()
 
 
 def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
@@ -34,18 +68,25 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
     Raises:
         VaultUnreadable: the root folder cannot be listed.
     """
-    files: list[FileState] = []
-    unreadable: list[str] = []
+    found = Scan()
     pending = [""]
     while pending:
         folder = pending.pop()
         try:
-            with os.scandir(root / folder if folder else root) as entries:
+            with _entries(root / folder if folder else root) as entries:
                 for entry in entries:
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.name.startswith(".") or (ignore and paths.is_ignored(path, ignore)):
+                    name = entry.name
+                    path = f"{folder}/{name}" if folder else name
+                    if name[0] == "." or (ignore and paths.is_ignored(path, ignore)):
                         continue
-                    _add_entry(entry, path, files, pending)
+                    try:
+                        is_named = name[-3:].lower() == ".md"
+                        if is_named and entry.is_file(follow_symlinks=False):
+                            found.add(path, entry.stat(follow_symlinks=False))
+                        elif entry.is_dir(follow_symlinks=False) and path not in paths.RESERVED:
+                            pending.append(path)
+                    except FileNotFoundError:
+                        continue
         except FileNotFoundError:
             continue  # deleted between the listing and the check
         except OSError as error:
@@ -53,8 +94,23 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
                 raise VaultUnreadable(
                     f"{root} cannot be listed: {error.strerror}", "check its permissions"
                 ) from error
-            unreadable.append(folder)
-    return Scan(files, unreadable)
+            found.unreadable.append(folder)
+    return found
+
+
+@contextmanager
+def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """Iterate over a folder by its descriptor, so that no path is resolved for each file."""
+    if os.scandir not in os.supports_fd:
+        with os.scandir(folder) as entries:
+            yield entries
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
 
 
 def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
@@ -75,20 +131,6 @@ def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
             return False
         folder = inside
     return True
-
-
-def _add_entry(
-    entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]
-) -> None:
-    """Append a memory's file to the files, or a folder that may hold some to the pending ones."""
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            if path not in paths.RESERVED:
-                pending.append(path)
-        elif entry.name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
-            files.append(_state(path, entry.stat(follow_symlinks=False)))
-    except FileNotFoundError:
-        return
 
 
 def state_of(root: Path, path: str) -> FileState | None:

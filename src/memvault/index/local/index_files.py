@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
+from memvault.files import atomic
 from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
@@ -28,6 +29,9 @@ from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings
+
+if TYPE_CHECKING:
+    from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
@@ -67,6 +71,7 @@ class IndexFiles:
         self._manifest: Manifest | None = None
         self._manifest_file = self.folder / "manifest.db"
         self._keyword_folder = self.folder / "keyword"
+        self._scan_file = self.folder / "scan"
 
     @property
     def fingerprint(self) -> str:
@@ -167,6 +172,30 @@ class IndexFiles:
                 )
             yield
 
+    def is_of_last_commit(self, found: Scan) -> bool:
+        """Return whether a scan equals the one that was remembered for the last commit.
+
+        Then no file has changed, and the manifest's states need not be compared one by one.
+        """
+        opened = self.open()
+        if opened is None or found.unreadable:
+            return False
+        try:
+            known = self._scan_file.read_bytes()
+        except OSError:
+            return False
+        return known == _scan_stamp(opened.commit, found)
+
+    def remember_scan(self, found: Scan) -> None:
+        """Remember a scan in which no file differs from the last commit, or may differ unnoticed.
+
+        Several processes may write the same; what cannot be written is compared again.
+        """
+        if self.opened is not None and not found.unreadable:
+            with contextlib.suppress(OSError, MemvaultError):
+                stamp = _scan_stamp(self.opened.commit, found)
+                atomic.write(self._scan_file, stamp, durable=False, makes_folder=False)
+
     # Methods that require the lock
 
     def create_empty(self) -> OpenIndex:
@@ -258,6 +287,10 @@ class IndexFiles:
             f"The index was damaged again while it was being read: {error}",
             "memvault reindex makes it anew",
         )
+
+
+def _scan_stamp(commit: IndexCommit, found: Scan) -> bytes:
+    return b"%d %d " % commit.number + found.digest
 
 
 def _delete(path: Path) -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors
     from memvault.index.local.vector_search import VectorSearch
+    from memvault.vault.reader import Scan
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
@@ -109,13 +110,16 @@ class LocalIndex:
         began, pause = time.monotonic(), _SCAN_PAUSE
         self.freshness = ""
         while True:
-            changes, scanned_at = self._pending_changes(), time.monotonic()
+            found, scanned_at = self._store.scan(), time.monotonic()
+            is_unchanged = self.files.is_of_last_commit(found)
+            is_complete = not vectors or self._is_complete()
+            if is_unchanged and is_complete:
+                self.freshness = self.freshness or "current"
+                return self._snapshot(EMPTY, vectors)
+            changes = self._pending_changes(found)
             self.freshness = self.freshness or _freshness(changes)
-            if (
-                changes is not None
-                and changes.is_unchanged
-                and (not vectors or self._is_complete())
-            ):
+            if changes is not None and changes.is_unchanged and is_complete:
+                self.files.remember_scan(found)
                 return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
@@ -430,13 +434,13 @@ class LocalIndex:
             and not opened.manifest.blocks.lacks_tokens()
         )
 
-    def _pending_changes(self) -> PendingChanges | None:
-        """Compare the index with the folder; None if no index can be read."""
+    def _pending_changes(self, found: Scan) -> PendingChanges | None:
+        """Compare the index with a scan of the folder; None if no index can be read."""
         opened = self.files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
-        diff = diff_folder(known, self._store.scan())
+        diff = diff_folder(known, found)
         return PendingChanges(opened.commit, known, diff, *split_readable(diff))
 
     def _read_everything(self) -> Overlay:
