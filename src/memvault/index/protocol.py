@@ -96,6 +96,11 @@ class MemoryRecord(NamedTuple):
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(key=key, size=size, language=language, **shared)
 
+    def memory(self, body: str, newline: str) -> Memory:
+        """Return the memory of which this is the record, with its text."""
+        shared = {name: getattr(self, name) for name in Memory._fields if name in self._fields}
+        return Memory(**shared, body=body, newline=newline)
+
 
 def by_time(record: MemoryRecord) -> tuple[str, str]:
     """Return a sort key by the time of the last change."""

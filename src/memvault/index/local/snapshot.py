@@ -39,7 +39,9 @@ from memvault.index.text.bm25f import (
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
+from memvault.vault.document import decode, etag
 from memvault.vault.file_names import SUPERSEDES, name_key, referenced_names
+from memvault.vault.front_matter import split_front_matter
 
 if TYPE_CHECKING:
     from memvault.index.local.vector_search import VectorSearch
@@ -203,7 +205,12 @@ class Snapshot(NamedTuple):
             raise StaleView
         self._fetch([key])
         try:
-            memory = self.store.read(record.path)
+            if record.problem:  # the record may lack what such a file contains
+                memory = self.store.read(record.path)
+            else:
+                data, _ = self.store.read_bytes(record.path)
+                parts = split_front_matter(decode(data).text)
+                memory = record.memory(parts.body, parts.newline)._replace(etag=etag(data))
         except NotFound as error:
             raise StaleView from error
         except MemvaultError:
