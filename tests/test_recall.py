@@ -13,12 +13,12 @@ from conftest import Run, explained, index_of, recalled, sampled, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analysis import query_analyser
 from memvault.index.text.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory
-from memvault.store.memory_store import MemoryStore
 from test_consolidate import consolidated
 
 MODES = ("tag", "keyword", "vector", "hybrid")
@@ -353,14 +353,14 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     for number in range(40):
         write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
     vault.call("memory_recall", query="storm")
-    read: list[str] = []
-    original = MemoryStore.read
+    read: list[int] = []
+    original = Snapshot.text
 
-    def counted(self: MemoryStore, path: str) -> Memory:
-        read.append(path)
-        return original(self, path)
+    def counted(self: Snapshot, key: int) -> Memory | None:
+        read.append(key)
+        return original(self, key)
 
-    monkeypatch.setattr(MemoryStore, "read", counted)
+    monkeypatch.setattr(Snapshot, "text", counted)
     assert explained(vault, '"storm river"') == []
     assert len(read) == len(set(read)) > 0
 
