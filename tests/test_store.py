@@ -33,7 +33,6 @@ from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
 from memvault.vault.paths import new_id, numbered_names
-from memvault.vault.reader import Scan
 
 HEADER = """\
 ---
@@ -561,7 +560,7 @@ def test_a_plan_accounts_for_every_file(
         for uid, (path, (state, checked)) in enumerate(indexed.items())
     }
     files = [state._replace(path=path) for path, state in there.items()]
-    plan = diff_folder(known, Scan(files, sorted(lost)))
+    plan = diff_folder(known, files, sorted(lost))
     for state in files:
         entry = known.get(state.path)
         kinds = [

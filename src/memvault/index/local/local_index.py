@@ -440,14 +440,15 @@ class LocalIndex:
         if opened is None:
             return None
         known = opened.manifest.known()
-        diff = diff_folder(known, found)
+        diff = diff_folder(known, found.files, found.unreadable)
         return PendingChanges(opened.commit, known, diff, *split_readable(diff))
 
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self.files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return self._read(known, diff_folder(known, self._store.scan()))
+        found = self._store.scan()
+        return self._read(known, diff_folder(known, found.files, found.unreadable))
 
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None

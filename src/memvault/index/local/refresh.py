@@ -34,7 +34,6 @@ from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import header_links, link_keys
 from memvault.vault.markdown import links, path_beside
-from memvault.vault.reader import Scan
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
@@ -86,15 +85,17 @@ class PendingChanges(NamedTuple):
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
-def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
-    """Compare the indexed files with the result of one scan of the folders.
+def diff_folder(
+    known: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
+) -> FolderDiff:
+    """Compare the indexed files with those that a scan found.
 
     Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
     permission does not empty the index.
     """
     diff = FolderDiff([], [], [], [])
     seen = set()
-    for state in found.files:
+    for state in files:
         entry = known.get(state.path)
         seen.add(state.path)
         if entry is None:
@@ -103,9 +104,9 @@ def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
             diff.changed.append((entry, state))
         elif _changed_at(state) + _TIMESTAMP_GRANULARITY >= entry.checked:
             diff.doubtful.append((entry, state))
-    unreadable = tuple(f"{folder}/" for folder in found.unreadable)
+    hidden = tuple(f"{folder}/" for folder in unreadable)
     for path, entry in known.items():
-        if path not in seen and not (unreadable and path.startswith(unreadable)):
+        if path not in seen and not (hidden and path.startswith(hidden)):
             diff.removed.append(entry.uid)
     return diff
 
@@ -282,7 +283,8 @@ class IndexWriter(NamedTuple):
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if look is not None and look.commit.number == opened.commit.number:
                     return self._apply(opened, look.whole, static)
-                diff = diff_folder(opened.manifest.known(), self.store.scan())
+                found = self.store.scan()
+                diff = diff_folder(opened.manifest.known(), found.files, found.unreadable)
                 return self._apply(opened, diff, static)
             except IndexCorrupted:
                 if attempt == 2:
