@@ -9,7 +9,7 @@ vectors come from different models of the package are compared by calibrated cos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import chain
@@ -236,6 +236,16 @@ class FederatedView:
         own_key, place = divmod(key, len(self.vaults))
         record = self.vaults[place].view.record(own_key)
         return record and record._replace(key=key, vault=self.vaults[place].name)
+
+    def records_of(self, keys: Collection[int]) -> dict[int, MemoryRecord]:
+        """Return what the index knows about memories, by key; missing ones are left out."""
+        found = {}
+        for place, vault in enumerate(self.vaults):
+            own_keys = self._own_keys(place, keys)
+            for own_key, record in vault.view.records_of(own_keys).items():
+                key = own_keys[own_key]
+                found[key] = record._replace(key=key, vault=vault.name)
+        return found
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""

@@ -8,7 +8,7 @@ implementation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -349,6 +349,9 @@ class View(Protocol):
 
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
+
+    def records_of(self, keys: Collection[int]) -> Mapping[int, MemoryRecord]:
+        """Return what the index knows about memories, by key; missing ones are left out."""
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""

@@ -64,9 +64,10 @@ def compute(
     tokens: Mapping[int, TokenMatch] = {}
     if candidates.transformer_weight:
         tokens = view.token_matches(query.text, candidates.nearest_passages(sentences))
+    records = view.records_of(locations)
     rows = []
     for key in locations:
-        record = view.record(key)
+        record = records.get(key)
         if record is None or key not in sentences:
             continue
         keyword, vector = candidates.keyword.get(key), candidates.vector.get(key)
@@ -103,7 +104,6 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     ``rare_tokens`` the matches of tokens in deviations of the rows, behind the best. ``soft_match``
     is scaled between the minimum and maximum of the rows, ``title_soft_match`` is behind the best.
     ``static`` and the soft matches are estimated for rows that are not ``is_english``.
-    Parts whose names end in ``_absolute`` say how well a memory matches by itself.
     """
     means = _estimated(rows, [row.tokens.mean if row.tokens else None for row in rows])
     weighted = _estimated(rows, [row.tokens.weighted if row.tokens else None for row in rows])
@@ -112,32 +112,22 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     static = _of_english(rows, [row.static for row in rows])
     values: dict[str, Sequence[float | None]] = {
         "keyword": [row.keyword for row in rows],
-        "keyword_absolute": [row.bm25 for row in rows],
         "coverage": [row.sentences.coverage for row in rows],
         "proximity": [row.sentences.proximity for row in rows],
         "adjacency": [row.sentences.adjacency for row in rows],
         "title_coverage": [row.sentences.title_coverage for row in rows],
         "title_soft_match": title_soft_match,
-        "title_soft_match_absolute": title_soft_match,
         "soft_match": soft_match,
-        "soft_match_absolute": soft_match,
         "static": _behind_best(static),
-        "static_absolute": [row.static_cosine for row in rows],
         "transformer": _behind_best([row.transformer for row in rows]),
-        "transformer_absolute": [row.transformer_cosine for row in rows],
         "tokens": _standardized(means),
-        "tokens_absolute": [row.tokens.mean if row.tokens else None for row in rows],
         "rare_tokens": _standardized(weighted),
-        "rare_tokens_absolute": [row.tokens.weighted if row.tokens else None for row in rows],
     }
     known = {name: column for name, column in values.items() if _any_known(column)}
     if "soft_match" in known:
         known["soft_match"] = scaled(soft_match, constants().soft_match_spread)
         known["title_soft_match"] = scaled(title_soft_match, 1.0)
-    return {
-        name: [min(max(value or 0.0, 0.0), 1.0) for value in column]
-        for name, column in known.items()
-    }
+    return {name: list(map(_in_unit, column)) for name, column in known.items()}
 
 
 def _of_english(
@@ -206,7 +196,29 @@ def _any_known(values: Sequence[float | None]) -> bool:
 
 
 def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
-    """Return the features that determine the match probability for a query of some words."""
-    features = {name: values[0] for name, values in columns([row]).items()}
+    """Return the features in 0..1 that determine the match probability for a query of some words.
+
+    They do not depend on other memories. One that is unknown is 0.
+    """
+    sentences, tokens = row.sentences, row.tokens
     brevity = 1.0 / max(word_count, 1)
-    return {**features, "brevity": brevity, "brief_coverage": brevity * features["coverage"]}
+    values = {
+        "keyword_absolute": row.bm25,
+        "coverage": sentences.coverage,
+        "proximity": sentences.proximity,
+        "adjacency": sentences.adjacency,
+        "title_coverage": sentences.title_coverage,
+        "soft_match_absolute": sentences.soft_match if row.is_english else None,
+        "title_soft_match_absolute": sentences.title_soft_match if row.is_english else None,
+        "static_absolute": row.static_cosine,
+        "transformer_absolute": row.transformer_cosine,
+        "tokens_absolute": tokens.mean if tokens else None,
+        "rare_tokens_absolute": tokens.weighted if tokens else None,
+        "brevity": brevity,
+        "brief_coverage": brevity * sentences.coverage,
+    }
+    return {name: _in_unit(value) for name, value in values.items()}
+
+
+def _in_unit(value: float | None) -> float:
+    return min(max(value or 0.0, 0.0), 1.0)

@@ -239,8 +239,9 @@ def _by_vector(
     hits = answer.hits
     dissimilar: set[int] = set()
     if also is not None:
-        non_examples = (hit.key for hit in hits if not _is_example(view, hit.key))
-        nearest = list(islice(non_examples, _POOL_EACH))
+        known = view.records_of([hit.key for hit in hits[: 2 * _POOL_EACH]])
+        examples = {key for key, record in known.items() if is_example(record.metadata)}
+        nearest = [hit.key for hit in hits if hit.key not in examples][:_POOL_EACH]
         unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity}
         unlike.difference_update(also)
         hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
@@ -275,11 +276,6 @@ def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> boo
     wanted = set(keyword[:_COMPETITORS])
     best |= {hit.key: hit for hit in hits if hit.key in wanted}
     return sum(hit.is_estimated for hit in best.values()) > _MAX_ESTIMATED * len(best)
-
-
-def _is_example(view: View, key: int) -> bool:
-    record = view.record(key)
-    return record is not None and is_example(record.metadata)
 
 
 def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]:

@@ -13,9 +13,9 @@ import os
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby, repeat
+from itertools import groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -147,6 +147,8 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+_MAX_VARIABLES = 900
+"""The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
@@ -179,17 +181,27 @@ class BlockTable:
             ),
         )
 
-    def of(self, uid: int, numbers: Sequence[int]) -> list[EncodedBlock]:
-        """Return blocks of a memory in the order of ``numbers``; missing ones are left out."""
-        rows = self._db.rows(
-            f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
-            [uid * _MAX_BLOCKS + number for number in numbers],
-        )
-        try:
-            found = {place % _MAX_BLOCKS: _block(*columns) for place, *columns in rows}
-        except (ValueError, TypeError) as error:  # not what ``replace`` wrote
-            raise IndexCorrupted(str(error)) from error
-        return [found[number] for number in numbers if number in found]
+    def of(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
+        """Return blocks by the uid of their memory, in the order of the wanted numbers.
+
+        Missing blocks are left out.
+        """
+        places = [uid * _MAX_BLOCKS + number for uid in wanted for number in wanted[uid]]
+        found: dict[int, EncodedBlock] = {}
+        for some in _batches(places):
+            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({_marks(some)})"
+            try:
+                found |= {place: _block(*columns) for place, *columns in self._db.rows(query, some)}
+            except (ValueError, TypeError) as error:  # not what ``replace`` wrote
+                raise IndexCorrupted(str(error)) from error
+        return {
+            uid: [
+                found[uid * _MAX_BLOCKS + number]
+                for number in numbers
+                if uid * _MAX_BLOCKS + number in found
+            ]
+            for uid, numbers in wanted.items()
+        }
 
     def block_of_passage(self, uid: int, passage: int) -> int:
         """Return the number of the block that contains a memory's passage."""
@@ -438,6 +450,11 @@ class Manifest:
         """Return one memory's record; None if there is no such memory."""
         return next(self._select("WHERE uid = ?", (uid,)), None)
 
+    def records_of(self, uids: Collection[int]) -> Iterator[MemoryRecord]:
+        """Yield the records of the given memories; missing ones are left out."""
+        for some in _batches(uids):
+            yield from self._select(f"WHERE uid IN ({_marks(some)})", some)
+
     def records(self) -> Iterator[MemoryRecord]:
         """Yield every record."""
         return self._select("", ())
@@ -544,6 +561,17 @@ class Manifest:
             columns[7], columns[10] = map(tuple, tags), headers
             defaults = map(repeat, MemoryRecord._field_defaults.values())
             yield from map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
+
+
+def _batches(values: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    """Yield values in batches that one statement takes."""
+    rest = iter(values)
+    while some := tuple(islice(rest, _MAX_VARIABLES)):
+        yield some
+
+
+def _marks(values: Sequence[int]) -> str:
+    return ",".join("?" * len(values))
 
 
 def _parse_each(texts: Iterable[str]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial, wraps
 from types import MappingProxyType
@@ -132,6 +132,17 @@ class Snapshot(NamedTuple):
         found = self.manifest.record(uid) if self.manifest is not None else None
         return next(self._visible([found] if found is not None else []), None)
 
+    @stale_if_corrupted
+    def records_of(self, uids: Collection[int]) -> dict[int, MemoryRecord]:
+        """Return the records of memories, by uid; missing ones are left out."""
+        records = self.overlay.records
+        found = {uid: records[uid] for uid in uids if uid in records}
+        indexed = [uid for uid in uids if uid >= 0]
+        if self.manifest is not None and indexed:
+            visible = self._visible(self.manifest.records_of(indexed))
+            found |= {record.key: record for record in visible}
+        return found
+
     def _visible(self, indexed: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
         """Yield those of the indexed records that the overlay does not replace."""
         alive, published_at = self.overlay.alive, self.published_at
@@ -224,7 +235,7 @@ class Snapshot(NamedTuple):
         """Return the passages around a memory's best matches, each with its number."""
         return [
             (number, passage)
-            for block in self._blocks(key, places)
+            for block in self._blocks({key: places})[key]
             for number, passage in enumerate(block.passages, block.first)
         ]
 
@@ -239,8 +250,7 @@ class Snapshot(NamedTuple):
         from memvault.index.sentence_features import compute
 
         self._fetch(places)
-        blocks = {key: self._blocks(key, location) for key, location in places.items()}
-        blocks = {key: memory_blocks for key, memory_blocks in blocks.items() if memory_blocks}
+        blocks = {key: found for key, found in self._blocks(places).items() if found}
         soft_matches = None
         if self.vectors is not None:
             from memvault.index.local import subwords
@@ -263,16 +273,21 @@ class Snapshot(NamedTuple):
         memory = self.text(key)
         return split_memory(memory) if memory is not None else ()
 
-    def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
-        """Return a memory's first blocks and those around its best matches, in order."""
-        if key < 0:
-            return self.overlay.blocks.get(key, ())
-        if self.manifest is None:
-            return ()
-        if self.fetch is not None:
-            return self._computed_blocks(key, places)
-        numbers = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
-        return self.manifest.blocks.of(key, numbers)
+    def _blocks(self, places: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
+        """Return each memory's first blocks and those around its best matches, in order."""
+        found: dict[int, Sequence[EncodedBlock]] = {}
+        stored: dict[int, list[int]] = {}
+        for key, location in places.items():
+            if key < 0 or self.manifest is None:
+                found[key] = self.overlay.blocks.get(key, ())
+            elif self.fetch is not None:
+                found[key] = self._computed_blocks(key, location)
+            else:
+                holding = partial(self.manifest.blocks.block_of_passage, key)
+                stored[key] = blocks_to_read(location, holding)
+        if stored and self.manifest is not None:
+            found |= self.manifest.blocks.of(stored)
+        return {key: found[key] for key in places}
 
     def _computed_blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
         """Return a memory's blocks, split from its text; ``overlay`` keeps them."""
