@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import titles, write
+from conftest import Run, titles, write
 from memvault import open_vault
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.embedding.model_choice import automatic_model
@@ -141,3 +141,12 @@ def test_a_vault_near_the_limit_keeps_its_model(
 def test_memories_in_languages_without_a_stemmer_are_not_english(folder: Path, text: str) -> None:
     """A vault in a language without a stemmer uses the multilingual model as well."""
     assert _model_of(folder, (text,)) == MULTILINGUAL
+
+
+def test_auto_goes_back_to_the_model_for_the_languages(folder: Path, run: Run, deep: None) -> None:
+    """``model use auto`` drops the choice; the one that was in use is named."""
+    assert _model_of(folder, GERMAN) == MULTILINGUAL
+    assert run("model", "use", "builtin", "--json").json["previous"] == "multilingual"
+    back = run("model", "use", "auto", "--json").json
+    assert (back["name"], back["previous"]) == ("multilingual", "builtin")
+    assert "model" not in (folder / "memvault.toml").read_text("utf-8")

@@ -347,6 +347,36 @@ def test_a_note_of_a_day_is_as_new_as_its_day(folder: Path, vault: Vault) -> Non
     assert list(newer_of(vault, QUESTION).items())[:2] == [("office-2", ""), ("old", "office-2")]
 
 
+def test_a_creation_day_in_the_header_is_not_replaced_by_the_time_of_the_file(
+    folder: Path, vault: Vault
+) -> None:
+    """A checked out file is as old as its header says, not as its copy."""
+    write_others(folder)
+    write(folder, "new.md", f"---\nid: new\ncreated: 2025-08-01\n---\n# Office\n\n{NEW}\n")
+    write(folder, "old.md", f"---\nid: old\ncreated: 2024-02-10\n---\n# Office\n\n{OLD}\n")
+    assert list(newer_of(vault, QUESTION).items())[:2] == [("new", ""), ("old", "new")]
+
+
+def test_a_file_without_a_date_is_newer_than_an_old_header(folder: Path, vault: Vault) -> None:
+    """A note that only the file system dates counts from the day of its file."""
+    write_others(folder)
+    write(folder, "new.md", f"---\nid: new\n---\n# Office\n\n{NEW}\n")
+    write(folder, "old.md", f"---\nid: old\ncreated: 2020-05-05\n---\n# Office\n\n{OLD}\n")
+    assert list(newer_of(vault, QUESTION).items())[:2] == [("new", ""), ("old", "new")]
+
+
+@pytest.mark.parametrize("query", ["is", "the of and is it"])
+def test_a_question_of_stop_words_is_not_answered(folder: Path, vault: Vault, query: str) -> None:
+    """Words that every note has select none of them, except the title that they are."""
+    for number, text in enumerate(filler(0, 12)):
+        write(folder, f"{number}.md", f"# Page {number} is it\n\n{text} It is of the house.\n")
+    assert {entry["strength"] for entry in memories(vault, query)} <= {"weak"}
+    assert memories(vault, query, strict=True) == []
+    assert vault.call("memory_forget", query=query)["candidates"] == []
+    write(folder, "band.md", f"# {query}\n\nA band from London.\n")
+    assert memories(vault, query)[0]["strength"] != "weak"
+
+
 MEANT = [
     ("db1", "db2", "{} has the address 10.0.1.17 and runs Postgres.", "address of db1"),
     ("note w0n0", "note w1n0", "The text of {}.", "w0n0"),

@@ -19,6 +19,7 @@ from memvault.model import Memory
 from memvault.recall import foreign_dates
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
+from memvault.vault.document import MODIFIED
 from memvault.vault.file_names import (
     DateRange,
     dates_in_path,
@@ -107,17 +108,28 @@ def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
     return [days for days in spans if days is not None]
 
 
-def effective_date(entry: MemoryRecord | Memory) -> str:
-    """Return a memory's declared date, or its modification time, as text that can be compared.
+_DAY_LENGTH = len("2026-11-05")
 
-    If only the file system provides the time, it is cut to the day: of files that were copied
-    together none counts as newer than the others.
+
+def effective_date(entry: MemoryRecord | Memory) -> str:
+    """Return a memory's declared date, or else its time, as text for ``is_newer``.
+
+    The time is that of the header: of the last change, or else of the creation, since a copied or
+    checked out file has a time of its own. If only the file system provides a time, it is cut to
+    the day: of files that were copied together none counts as newer than the others.
     """
     days = declared_dates(entry)
     if days:
         return max(span.last for span in days).isoformat()
-    is_declared = entry.metadata.get("modified") or entry.metadata.get("created")
-    return entry.modified if is_declared else entry.modified[:10]
+    if any(entry.metadata.get(key) for key in MODIFIED):
+        return entry.modified
+    return entry.created if entry.metadata.get("created") else entry.modified[:_DAY_LENGTH]
+
+
+def is_newer(date: str, other: str) -> bool:
+    """Return whether an effective date is after another; one without a time is the whole day."""
+    length = None if len(date) > _DAY_LENGTH < len(other) else _DAY_LENGTH
+    return date[:length] > other[:length]
 
 
 def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:

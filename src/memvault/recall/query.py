@@ -27,7 +27,8 @@ class Query(NamedTuple):
 
     A word is a group of stems, one for each form that a memory may contain; its name is the first.
     ``ideographs`` are additional search terms and do not count as words. ``language`` is the
-    language of the text, chosen among those of the vault.
+    language of the text, chosen among those of the vault. Without ``has_content`` all words are
+    stop words.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Query(NamedTuple):
     wholes: list[str]
     phrases: tuple[str, ...]
     ideographs: tuple[str, ...]
+    has_content: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -76,7 +78,8 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MAX_PHRASES))
     language = analyser.analyser_for(cleaned).language
-    return Query(cleaned, language, words, wholes, phrases, tuple(ideographs(cleaned)))
+    has_content = not words or analyser.has_content(cleaned)
+    return Query(cleaned, language, words, wholes, phrases, tuple(ideographs(cleaned)), has_content)
 
 
 def plain(text: str) -> str:

@@ -14,10 +14,12 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord
 from memvault.recall.answer import ScoredMemory
-from memvault.recall.dates import DateConstraint, date_proximity, effective_date
+from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
 from memvault.recall.features import FeatureRow, columns, evidence
+from memvault.recall.query import Query
 from memvault.recall.weights import RankingWeights, constants
 from memvault.settings.vault_settings import RankingSettings
+from memvault.vault.file_names import normalize_title
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -33,14 +35,18 @@ def probability(
     row: FeatureRow,
     fit: RankingWeights,
     behind: float,
-    word_count: int,
+    query: Query,
     days: DateConstraint | None,
 ) -> float:
-    """Return the probability in 0..1 that a memory answers a query of some words and days.
+    """Return the probability in 0..1 that a memory answers a query and its days.
 
-    ``behind`` is the difference between the best score and the memory's score.
+    ``behind`` is the difference between the best score and the memory's score. A query of stop
+    words is answered only by a memory of that title.
     """
-    value = answer_probability(evidence(row, word_count), fit, behind)
+    is_vague = not query.has_content and days is None
+    if is_vague and normalize_title(row.record.title) != normalize_title(query.text):
+        return 0.0
+    value = answer_probability(evidence(row, len(query.words)), fit, behind)
     if days is None:
         numbers = row.sentences.number_coverage
         return (
@@ -153,7 +159,7 @@ def prefer_newer(
         newer = [
             new
             for new, like in enumerate(likeness[old])
-            if days[new] > days[old]
+            if is_newer(days[new], days[old])
             and like > 0
             and ranked[new].score >= given.newer_score * ranked[old].score
             and not _identifies_older(ranked[old], ranked[new])

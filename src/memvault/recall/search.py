@@ -166,12 +166,11 @@ class Search:
         scores = {entry.key: entry.score for entry in scored}
         best = scored[0].score if scored else 0.0
         fits = self._weights(False), self._weights(True)
-        words = len(self._query.words)
 
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
             fit = fits[self._is_multilingual(key)]
-            found = ranking.probability(self._rows[key], fit, behind, words, self._days)
+            found = ranking.probability(self._rows[key], fit, behind, self._query, self._days)
             # As it is shown, so that it can be used as a threshold.
             return round(found, 4) if found < _CERTAIN else 1.0
 

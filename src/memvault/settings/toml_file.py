@@ -66,6 +66,8 @@ def set_values(
 ) -> bytes:
     """Return a settings file's bytes with settings of a section changed and all comments kept.
 
+    A setting with the value None is removed.
+
     Raises:
         MemvaultError: the file exists but cannot be read, or is not valid TOML.
     """
@@ -82,7 +84,9 @@ def set_values(
         table = document[section] = tomlkit.table()
     for key, value in values.items():
         current = table.get(key)
-        if isinstance(current, list):  # the comments of its entries are kept
+        if value is None:
+            table.pop(key, None)
+        elif isinstance(current, list):  # the comments of its entries are kept
             for entry in [entry for entry in current if entry not in value]:
                 current.remove(entry)
             current.extend(entry for entry in value if entry not in current)

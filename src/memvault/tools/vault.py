@@ -474,12 +474,15 @@ def model_use(
     name: Annotated[
         str,
         Arg(
-            "builtin, multilingual, a fastembed model, or a folder with model.onnx", positional=True
+            "auto, builtin, multilingual, a fastembed model, or a folder with model.onnx",
+            positional=True,
         ),
     ],
     purpose: Purpose = "embed",
 ) -> ChosenModel:
     """Use another model: download it if needed, and embed every memory with it.
+
+    auto removes the setting: the vault's languages then choose builtin or multilingual.
 
     It is used in addition to the built-in static embeddings, which are used alone until
     the memories that compete for an answer are embedded. With for = rerank the model becomes
@@ -493,9 +496,16 @@ def model_use(
     from memvault.index.embedding import selection
 
     _check_may_name_model(call, name)
-    before = selection.configured_model(call.settings, purpose)
-    chosen = selection.select_model(call.store, name, purpose)
-    call.workspace.reload()  # the settings may name a model that was only the default before
+    is_automatic = purpose == "embed" and name.strip() == selection.AUTOMATIC
+    before = call.settings.rerank.model if purpose == "rerank" else _model_in_use(call)
+    if is_automatic:
+        selection.use_automatic_model(call.store)
+        call.workspace.reload()
+        name = _model_in_use(call)
+        chosen = selection.check(call.store.root, name)
+    else:
+        chosen = selection.select_model(call.store, name, purpose)
+        call.workspace.reload()  # the settings may name a model that was only the default before
     result: ChosenModel = {
         "name": call.hide_paths(chosen.name),
         "version": chosen.version,

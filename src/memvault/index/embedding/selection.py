@@ -26,6 +26,8 @@ Purpose = Literal["embed", "rerank"]
 _QUESTION = "Which database do we use?"
 _STATEMENT = "The database is PostgreSQL"
 _RELATED = "We store our data in Postgres"
+AUTOMATIC = "auto"
+"""The name that stands for the package's model for the languages of a vault."""
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
@@ -60,6 +62,17 @@ def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedMode
     return checked._replace(name=model_name)
 
 
+def check(root: Path, name: str) -> CheckedModel:
+    """Load an embedder that is in use; raises as ``select_model`` does."""
+    return _check_model(name, root, "embed")._replace(name=name)
+
+
+def use_automatic_model(store: MemoryStore) -> None:
+    """Remove the embedder from the vault's settings, so that its languages choose it."""
+    if "embedder.model" in store.settings.explicit:
+        _save_model(store, "embedder", None)
+
+
 def configured_model(settings: Settings, purpose: Purpose) -> str:
     """Return the model that the settings name."""
     return settings.rerank.model if purpose == "rerank" else settings.embedder.model
@@ -88,7 +101,7 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
             f"The model {checked.name} loads, but does not tell texts apart",
             "memvault model list names fastembed's cross-encoders"
             if purpose == "rerank"
-            else "memvault model use builtin goes back to the embedder that always works",
+            else "memvault model use auto goes back to the embedders that always work",
         )
     return checked
 
@@ -107,7 +120,7 @@ def _check_model(
     return CheckedModel(embedder.name, embedder.version, embedder.dimension, related, unrelated)
 
 
-def _save_model(store: MemoryStore, section: str, name: str) -> None:
+def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
     path = store.root / SETTINGS_FILE
     try:
         before = plain_files.read(path, plain_files.SETTING)

@@ -265,6 +265,11 @@ class QueryAnalyser:
                 words.setdefault(group[0], group)
         return list(words.values()), list(dict.fromkeys(wholes))
 
+    def has_content(self, text: str) -> bool:
+        """Return whether a query has a word that is no stop word."""
+        main = self.analyser_for(text)
+        return not all(main.is_stop_word(chunk) for chunk in tokenize(text))
+
     def analyser_for(self, text: str) -> Analyser:
         """Return the analyser of the language in which a query is written.
 
