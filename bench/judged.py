@@ -78,7 +78,10 @@ def read_set(folder: Path, part: str = "") -> JudgedSet:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    lines = path.read_text("utf-8").split(
+        "\n"
+    )  # a text may contain U+2028, which splitlines splits
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def group_of(entry: Mapping[str, Any]) -> str:

@@ -95,3 +95,14 @@ def test_questions_that_nothing_answers_reach_a_set_elsewhere(tmp_path: Path) ->
     (folder / "queries.jsonl").write_text("", "utf-8")
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n", "utf-8")
     assert len(read_set(folder, "test").unanswerable) == 9
+
+
+def test_a_line_separator_within_a_text_ends_no_line(tmp_path: Path) -> None:
+    """A text with U+2028 in it is read as one line of JSON."""
+    from judged import read_lines
+
+    (tmp_path / "a.jsonl").write_text('{"text": "one\u2028two"}\n{"text": "three"}\n', "utf-8")
+    assert [entry["text"] for entry in read_lines(tmp_path / "a.jsonl")] == [
+        "one\u2028two",
+        "three",
+    ]
