@@ -217,3 +217,17 @@ def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:
     assert "Remembered" in ran.out
     assert "There is no key 'nope'" in ran.err
     assert (folder / "context/t.md").exists()
+
+
+def test_pages_of_a_list_are_parts_of_the_whole(folder: Path, vault: Vault) -> None:
+    """Pages in the order of changes, with ties by path, add up to all memories, new ones first."""
+    for number in range(12):
+        text = f"---\nmodified: 2026-01-0{number % 4 + 1}\n---\n# Note {number}\n"
+        (folder / f"{number}.md").write_text(text, "utf-8")
+    by_filter = vault.call("memory_list", filter="true", limit=50)["memories"]
+    assert len(by_filter) == 12
+    pages = [vault.call("memory_list", limit=5, offset=offset) for offset in (0, 5, 10)]
+    assert [entry for page in pages for entry in page["memories"]] == by_filter
+    assert {page["total"] for page in pages} == {12}
+    (folder / "new.md").write_text("---\nmodified: 2026-02-01\n---\n# New\n", "utf-8")
+    assert vault.call("memory_list", limit=1)["memories"][0]["filePath"] == "new.md"

@@ -30,6 +30,7 @@ from memvault.index.protocol import (
     VectorQuery,
     View,
     WaitPolicy,
+    latest_of,
 )
 from memvault.index.text.analysis import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
@@ -250,6 +251,10 @@ class FederatedView:
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
         return self._records("", lambda view: view.records())
+
+    def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
+        """Return a page of the records, last modified first, and the number of all."""
+        return latest_of(self.records(), limit, offset)
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
         """Return the memories that a name may refer to."""

@@ -8,7 +8,7 @@ implementation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -105,6 +105,14 @@ class MemoryRecord(NamedTuple):
 def by_time(record: MemoryRecord) -> tuple[str, str]:
     """Return a sort key by the time of the last change."""
     return record.modified, record.path
+
+
+def latest_of(
+    records: Iterable[MemoryRecord], limit: int, offset: int
+) -> tuple[list[MemoryRecord], int]:
+    """Return a page of records, last modified first, and the number of all."""
+    ordered = sorted(records, key=by_time, reverse=True)
+    return ordered[offset : offset + limit], len(ordered)
 
 
 class StoredLink(NamedTuple):
@@ -355,6 +363,9 @@ class View(Protocol):
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
+
+    def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
+        """Return a page of the records, last modified first, and the number of all."""
 
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
         """Return the memories whose path, title, alias, memId or its beginning may match a name.

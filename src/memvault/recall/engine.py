@@ -73,6 +73,10 @@ class RecallEngine:
         filters.predicate()  # an invalid expression fails before the folder is scanned
         return list(filters.passing(self.on_view(sorted_records)))
 
+    def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
+        """Return a page of all records, last modified first, and the number of all."""
+        return self.on_view(lambda view: view.latest(limit, offset))
+
     def on_view(self, action: Callable[[View], Result]) -> Result:
         """Return what an action returns for a view; while the view is stale, it is repeated."""
         return self._retry_stale(lambda _: action(self._current_view(False)))

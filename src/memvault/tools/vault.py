@@ -25,6 +25,7 @@ from memvault.tools.core.results import (
     count_retrievals,
     filters,
     item,
+    page_info,
     paginate,
     require_text,
     trashed,
@@ -220,13 +221,19 @@ def memory_list(
     offset: Offset = 0,
 ) -> ListedMemories:
     """List memories without their content, newest change first; examples are marked."""
+    from memvault.recall.filters import Filters
+
     search_filters = filters(memory_type, tags, since, until, expression)
-    records = call.engine.list_records(search_filters)
-    if sort != "modified":  # the order of the index
-        records = sorted(records, key=_SORT_KEYS[sort], reverse=sort == "created")
-    if not records:
+    if sort == "modified" and search_filters == Filters():
+        shown, total = call.engine.latest_records(limit, offset)
+    else:
+        records = call.engine.list_records(search_filters)
+        if sort != "modified":
+            records = sorted(records, key=_SORT_KEYS[sort], reverse=sort == "created")
+        shown, total = records[offset : offset + limit], len(records)
+    if not total:
         warn_unknown_filters(call, search_filters)
-    shown, paging = paginate(records, limit, offset)
+    paging = page_info(total, offset, len(shown))
     standings = call.engine.validities(shown)
     memories: list[ListedMemory] = [
         {**_item(record), **standing.marks(), **as_of_field(record.published_at)}

@@ -459,6 +459,10 @@ class Manifest:
         """Yield every record."""
         return self._select("", ())
 
+    def latest(self, limit: int, offset: int) -> Iterator[MemoryRecord]:
+        """Yield a page of the records, in the order of ``by_time`` reversed."""
+        return self._select("ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", (limit, offset))
+
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its prefix, title or alias matches a name.
 

@@ -28,6 +28,7 @@ from memvault.index.protocol import (
     TokenMatch,
     VectorAnswer,
     VectorQuery,
+    latest_of,
 )
 from memvault.index.text.analysis import analyser, query_languages
 from memvault.index.text.bm25f import (
@@ -164,6 +165,13 @@ class Snapshot(NamedTuple):
         if self.manifest is not None:
             found += self._visible(self.manifest.records())
         return iter(found)
+
+    @stale_if_corrupted
+    def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
+        """Return a page of the records, last modified first, and the number of all."""
+        if self.manifest is None or self.overlay.alive is not None:
+            return latest_of(self.records(), limit, offset)
+        return list(self._visible(self.manifest.latest(limit, offset))), self.manifest.count()
 
     @stale_if_corrupted
     def links(self) -> dict[int, LinkEntry]:
