@@ -173,18 +173,17 @@ class IndexFiles:
             yield
 
     def is_of_last_commit(self, found: Scan) -> bool:
-        """Return whether a scan equals the one that was remembered for the last commit.
+        """Return whether a scan equals the one that was remembered for the open commit.
 
         Then no file has changed, and the manifest's states need not be compared one by one.
         """
-        opened = self.open()
-        if opened is None or found.unreadable:
+        if self.opened is None or found.unreadable:
             return False
         try:
             known = self._scan_file.read_bytes()
         except OSError:
             return False
-        return known == _scan_stamp(opened.commit, found)
+        return known == _scan_stamp(self.opened.commit, found)
 
     def remember_scan(self, found: Scan) -> None:
         """Remember a scan in which no file differs from the last commit, or may differ unnoticed.

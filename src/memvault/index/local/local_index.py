@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors
     from memvault.index.local.vector_search import VectorSearch
-    from memvault.vault.reader import Scan
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
@@ -110,16 +109,8 @@ class LocalIndex:
         began, pause = time.monotonic(), _SCAN_PAUSE
         self.freshness = ""
         while True:
-            found, scanned_at = self._store.scan(), time.monotonic()
-            is_unchanged = self.files.is_of_last_commit(found)
-            is_complete = not vectors or self._is_complete()
-            if is_unchanged and is_complete:
-                self.freshness = self.freshness or "current"
-                return self._snapshot(EMPTY, vectors)
-            changes = self._pending_changes(found)
-            self.freshness = self.freshness or _freshness(changes)
-            if changes is not None and changes.is_unchanged and is_complete:
-                self.files.remember_scan(found)
+            (changes, is_current), scanned_at = self._look(vectors), time.monotonic()
+            if is_current:
                 return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
@@ -434,14 +425,29 @@ class LocalIndex:
             and not opened.manifest.blocks.lacks_tokens()
         )
 
-    def _pending_changes(self, found: Scan) -> PendingChanges | None:
-        """Compare the index with a scan of the folder; None if no index can be read."""
+    def _look(self, vectors: bool) -> tuple[PendingChanges | None, bool]:
+        """Compare the index with the folder.
+
+        Returns the differences, None if no index can be read, and whether the index is current
+        and, if they are wanted, has all static vectors. A current one has no differences, and None
+        stands for them if the scan is the one remembered.
+        """
         opened = self.files.open()
         if opened is None:
-            return None
+            self.freshness = self.freshness or "missing"
+            return None, False
+        found = self._store.scan()
+        is_complete = not vectors or self._is_complete()
+        if is_complete and self.files.is_of_last_commit(found):
+            self.freshness = self.freshness or "current"
+            return None, True
         known = opened.manifest.known()
         diff = diff_folder(known, found.files, found.unreadable)
-        return PendingChanges(opened.commit, known, diff, *split_readable(diff))
+        self.freshness = self.freshness or ("behind" if diff.size else "current")
+        changes = PendingChanges(opened.commit, known, diff, *split_readable(diff))
+        if changes.is_unchanged:
+            self.files.remember_scan(found)
+        return changes, changes.is_unchanged and is_complete
 
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
@@ -534,9 +540,3 @@ class LocalIndex:
 
 def _last_changed_first(entry: IndexedFile) -> tuple[int, str]:
     return -entry.state.mtime, entry.state.path
-
-
-def _freshness(changes: PendingChanges | None) -> str:
-    if changes is None:
-        return "missing"
-    return "behind" if changes.whole.size else "current"
