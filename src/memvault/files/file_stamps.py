@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 FileStamp = tuple[int, ...]
 """Size, mtime and ctime in nanoseconds, and inode."""
-_TOC_SUFFIX = ".toc"
-"""The suffix of Whoosh's files that list all others; the one with the highest number is read."""
 
 
 def state_of(path: Path | str) -> FileStamp | None:
@@ -25,12 +23,6 @@ def state_of(path: Path | str) -> FileStamp | None:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def states_in(keyword: Path) -> dict[str, FileStamp]:
-    """Return the stamps of a keyword index's files by name, except Whoosh's own lock."""
-    stamps = {name: state_of(os.path.join(keyword, name)) for name in os.listdir(keyword)}
-    return {name: state for name, state in stamps.items() if state and "WRITELOCK" not in name}
-
-
 class IndexCommit(NamedTuple):
     """One commit of the index: its number, the fingerprint it was built for, its keyword files."""
 
@@ -39,11 +31,7 @@ class IndexCommit(NamedTuple):
     files: dict[str, FileStamp]
 
     def holds(self, keyword: Path) -> bool:
-        """Return whether the keyword index in a folder is still exactly the one committed."""
-        try:
-            tables = {name for name in os.listdir(keyword) if name.endswith(_TOC_SUFFIX)}
-        except OSError:
-            return False
-        return tables == {name for name in self.files if name.endswith(_TOC_SUFFIX)} and all(
+        """Return whether the committed files of the keyword index in a folder are unchanged."""
+        return all(
             state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
         )

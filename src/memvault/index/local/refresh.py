@@ -382,10 +382,10 @@ class IndexWriter(NamedTuple):
         all_documents = list(documents())
         if removed:  # may fail if an engine holds them
             self.files.backend.delete_vectors(opened.manifest.identity(), removed)
-        opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
+        keyword = opened.keyword.apply(removed, all_documents)  # from now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, rows, blocks, entries)
-            return self.files.commit(opened.keyword), texts
+            return self.files.commit(keyword), texts
 
     def _encode_pending(
         self,
