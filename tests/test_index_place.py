@@ -53,7 +53,7 @@ def filled(folder: Path) -> Path:
 
 
 def _poisoned(index: Path, marker: Path) -> None:
-    """Put a pickle that runs code in the place of each file, and note the files as they are then."""
+    """Put a pickle that runs code in the place of each file, and note their states."""
     keyword = index / "index" / "keyword"
     files = [*keyword.iterdir(), keyword / "_MAIN_999999.toc"]
     for file in files:
@@ -102,9 +102,8 @@ def test_bytes_that_no_one_wrote_are_healed(
     index = index_of(filled)
     with open_vault(filled) as vault:
         vault.call("memory_recall", query="zebra", type="keyword")
-    file = max(
-        (index / "index" / "keyword").glob(f"*{suffix}"), key=lambda one: one.stat().st_mtime_ns
-    )
+    files = (index / "index" / "keyword").glob(f"*{suffix}")
+    file = max(files, key=lambda one: one.stat().st_mtime_ns)
     content = bytearray(file.read_bytes())
     for place, byte in changes:
         content[int(place * len(content))] = byte

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -268,29 +268,15 @@ def test_one_memory_is_one_small_segment(tmp_path: Path) -> None:
     index.close()
 
 
-class Shell(NamedTuple):
-    """A vault with one memory, and its index."""
-
-    folder: Path
-    index: Path
-
-
-@pytest.fixture
-def shell(folder: Path) -> Shell:
-    """A vault whose index is complete."""
-    write(folder, "a.md", "# A\n\nzebra\n")
-    with open_vault(folder) as vault:
-        assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
-    return Shell(folder, index_of(folder) / "index" / "keyword")
-
-
-def test_a_missing_file_of_the_index_is_made_anew(shell: Shell) -> None:
+@pytest.mark.parametrize("suffix", ["toc", "seg"])
+def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> None:
     """Without any one of its files, recall answers the same."""
-    for suffix in ("toc", "seg"):
-        for file in shell.index.glob(f"*.{suffix}"):
-            file.unlink()
-        with open_vault(shell.folder) as vault:
+    write(folder, "a.md", "# A\n\nzebra\n")
+    for _ in range(2):
+        with open_vault(folder) as vault:
             assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
+        for file in (index_of(folder) / "index" / "keyword").glob(f"*.{suffix}"):
+            file.unlink()
 
 
 def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
