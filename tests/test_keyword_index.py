@@ -20,8 +20,9 @@ from conftest import examples, index_of, titles, write
 from memvault import open_vault
 from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import IndexCorrupted, KeywordQuery
-from memvault.index.text import bm25f, bm25f_arrays
+from memvault.index.text import bm25f, bm25f_arrays, keyword_ranking
 from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
+from memvault.index.text.keyword_ranking import find_terms, rank_documents
 
 WORDS = [*"abcdefgh", "ab", "abc", "b\0", "é", "\ud800", "日本", "x" * 300, ""]
 COUNTS = st.integers(1, 3) | st.sampled_from([10, 15, 255, 256, 70_000])
@@ -110,7 +111,7 @@ def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQu
         for query in queries:
             segments = index.candidates(query)
             lengths = field_lengths(documents.values())
-            found = bm25f.find_terms(segments, bm25f.wanted(query))
+            found = find_terms(segments, bm25f.wanted(query))
             expected, rarities = plain_scores(documents, query)
             answers = [
                 scored(segments, found, lengths, True)
@@ -123,7 +124,7 @@ def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQu
             assert answers[0].rarity == answers[1].rarity
             if documents:
                 assert answers[0].rarity == rarities
-            answer = bm25f.rank_documents(segments, query, lengths)
+            answer = rank_documents(segments, query, lengths)
             assert answer.document_count == len(documents)
             check_hits(answer.hits, expected, query)
 
@@ -155,7 +156,7 @@ def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
         terms = Counter({"wombat": 1, "digs": 1})
         index = index.apply((), [KeywordDocument(uid, {"body": terms, EXACT_FIELD: Counter()})])
     segments = index.candidates(KeywordQuery([]))
-    found = bm25f.find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
+    found = find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
     for scored in (bm25f.scored, bm25f_arrays.scored):
         for limit in (1, 5, 1_000):
             order = [
@@ -180,7 +181,7 @@ def filled(folder: Path, batches: int = 3) -> KeywordIndex:
 def found_in(index: KeywordIndex, *terms: str) -> list[tuple[float, int]]:
     """Return all memories with any of some terms, best first."""
     query = KeywordQuery([(term,) for term in terms])
-    answer = bm25f.rank_documents(index.candidates(query), query, {"body": 900})
+    answer = rank_documents(index.candidates(query), query, {"body": 900})
     return [(hit.score, hit.key) for hit in answer.hits]
 
 
@@ -285,9 +286,9 @@ def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     expected = found_in(index, "common", "own7")
     monkeypatch.delitem(sys.modules, "numpy")
     query = KeywordQuery([("common",)])
-    found = bm25f.find_terms(index.candidates(query), bm25f.wanted(query))
-    assert bm25f._scorer(found) is bm25f.scored
-    monkeypatch.setattr(bm25f, "_MAX_POSTINGS", 10)
-    assert bm25f._scorer(found) is bm25f_arrays.scored
+    found = find_terms(index.candidates(query), bm25f.wanted(query))
+    assert keyword_ranking._scorer(found) is bm25f.scored
+    monkeypatch.setattr(keyword_ranking, "_MAX_POSTINGS", 10)
+    assert keyword_ranking._scorer(found) is bm25f_arrays.scored
     assert found_in(index, "common", "own7") == expected
     index.close()

@@ -19,10 +19,10 @@ from memvault.index.text.bm25f import (
     FIELDS,
     KeywordDocument,
     QueryTerm,
-    find_terms,
     memory_segment,
     score,
 )
+from memvault.index.text.keyword_ranking import find_terms
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory

@@ -31,13 +31,9 @@ from memvault.index.protocol import (
     latest_of,
 )
 from memvault.index.text.analysis import analyser, query_languages
-from memvault.index.text.bm25f import (
-    KeywordDocument,
-    field_lengths,
-    memory_segment,
-    rank_documents,
-)
+from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
+from memvault.index.text.keyword_ranking import rank_documents
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.document import decode, etag

@@ -1,22 +1,19 @@
 """Score documents by BM25F over postings, one term at a time (Robertson and Zaragoza 2009).
 
-Short lists of postings are scored here, in plain Python. Long ones, and all where numpy is loaded
-anyway, are scored by ``bm25f_arrays``, with the same operations in the same order: the scores are
-equal to the last bit, and so is the order of documents with equal scores.
+This is done in plain Python. ``bm25f_arrays`` does the same with numpy, with the same operations in
+the same order: the scores are equal to the last bit, and so is the order of documents with equal
+scores. ``keyword_ranking`` chooses between them.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import nlargest
-from itertools import accumulate
 from typing import NamedTuple
 
-from memvault.index.protocol import KeywordAnswer, KeywordHit, KeywordQuery
+from memvault.index.protocol import KeywordQuery
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -27,10 +24,6 @@ FIELDS: Mapping[str, float] = {
 """Fields of stemmed terms with their weights in BM25F."""
 EXACT_FIELD = "identifier"
 WHOLE_WEIGHT = 1.0
-_MAX_BLOCKS = 3
-"""The maximum number of blocks of a memory in a hit: the best ones found."""
-_MAX_POSTINGS = 200_000
-"""The number of postings above which importing numpy costs less than it saves."""
 K1 = 1.2
 B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, EXACT_FIELD: 0.5}
 
@@ -263,73 +256,3 @@ def scored(
         return rows
 
     return Scored(best, rarities, terms)
-
-
-def find_terms(segments: Sequence[Segment], terms: Sequence[QueryTerm]) -> list[FoundTerm]:
-    """Return search terms with their postings in segments."""
-    return [
-        FoundTerm(term, [[segment.find(stem) for stem in term.group] for segment in segments])
-        for term in terms
-    ]
-
-
-def _scorer(found: Sequence[FoundTerm]) -> Callable[..., Scored]:
-    """Return the faster of the two functions that score postings."""
-    if "numpy" not in sys.modules:
-        postings = sum(
-            len(lists[name].numbers)
-            for term, segments in found
-            for stems in segments
-            for lists in stems
-            for name in term.fields
-            if name in lists
-        )
-        if postings <= _MAX_POSTINGS:
-            return scored
-    from memvault.index.text import bm25f_arrays
-
-    return bm25f_arrays.scored
-
-
-def rank_documents(
-    segments: Sequence[Segment], query: KeywordQuery, lengths: Mapping[str, float]
-) -> KeywordAnswer:
-    """Return the best memories for a query's words, each by its best block.
-
-    ``lengths`` maps each field to its number of terms in all documents.
-    """
-    found = find_terms(segments, wanted(query))
-    answer = _scorer(found)(segments, found, lengths, query.explain)
-    owner = _owners(segments)
-    hits: dict[int, KeywordHit] = {}
-    documents: list[int] = []
-    for number, value in answer.best(2 * query.limit):
-        uid, block = owner(number)
-        if query.allowed_keys is not None and uid not in query.allowed_keys:
-            continue
-        if uid in hits:
-            best = hits[uid].blocks
-            if len(best) < _MAX_BLOCKS:
-                hits[uid] = hits[uid]._replace(blocks=(*best, block))
-            continue
-        documents.append(number)
-        hits[uid] = KeywordHit(uid, value, {}, (block,))
-        if len(hits) >= query.limit:
-            break
-    if query.explain:
-        terms = answer.terms(documents)
-        for hit, row in zip([*hits.values()], terms, strict=True):
-            hits[hit.key] = hit._replace(terms=row)
-    total = sum(segment.documents for segment in segments)
-    return KeywordAnswer([*hits.values()], answer.rarity, total)
-
-
-def _owners(segments: Sequence[Segment]) -> Callable[[int], tuple[int, int]]:
-    """Return a function from a document's number in all segments to its uid and block."""
-    bases = [*accumulate((segment.size for segment in segments), initial=0)]
-
-    def owner(number: int) -> tuple[int, int]:
-        place = bisect_right(bases, number) - 1
-        return segments[place].owner(number - bases[place])
-
-    return owner
