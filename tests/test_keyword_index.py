@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
+import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
+from memvault.files.file_stamps import state_of
 from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import IndexCorrupted, KeywordQuery
 from memvault.index.text import bm25f, bm25f_arrays, keyword_ranking
@@ -50,6 +54,11 @@ LENGTHS = [round((1.033**number - 1) * 27) for number in range(256)]
 """The lengths that an index distinguishes."""
 
 
+def stored_length(length: int) -> int:
+    """Return the length that an index stores for a field."""
+    return next((known for known in LENGTHS if known >= length), LENGTHS[-1])
+
+
 def plain_scores(
     documents: Documents, query: KeywordQuery
 ) -> tuple[dict[tuple[int, int], dict[str, float]], dict[str, float]]:
@@ -65,10 +74,7 @@ def plain_scores(
             weight = 0.0
             for name, boost in fields.items():
                 count = max(document.fields[name][stem] for stem in group)
-                length = next(
-                    (known for known in LENGTHS if known >= document.fields[name].total()),
-                    LENGTHS[-1],
-                )
+                length = stored_length(document.fields[name].total())
                 mean = totals[name] / len(documents) or 1.0
                 norm = 1.0 - slopes[name] + slopes[name] * length / mean
                 weight += boost * count / norm
@@ -147,6 +153,35 @@ def check_hits(
         assert sum(expected[hit.key, hit.blocks[0]].values()) == pytest.approx(hit.score, rel=1e-12)
         if query.explain:
             assert hit.terms == pytest.approx(expected[hit.key, hit.blocks[0]], rel=1e-12)
+
+
+@given(STEPS)
+@settings(max_examples=examples(20))
+def test_whoosh_reads_what_it_wrote(steps: Any) -> None:
+    """The codec's readers have each term, document and length, by which Whoosh merges segments."""
+    from whoosh.reading import SegmentReader
+
+    from memvault.index.local.whoosh_codec import SCHEMA, WhooshSegment
+
+    with index_of_steps(steps) as (index, documents):
+        read: dict[tuple[int, int], dict[str, Counter[str]]] = {}
+        for packed in index._opened():
+            reader = SegmentReader(None, SCHEMA, WhooshSegment(packed))
+            kept = dict(reader.iter_docs())
+            assert {*reader.deleted_docs_set}.isdisjoint(kept)
+            for number in kept:
+                read[kept[number]["uid"]] = {name: Counter() for name in (*FIELDS, EXACT_FIELD)}
+                for name, terms in documents[kept[number]["uid"]].fields.items():
+                    length = reader.doc_field_length(number, name)
+                    assert length == stored_length(terms.total())
+            for name, term, number, weight, _ in reader.iter_postings():
+                text = term.decode("utf-8", "surrogatepass")
+                read[kept[number]["uid"]][name][text] = int(weight)
+                assert (name, term) in reader
+                assert reader.doc_frequency(name, term) >= 1
+                assert reader.frequency(name, term) >= weight
+            reader.close()
+        assert read == {place: {**one.fields} for place, one in documents.items()}
 
 
 def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
@@ -278,6 +313,33 @@ def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> 
             assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
         for file in (index_of(folder) / "index" / "keyword").glob(f"*.{suffix}"):
             file.unlink()
+
+
+def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
+    """An index that an earlier version wrote is made anew without a command."""
+    from whoosh.fields import KEYWORD, Schema
+    from whoosh.index import create_in
+
+    write(folder, "a.md", "# A\n\nzebra\n")
+    with open_vault(folder) as vault:
+        vault.call("memory_recall", query="zebra", type="keyword")
+    index = index_of(folder) / "index"
+    shutil.rmtree(index / "keyword")
+    (index / "keyword").mkdir()
+    with create_in(str(index / "keyword"), Schema(body=KEYWORD)).writer() as writer:
+        writer.add_document(body="zebra")
+    with closing(sqlite3.connect(index / "manifest.db")) as database, database:
+        database.execute("DELETE FROM files")
+        for file in (index / "keyword").iterdir():
+            row = file.name, json.dumps(state_of(file))
+            database.execute("INSERT INTO files VALUES (?, ?)", row)
+    for fingerprint in (None, "9.0.0.0 english []"):
+        if fingerprint:
+            with closing(sqlite3.connect(index / "manifest.db")) as database, database:
+                database.execute("UPDATE made_for SET fingerprint = ?", (fingerprint,))
+        with open_vault(folder) as vault:
+            found = vault.call("memory_recall", query="zebra", type="keyword")
+        assert titles(found) == ["A"]
 
 
 def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,8 @@ class IndexFiles:
         A temporary refusal by the system, such as too many open files, is no reason to start a new
         index: it is raised if the caller is ``writing``, and otherwise there is nothing to read.
 
-        While a writer commits, the files differ from the last commit for a moment, so they are
-        checked up to four times.
+        A writer deletes the files of a commit after the next one, which may be between two steps
+        of this method, so they are checked up to four times.
         """
         for attempt in range(4):
             found = self._committed(writing)
