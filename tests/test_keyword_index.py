@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
 from memvault.files.file_stamps import state_of
-from memvault.index.local.keyword import KeywordIndex
+from memvault.index.local import keyword
+from memvault.index.local.keyword import KeywordIndex, find_terms, rank_documents
 from memvault.index.protocol import IndexCorrupted, KeywordQuery
-from memvault.index.text import bm25f, bm25f_arrays, keyword_ranking
+from memvault.index.text import bm25f, bm25f_arrays
 from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
-from memvault.index.text.keyword_ranking import find_terms, rank_documents
 
 WORDS = [*"abcdefgh", "ab", "abc", "b\0", "é", "\ud800", "日本", "x" * 300, ""]
 COUNTS = st.integers(1, 3) | st.sampled_from([10, 15, 255, 256, 70_000])
@@ -349,8 +349,8 @@ def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "numpy")
     query = KeywordQuery([("common",)])
     found = find_terms(index.candidates(query), bm25f.wanted(query))
-    assert keyword_ranking._scorer(found) is bm25f.scored
-    monkeypatch.setattr(keyword_ranking, "_MAX_POSTINGS", 10)
-    assert keyword_ranking._scorer(found) is bm25f_arrays.scored
+    assert keyword._scorer(found) is bm25f.scored
+    monkeypatch.setattr(keyword, "_MANY_POSTINGS", 10)
+    assert keyword._scorer(found) is bm25f_arrays.scored
     assert found_in(index, "common", "own7") == expected
     index.close()

@@ -13,6 +13,7 @@ from conftest import Run, explained, index_of, recalled, sampled, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from memvault.index.local.keyword import find_terms
 from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analysis import query_analyser
 from memvault.index.text.bm25f import (
@@ -22,7 +23,6 @@ from memvault.index.text.bm25f import (
     memory_segment,
     score,
 )
-from memvault.index.text.keyword_ranking import find_terms
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory

@@ -1,4 +1,4 @@
-"""The keyword index: written by Whoosh, read without it, and scored by ``bm25f``.
+"""The keyword index: written by Whoosh, read without it, and ranked by ``bm25f``.
 
 A memory is one document for each block of its text (almost always one), with fields for title,
 headings, body, tags and exact identifiers. Terms come from ``analysis`` and not from Whoosh's
@@ -12,8 +12,11 @@ is deleted by the next ``apply``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 
 from memvault.files.file_stamps import FileStamp, state_of
@@ -23,11 +26,25 @@ from memvault.index.local.packed_segment import (
     read_table,
     write_table,
 )
-from memvault.index.protocol import IndexCorrupted, KeywordQuery
-from memvault.index.text.bm25f import KeywordDocument, Segment
+from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordHit, KeywordQuery
+from memvault.index.text import bm25f
+from memvault.index.text.bm25f import (
+    FoundTerm,
+    KeywordDocument,
+    QueryTerm,
+    Scored,
+    Segment,
+    wanted,
+)
 
 _MAX_SEGMENTS = 12
 _MAX_DELETED_SHARE = 0.5
+_MAX_BLOCKS = 3
+"""The maximum number of blocks of a memory in a hit: the best ones found."""
+_FEW_POSTINGS = 2_000
+"""The number of postings above which numpy is faster, if it is loaded already."""
+_MANY_POSTINGS = 200_000
+"""The number of postings above which numpy is faster, if it must be loaded first."""
 _PREFIX, _SUFFIX = "_MAIN_", ".toc"
 """The parts of the name of a table, around its number."""
 
@@ -150,3 +167,72 @@ def _delete_except(folder: Path, kept: set[str]) -> None:
         if name not in kept:
             with suppress(OSError):
                 os.unlink(folder / name)
+
+
+def find_terms(segments: Sequence[Segment], terms: Sequence[QueryTerm]) -> list[FoundTerm]:
+    """Return search terms with their postings in segments."""
+    return [
+        FoundTerm(term, [[segment.find(stem) for stem in term.group] for segment in segments])
+        for term in terms
+    ]
+
+
+def _scorer(found: Sequence[FoundTerm]) -> Callable[..., Scored]:
+    """Return the faster of the two functions that score postings."""
+    postings = sum(
+        len(lists[name].numbers)
+        for term, segments in found
+        for stems in segments
+        for lists in stems
+        for name in term.fields
+        if name in lists
+    )
+    if postings <= (_FEW_POSTINGS if "numpy" in sys.modules else _MANY_POSTINGS):
+        return bm25f.scored
+    from memvault.index.text import bm25f_arrays
+
+    return bm25f_arrays.scored
+
+
+def rank_documents(
+    segments: Sequence[Segment], query: KeywordQuery, lengths: Mapping[str, float]
+) -> KeywordAnswer:
+    """Return the best memories for a query's words, each by its best block.
+
+    ``lengths`` maps each field to its number of terms in all documents.
+    """
+    found = find_terms(segments, wanted(query))
+    answer = _scorer(found)(segments, found, lengths, query.explain)
+    owner = _owners(segments)
+    hits: dict[int, KeywordHit] = {}
+    documents: list[int] = []
+    for number, value in answer.best(2 * query.limit):
+        uid, block = owner(number)
+        if query.allowed_keys is not None and uid not in query.allowed_keys:
+            continue
+        if uid in hits:
+            best = hits[uid].blocks
+            if len(best) < _MAX_BLOCKS:
+                hits[uid] = hits[uid]._replace(blocks=(*best, block))
+            continue
+        documents.append(number)
+        hits[uid] = KeywordHit(uid, value, {}, (block,))
+        if len(hits) >= query.limit:
+            break
+    if query.explain:
+        terms = answer.terms(documents)
+        for hit, row in zip([*hits.values()], terms, strict=True):
+            hits[hit.key] = hit._replace(terms=row)
+    total = sum(segment.documents for segment in segments)
+    return KeywordAnswer([*hits.values()], answer.rarity, total)
+
+
+def _owners(segments: Sequence[Segment]) -> Callable[[int], tuple[int, int]]:
+    """Return a function from a document's number in all segments to its uid and block."""
+    bases = [*accumulate((segment.size for segment in segments), initial=0)]
+
+    def owner(number: int) -> tuple[int, int]:
+        place = bisect_right(bases, number) - 1
+        return segments[place].owner(number - bases[place])
+
+    return owner

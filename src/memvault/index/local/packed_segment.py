@@ -88,9 +88,11 @@ class SegmentEntry(NamedTuple):
 
 
 def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:
-    """Write the table of a commit."""
+    """Write the table of a commit, whole or not at all."""
     content = json.dumps({"byteorder": sys.byteorder, "segments": [*entries]}).encode()
-    path.write_bytes(b"%08x\n" % crc32(content) + content)
+    new = path.with_suffix(".new")
+    new.write_bytes(b"%08x\n" % crc32(content) + content)
+    new.replace(path)
 
 
 def read_table(path: Path) -> list[SegmentEntry]:

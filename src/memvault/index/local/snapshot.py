@@ -14,6 +14,7 @@ from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
+from memvault.index.local.keyword import rank_documents
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import (
     IndexCorrupted,
@@ -33,7 +34,6 @@ from memvault.index.protocol import (
 from memvault.index.text.analysis import analyser, query_languages
 from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
-from memvault.index.text.keyword_ranking import rank_documents
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.document import decode, etag

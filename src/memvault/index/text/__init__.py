@@ -2,6 +2,5 @@
 
 ``analysis`` splits text into terms, ``languages`` detects a language, ``sentences`` finds where
 sentences end, ``passages`` cuts a body into passages and blocks, ``indexed_text`` assembles the
-stored fields, and ``keyword_ranking`` ranks memories by their postings (``bm25f``,
-``bm25f_arrays``).
+stored fields, and ``bm25f`` and ``bm25f_arrays`` score postings.
 """

@@ -2,7 +2,7 @@
 
 This is done in plain Python. ``bm25f_arrays`` does the same with numpy, with the same operations in
 the same order: the scores are equal to the last bit, and so is the order of documents with equal
-scores. ``keyword_ranking`` chooses between them.
+scores.
 """
 
 from __future__ import annotations
