@@ -11,12 +11,11 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memvault.index.text.bm25f import K1, B, FoundTerm, PostingList, Scored, Segment, Statistics
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class _Documents:
