@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from conftest import Run, child, examples, index_of, titles, without_rights, write
 from index_contract import IndexContract, local
 from memvault import Vault, open_vault
-from memvault.files.file_stamps import state_of
 from memvault.files.lock import FileLock
+from memvault.files.plain_files import state_of
 from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.local.keyword import KeywordIndex

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
-from memvault.files.file_stamps import state_of
+from memvault.files.plain_files import state_of
 from memvault.index.local import keyword
 from memvault.index.local.keyword import KeywordIndex, find_terms, rank_documents
 from memvault.index.protocol import IndexCorrupted, KeywordQuery

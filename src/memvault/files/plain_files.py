@@ -1,4 +1,9 @@
-"""Read untrusted files: only regular files, never through a link, and of limited size."""
+"""Read untrusted files: only regular files, never through a link, and of limited size.
+
+A file's stamp has size, times and inode, to detect later whether it is unchanged: they differ after
+a killed writer, a power cut or a change by another program. It is no protection against an attacker
+who can write to the file's folder.
+"""
 
 from __future__ import annotations
 
@@ -61,3 +66,16 @@ def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+FileStamp = tuple[int, ...]
+"""Size, mtime and ctime in nanoseconds, and inode."""
+
+
+def state_of(path: Path | str) -> FileStamp | None:
+    """Return a file's stamp, or None if the file is missing."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

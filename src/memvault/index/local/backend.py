@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from memvault.files.file_stamps import FileStamp
+from memvault.files.plain_files import FileStamp
 from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import KeywordQuery
 from memvault.index.text.bm25f import KeywordDocument, Segment

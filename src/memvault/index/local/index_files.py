@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
-from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
-from memvault.index.local.manifest import Manifest
+from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings

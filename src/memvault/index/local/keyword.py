@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
-from memvault.files.file_stamps import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, state_of
 from memvault.index.local.packed_segment import (
     PackedSegment,
     SegmentEntry,

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles, OpenIndex
-from memvault.index.local.manifest import IndexedFile, ManifestRow, columns_of
+from memvault.index.local.manifest import IndexCommit, IndexedFile, ManifestRow, columns_of
 from memvault.index.local.snapshot import Overlay
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.analysis import analyser, detect_languages

@@ -11,11 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
-from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.keyword import rank_documents
-from memvault.index.local.manifest import Manifest
+from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import (
     IndexCorrupted,
     KeywordAnswer,

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.files import atomic
-from memvault.files.file_stamps import FileStamp, state_of
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import SETTING, FileStamp, read, state_of
 from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
 from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 from memvault.index.text import bm25f
