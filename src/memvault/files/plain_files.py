@@ -22,6 +22,8 @@ SETTING = 1024 * 1024
 """Maximum size in bytes of a settings file or a tool's description."""
 STATE = 16 * 1024 * 1024
 """Maximum size in bytes of a file that the program itself keeps in the vault."""
+FileStamp = tuple[int, ...]
+"""Size, mtime and ctime in nanoseconds, and inode."""
 
 
 def read(path: Path, most: int = MEMORY) -> bytes:
@@ -66,10 +68,6 @@ def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-FileStamp = tuple[int, ...]
-"""Size, mtime and ctime in nanoseconds, and inode."""
 
 
 def state_of(path: Path | str) -> FileStamp | None:
