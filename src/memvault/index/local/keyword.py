@@ -15,7 +15,7 @@ import os
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from pathlib import Path
 
@@ -119,13 +119,14 @@ class KeywordIndex:
     def _opened(self) -> list[PackedSegment]:
         """Return the segments, opened on first use."""
         if self._segments is None:
-            self._segments = []
-            try:
-                for entry in self._entries():
-                    self._segments.append(PackedSegment(self._folder or Path(), entry))
-            except BaseException:
-                self.close()
-                raise
+            folder = self._folder or Path()
+            with ExitStack() as opened:
+                segments = [
+                    opened.enter_context(closing(PackedSegment(folder, entry)))
+                    for entry in self._entries()
+                ]
+                opened.pop_all()  # until ``close``
+            self._segments = segments
         return self._segments
 
     def files(self) -> dict[str, FileStamp]:
