@@ -24,7 +24,6 @@ from memvault.index.local.packed_segment import (
     PackedSegment,
     SegmentEntry,
     read_table,
-    write_table,
 )
 from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordHit, KeywordQuery
 from memvault.index.text import bm25f
@@ -65,6 +64,8 @@ class KeywordIndex:
     @classmethod
     def create(cls, folder: Path) -> KeywordIndex:
         """Create an empty index in an empty folder."""
+        from memvault.index.local.whoosh_codec import write_table
+
         folder.mkdir(parents=True, exist_ok=True)
         name = _table_name(0)
         write_table(folder / name, ())

@@ -87,12 +87,10 @@ class SegmentEntry(NamedTuple):
         return f"{self.name}.seg"
 
 
-def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:
-    """Write the table of a commit, whole or not at all."""
+def encode_table(entries: Iterable[SegmentEntry]) -> bytes:
+    """Return the content of the table of a commit."""
     content = json.dumps({"byteorder": sys.byteorder, "segments": [*entries]}).encode()
-    new = path.with_suffix(".new")
-    new.write_bytes(b"%08x\n" % crc32(content) + content)
-    new.replace(path)
+    return b"%08x\n" % crc32(content) + content
 
 
 def read_table(path: Path) -> list[SegmentEntry]:

@@ -32,9 +32,9 @@ from memvault.index.local.packed_segment import (
     PackedSegment,
     PackedWriter,
     SegmentEntry,
+    encode_table,
     field_and_term,
     key_of,
-    write_table,
 )
 from memvault.index.text.bm25f import PostingList
 
@@ -189,8 +189,7 @@ class _FieldWriter(base.FieldWriter):  # type: ignore[misc]
     def add_postings(self, schema: Schema, lengths: Any, items: Iterable[Entry]) -> None:  # noqa: ARG002
         """Write the file of a segment."""
         name = self._segment.segment_id()
-        path = Path(self._storage.folder, f"{name}.seg")
-        with path.open("wb") as file:
+        with self._segment.create_file(self._storage, ".seg") as file:
             writer = PackedWriter(file, self._segment.new_documents)
             for key, numbers, counts in items:
                 writer.add(key, numbers, counts)
@@ -351,3 +350,11 @@ class Writer(SegmentWriter):  # type: ignore[misc]
 
     def _commit_toc(self, segments: Sequence[WhooshSegment]) -> None:
         write_table(self._table, [segment.table_entry() for segment in segments])
+
+
+def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:
+    """Write the table of a commit, whole or not at all."""
+    storage = _Storage(str(path.parent))
+    with storage.create_file(f"{path.name}.new") as file:
+        file.write(encode_table(entries))
+    storage.rename_file(f"{path.name}.new", path.name, safe=False)
