@@ -155,31 +155,33 @@ class PackedWriter:
     def _begin_block(self) -> None:
         self._keys: list[bytes] = []
         self._sizes: list[int] = []
-        self._numbers = array(self._number_type)
-        self._counts: list[int] = []
+        self._pairs = array("I")
         self._key_bytes = 0
 
-    def add(self, key: bytes, numbers: Sequence[int], counts: Sequence[int]) -> None:
-        """Add the postings of a key; keys must be added in order."""
+    def add(self, key: bytes, pairs: array[int]) -> None:
+        """Add the postings of a key, each a document's number and a count, in ascending order.
+
+        Keys must be added in order.
+        """
         keys = self._keys
         is_full = len(keys) >= _BLOCK_KEYS or self._size > _BLOCK_BYTES
         if is_full and keys[-1][:-1] != key[:-1]:
             self._end_block()
             keys = self._keys
         keys.append(key)
-        self._sizes.append(len(numbers))
-        self._numbers.extend(array(self._number_type, numbers))
-        self._counts.extend(counts)
+        self._sizes.append(len(pairs) // 2)
+        self._pairs.extend(pairs)
         self._key_bytes += len(key)
 
     @property
     def _size(self) -> int:
-        return self._key_bytes + 3 * len(self._counts)
+        return self._key_bytes + 3 * len(self._pairs) // 2
 
     def _end_block(self) -> None:
         keys = _SEPARATOR.join(self._keys)
-        counts = _narrow(self._counts, "BI")
-        body = b"".join((keys, array(self._number_type, self._sizes), self._numbers, counts))
+        numbers = array(self._number_type, self._pairs[::2])
+        counts = _narrow(self._pairs[1::2], "BI")
+        body = b"".join((keys, array(self._number_type, self._sizes), numbers, counts))
         head = len(keys), len(self._keys), counts.itemsize
         check = crc32(body, crc32(_BLOCK_HEAD.pack(0, *head)))
         self._file.write(_BLOCK_HEAD.pack(check, *head))

@@ -28,7 +28,6 @@ from whoosh.writing import SegmentWriter
 from memvault.index.local.packed_segment import (
     FIELD_NAMES,
     Documents,
-    Entry,
     PackedSegment,
     PackedWriter,
     SegmentEntry,
@@ -80,15 +79,14 @@ class Postings:
             pair.append(number)
             pair.append(count)
 
-    def iter_postings(self) -> Iterator[Entry]:
-        """Yield each key with its postings, in order."""
+    def iter_postings(self) -> Iterator[tuple[bytes, array[int]]]:
+        """Yield each key with its postings, each a document's number and a count, in order."""
         found = {
             key_of(name, term): pair
             for name, pairs in self._pairs.items()
             for term, pair in pairs.items()
         }
-        for key in sorted(found):
-            yield key, found[key][::2], found[key][1::2]
+        yield from sorted(found.items())
 
     def cleanup(self) -> None:
         """Do nothing: there are no temporary files."""
@@ -186,13 +184,18 @@ class _FieldWriter(base.FieldWriter):  # type: ignore[misc]
     def __init__(self, storage: Any, segment: WhooshSegment) -> None:
         self._storage, self._segment = storage, segment
 
-    def add_postings(self, schema: Schema, lengths: Any, items: Iterable[Entry]) -> None:  # noqa: ARG002
+    def add_postings(
+        self,
+        schema: Schema,  # noqa: ARG002  # Whoosh's signature
+        lengths: Any,  # noqa: ARG002
+        items: Iterable[tuple[bytes, array[int]]],
+    ) -> None:
         """Write the file of a segment."""
         name = self._segment.segment_id()
         with self._segment.create_file(self._storage, ".seg") as file:
             writer = PackedWriter(file, self._segment.new_documents)
-            for key, numbers, counts in items:
-                writer.add(key, numbers, counts)
+            for key, pairs in items:
+                writer.add(key, pairs)
             self._segment.entry = writer.finish(name)
 
     def close(self) -> None:
