@@ -124,6 +124,16 @@ def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.
                 assert among(loaded(indexed, *shlex.split(line)), unwanted) == []
 
 
+def test_recall_loads_nothing_of_whoosh_but_its_stop_words(indexed: Path) -> None:
+    """Whoosh writes the index; reading it needs none of its modules."""
+    for mode in ("keyword", "hybrid"):
+        found = all_loaded(indexed, "recall", "wombat", "--mode", mode)
+        assert {name for name in found if name.startswith("whoosh.")} <= {
+            "whoosh.lang",
+            "whoosh.lang.stopwords",
+        }
+
+
 @pytest.mark.parametrize("event", ["prompt", "session-start", "stop", "nothing"])
 def test_a_hook_loads_what_its_event_asks(indexed: Path, event: str) -> None:
     """A hook, which runs at each prompt, loads no command line; an end loads no index either."""

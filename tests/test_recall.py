@@ -13,9 +13,16 @@ from conftest import Run, explained, index_of, recalled, sampled, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from memvault.index.local.keyword import find_terms
 from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analysis import query_analyser
-from memvault.index.text.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
+from memvault.index.text.bm25f import (
+    FIELDS,
+    KeywordDocument,
+    QueryTerm,
+    memory_segment,
+    score,
+)
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory
@@ -489,8 +496,10 @@ def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
         KeywordDocument(3, {"body": Counter({"garten": 1, "tor": 1})}),
     ]
     wanted = [QueryTerm(("haus", "hause"), FIELDS)]
-    scores, rarity, _ = score([memory_segment(documents)], wanted, {"body": 6.0}, explain=False)
-    assert scores[0, 0] == scores[0, 1]
+    segments = [memory_segment(documents)]
+    found = find_terms(segments, wanted)
+    scores, rarity, _ = score(segments, found, {"body": 6.0}, explain=False)
+    assert scores[0] == scores[1]
     assert len(scores) == 2
     assert set(rarity) == {"haus"}
 

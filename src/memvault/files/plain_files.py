@@ -1,4 +1,9 @@
-"""Read untrusted files: only regular files, never through a link, and of limited size."""
+"""Read untrusted files: only regular files, never through a link, and of limited size.
+
+A file's stamp has size, times and inode, to detect later whether it is unchanged: they differ after
+a killed writer, a power cut or a change by another program. It is no protection against an attacker
+who can write to the file's folder.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,8 @@ SETTING = 1024 * 1024
 """Maximum size in bytes of a settings file or a tool's description."""
 STATE = 16 * 1024 * 1024
 """Maximum size in bytes of a file that the program itself keeps in the vault."""
+FileStamp = tuple[int, ...]
+"""Size, mtime and ctime in nanoseconds, and inode."""
 
 
 def read(path: Path, most: int = MEMORY) -> bytes:
@@ -61,3 +68,12 @@ def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def state_of(path: Path | str) -> FileStamp | None:
+    """Return a file's stamp, or None if the file is missing."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

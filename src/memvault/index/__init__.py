@@ -12,10 +12,10 @@ and inode with the manifest. A file edited less than a second before the previou
 a second edit could have left the same times, so its bytes are compared. If the bytes are the same,
 a memory keeps its uid, terms and vectors.
 
-Commit: first the keyword index, then the manifest, which includes the states of the keyword index's
-files, then the vectors, whose card names their files. An index whose files differ from the manifest
-is rebuilt; if vectors have wrong checksums, only the vectors of that kind are rebuilt. No memory is
-changed.
+Commit: first the keyword index, beside that of the last commit, then the manifest, which includes
+the states of the keyword index's files, then the vectors, whose card names their files. An index
+whose files differ from the manifest is rebuilt; if vectors have wrong checksums, only the vectors
+of that kind are rebuilt. No memory is changed.
 
 If another process holds the index's lock, or nothing can be written, the changed files are read
 into an overlay, which is searched together with the last valid index. If many files have changed

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from memvault.errors import MemvaultError
-from memvault.files.file_stamps import state_of
 from memvault.files.lock import FileLock
+from memvault.files.plain_files import state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.factory import open_index
 from memvault.index.folder import IndexFolder

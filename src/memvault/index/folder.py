@@ -1,9 +1,9 @@
 """Locate a vault's index: in a private folder of the user, never in the vault.
 
-Whoosh reads pickles, SQLite trusts its pages, and a vault may come from anyone. An index is
-therefore only read from a folder that this user created and that no other user can write to: below
-the user's cache folder, or, if that is not writable, as in a sandbox, below the temporary folder.
-Each vault has its own folder, named after its real path.
+SQLite trusts its pages, and a vault may come from anyone. An index is therefore only read from a
+folder that this user created and that no other user can write to: below the user's cache folder,
+or, if that is not writable, as in a sandbox, below the temporary folder. Each vault has its own
+folder, named after its real path.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from memvault.errors import EmbedderError
-from memvault.files.file_stamps import state_of
+from memvault.files.plain_files import state_of
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Matrix

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from memvault.files.file_stamps import FileStamp
+from memvault.files.plain_files import FileStamp
 from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import KeywordQuery
 from memvault.index.text.bm25f import KeywordDocument, Segment
@@ -31,8 +31,8 @@ class KeywordStore(Protocol):
     def stores_records(self) -> bool:
         """Whether others read it, so that memories whose records change must be sent again."""
 
-    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> None:
-        """Remove memories and add documents."""
+    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> KeywordStore:
+        """Remove memories and add documents; return the index to commit."""
 
     def files(self) -> dict[str, FileStamp]:
         """Return the states of its files, by name."""
@@ -94,9 +94,9 @@ class Backend(Protocol):
 class LocalBackend:
     """Files next to the manifest."""
 
-    def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh finds its files
-        """Open the keyword index in a folder, or an empty one."""
-        return KeywordIndex(folder)
+    def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
+        """Open the keyword index of a commit's files in a folder, or an empty one."""
+        return KeywordIndex(folder, files)
 
     def create_keyword(self, folder: Path) -> KeywordStore:
         """Create an empty keyword index in an empty folder."""

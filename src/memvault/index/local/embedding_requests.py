@@ -14,8 +14,7 @@ import numpy as np
 
 from memvault.errors import StorageError
 from memvault.files import atomic
-from memvault.files.file_stamps import FileStamp, state_of
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import SETTING, FileStamp, read, state_of
 from memvault.index.embedding.arrays import Hashes
 
 _FILE = "requests.u64"

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
-from memvault.files.file_stamps import IndexCommit
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
-from memvault.index.local.manifest import Manifest
+from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_FORMAT = 9
+_FORMAT = 10
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
@@ -85,8 +84,8 @@ class IndexFiles:
         A temporary refusal by the system, such as too many open files, is no reason to start a new
         index: it is raised if the caller is ``writing``, and otherwise there is nothing to read.
 
-        While a writer commits, the files differ from the last commit for a moment, so they are
-        checked up to four times.
+        A writer deletes the files of a commit after the next one, which may be between two steps
+        of this method, so they are checked up to four times.
         """
         for attempt in range(4):
             found = self._committed(writing)

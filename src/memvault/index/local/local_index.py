@@ -42,8 +42,8 @@ from memvault.vault.reader import state_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memvault.files.file_stamps import IndexCommit
     from memvault.index.embedding.fastembed_models import CrossEncoder
+    from memvault.index.local.manifest import IndexCommit
     from memvault.index.local.refresh import IndexWriter
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors

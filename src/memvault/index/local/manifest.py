@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memvault.errors import TimedOut
-from memvault.files.file_stamps import FileStamp, IndexCommit
+from memvault.files.plain_files import FileStamp, state_of
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
@@ -42,6 +42,20 @@ _REFUSALS = {
     sqlite3.SQLITE_PROTOCOL: errno.EIO,
 }
 """Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
+
+
+class IndexCommit(NamedTuple):
+    """One commit of the index: its number, the fingerprint it was built for, its keyword files."""
+
+    number: tuple[int, int]
+    fingerprint: str
+    files: dict[str, FileStamp]
+
+    def holds(self, keyword: Path) -> bool:
+        """Return whether the committed files of the keyword index in a folder are unchanged."""
+        return all(
+            state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
+        )
 
 
 class Database:

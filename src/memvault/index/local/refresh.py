@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles, OpenIndex
-from memvault.index.local.manifest import IndexedFile, ManifestRow, columns_of
+from memvault.index.local.manifest import IndexCommit, IndexedFile, ManifestRow, columns_of
 from memvault.index.local.snapshot import Overlay
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.analysis import analyser, detect_languages
@@ -382,10 +381,10 @@ class IndexWriter(NamedTuple):
         all_documents = list(documents())
         if removed:  # may fail if an engine holds them
             self.files.backend.delete_vectors(opened.manifest.identity(), removed)
-        opened.keyword.apply(removed, all_documents)  # until the commit only the disk may fail
+        keyword = opened.keyword.apply(removed, all_documents)  # from now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, rows, blocks, entries)
-            return self.files.commit(opened.keyword), texts
+            return self.files.commit(keyword), texts
 
     def _encode_pending(
         self,

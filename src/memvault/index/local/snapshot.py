@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
-from memvault.files.file_stamps import IndexCommit
 from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
-from memvault.index.local.manifest import Manifest
+from memvault.index.local.keyword import rank_documents
+from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import (
     IndexCorrupted,
     KeywordAnswer,
@@ -31,12 +31,7 @@ from memvault.index.protocol import (
     latest_of,
 )
 from memvault.index.text.analysis import analyser, query_languages
-from memvault.index.text.bm25f import (
-    KeywordDocument,
-    field_lengths,
-    memory_segment,
-    rank_documents,
-)
+from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
 from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader

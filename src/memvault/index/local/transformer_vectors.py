@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 import numpy as np
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
-from memvault.files.file_stamps import FileStamp
 from memvault.files.lock import FileLock
+from memvault.files.plain_files import FileStamp
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_choice
 from memvault.index.embedding.arrays import (

@@ -26,8 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.file_stamps import FileStamp, state_of
-from memvault.files.plain_files import SETTING
+from memvault.files.plain_files import SETTING, FileStamp, state_of
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.files import atomic
-from memvault.files.file_stamps import FileStamp, state_of
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import SETTING, FileStamp, read, state_of
 from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
 from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 from memvault.index.text import bm25f
@@ -30,7 +29,7 @@ from memvault.index.text.bm25f import (
     FIELDS,
     WHOLE_WEIGHT,
     KeywordDocument,
-    Posting,
+    PostingList,
     Segment,
 )
 
@@ -123,13 +122,24 @@ class _Candidates(NamedTuple):
         """Return the documents as a segment that stands for all documents of the vault."""
         places = list(self.counted)
 
-        def postings(name: str, term: str) -> Iterable[Posting]:
-            token = encode_term(name, term)
-            for number, place in enumerate(places):
-                if count := self.counted[place].get(token):
-                    yield number, float(count), float(self.lengths[place].get(name, 0))
+        lengths = {
+            name: [self.lengths[place].get(name, 0) for place in places] for name in _WEIGHTS
+        }
 
-        return Segment(postings, places.__getitem__, documents, holding)
+        def find(term: str) -> Mapping[str, PostingList]:
+            found = {}
+            for name in _WEIGHTS:
+                token = encode_term(name, term)
+                counts = {
+                    number: count
+                    for number, place in enumerate(places)
+                    if (count := self.counted[place].get(token))
+                }
+                if counts:
+                    found[name] = PostingList([*counts], [*counts.values()])
+            return found
+
+        return Segment(find, lengths, places.__getitem__, documents, holding)
 
 
 class MilvusKeywordStore:
@@ -199,7 +209,7 @@ class MilvusKeywordStore:
         state = state_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
-    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> None:
+    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> MilvusKeywordStore:
         """Delete the rows of removed memories, and upload those of added documents."""
         card = self.card
         removed_uids = sorted({*removed})
@@ -231,6 +241,7 @@ class MilvusKeywordStore:
         recent = (*card.gone, *removed_uids)[-_MAX_REMOVED_UIDS:]
         total = card.removed + len(removed_uids)
         self.follow(GenerationState(card.generation, documents + len(added), total, recent))
+        return self
 
     def _counted(self, card: GenerationState) -> int:
         fields = ("uid", "block")

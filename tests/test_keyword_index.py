@@ -1,0 +1,356 @@
+"""The files of the keyword index: what is found in them, and what happens when they change."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sqlite3
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import examples, index_of, titles, write
+from memvault import open_vault
+from memvault.files.plain_files import state_of
+from memvault.index.local import keyword
+from memvault.index.local.keyword import KeywordIndex, find_terms, rank_documents
+from memvault.index.protocol import IndexCorrupted, KeywordQuery
+from memvault.index.text import bm25f, bm25f_arrays
+from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
+
+WORDS = [*"abcdefgh", "ab", "abc", "b\0", "é", "\ud800", "日本", "x" * 300, ""]
+COUNTS = st.integers(1, 3) | st.sampled_from([10, 15, 255, 256, 70_000])
+TERMS = st.dictionaries(st.sampled_from(WORDS), COUNTS, max_size=6).map(Counter)
+TEXTS = st.fixed_dictionaries(dict.fromkeys((*FIELDS, EXACT_FIELD), TERMS))
+MEMORIES = st.lists(TEXTS, min_size=1, max_size=3)
+"""Each text is a block of the memory."""
+STEPS = st.lists(
+    st.tuples(st.sets(st.integers(0, 60), max_size=8), st.lists(MEMORIES, max_size=5)),
+    min_size=1,
+    max_size=16,
+)
+"""Commits: the memories that each removes, and those that it adds."""
+GROUPS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True).map(tuple)
+QUERIES = st.builds(
+    KeywordQuery,
+    st.lists(GROUPS, max_size=4),
+    st.lists(st.sampled_from(WORDS), max_size=2),
+    st.none() | st.sets(st.integers(0, 60)),
+    st.sampled_from([1, 3, 1_000]),
+    st.booleans(),
+)
+Documents = dict[tuple[int, int], KeywordDocument]
+LENGTHS = [round((1.033**number - 1) * 27) for number in range(256)]
+"""The lengths that an index distinguishes."""
+
+
+def stored_length(length: int) -> int:
+    """Return the length that an index stores for a field."""
+    return next((known for known in LENGTHS if known >= length), LENGTHS[-1])
+
+
+def plain_scores(
+    documents: Documents, query: KeywordQuery
+) -> tuple[dict[tuple[int, int], dict[str, float]], dict[str, float]]:
+    """Return the score of each query term in each document by the formula, and each term's idf."""
+    totals = field_lengths(documents.values())
+    slopes = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, "identifier": 0.5}
+    scores: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
+    rarities: dict[str, float] = {}
+    words = [(group, FIELDS) for group in query.term_groups]
+    for group, fields in [*words, *(((whole,), {EXACT_FIELD: 1.0}) for whole in query.exact_terms)]:
+        weights = {}
+        for place, document in documents.items():
+            weight = 0.0
+            for name, boost in fields.items():
+                count = max(document.fields[name][stem] for stem in group)
+                length = stored_length(document.fields[name].total())
+                mean = totals[name] / len(documents) or 1.0
+                norm = 1.0 - slopes[name] + slopes[name] * length / mean
+                weight += boost * count / norm
+            if weight:
+                weights[place] = weight
+        rarity = math.log(1.0 + (len(documents) - len(weights) + 0.5) / (len(weights) + 0.5))
+        rarities.setdefault(group[0], rarity)
+        for place, weight in weights.items():
+            gain = rarity * weight * 2.2 / (weight + 1.2)
+            scores[place][group[0]] = scores[place].get(group[0], 0.0) + gain
+    return scores, rarities
+
+
+@contextmanager
+def index_of_steps(steps: Any) -> Iterator[tuple[KeywordIndex, Documents]]:
+    """Make an index in some commits; yield it with the documents that it should hold."""
+    documents: Documents = {}
+    uid = 0
+    with TemporaryDirectory() as folder:
+        index = KeywordIndex.create(Path(folder, "keyword"))
+        for removed, memories in steps:
+            documents = {place: one for place, one in documents.items() if place[0] not in removed}
+            added = []
+            for texts in memories:
+                added += [KeywordDocument(uid, text, block) for block, text in enumerate(texts)]
+                uid += 1
+            documents |= {(one.uid, one.block): one for one in added}
+            index = index.apply(removed, added)
+        try:
+            yield index, documents
+        finally:
+            index.close()
+
+
+@given(STEPS, st.lists(QUERIES, min_size=1, max_size=4))
+@settings(max_examples=examples(60))
+def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQuery]) -> None:
+    """Commits, deletions and merges change no score, in plain Python or with numpy."""
+    with index_of_steps(steps) as (index, documents):
+        for query in queries:
+            segments = index.candidates(query)
+            lengths = field_lengths(documents.values())
+            found = find_terms(segments, bm25f.wanted(query))
+            expected, rarities = plain_scores(documents, query)
+            answers = [
+                scored(segments, found, lengths, True)
+                for scored in (bm25f.scored, bm25f_arrays.scored)
+            ]
+            ranked = [[*answer.best(query.limit)] for answer in answers]
+            assert ranked[0] == ranked[1]
+            numbers = [number for number, _ in ranked[0]]
+            assert answers[0].terms(numbers) == answers[1].terms(numbers)
+            assert answers[0].rarity == answers[1].rarity
+            if documents:
+                assert answers[0].rarity == rarities
+            answer = rank_documents(segments, query, lengths)
+            assert answer.document_count == len(documents)
+            check_hits(answer.hits, expected, query)
+
+
+def check_hits(
+    hits: Any, expected: Mapping[tuple[int, int], Mapping[str, float]], query: KeywordQuery
+) -> None:
+    """Compare hits with the scores of documents: each memory counts as its best block."""
+    best: dict[int, float] = {}
+    for (uid, _), terms in expected.items():
+        if query.allowed_keys is None or uid in query.allowed_keys:
+            best[uid] = max(best.get(uid, 0.0), sum(terms.values()))
+    assert len(hits) == min(len(best), query.limit)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    chosen = sorted(best.values(), reverse=True)[: query.limit]
+    assert [hit.score for hit in hits] == pytest.approx(chosen, rel=1e-12)
+    for hit in hits:
+        assert hit.score == pytest.approx(best[hit.key], rel=1e-12)
+        assert len(set(hit.blocks)) == len(hit.blocks) <= 3
+        assert sum(expected[hit.key, hit.blocks[0]].values()) == pytest.approx(hit.score, rel=1e-12)
+        if query.explain:
+            assert hit.terms == pytest.approx(expected[hit.key, hit.blocks[0]], rel=1e-12)
+
+
+@given(STEPS)
+@settings(max_examples=examples(20))
+def test_whoosh_reads_what_it_wrote(steps: Any) -> None:
+    """The codec's readers have each term, document and length, by which Whoosh merges segments."""
+    from whoosh.reading import SegmentReader
+
+    from memvault.index.local.whoosh_codec import SCHEMA, WhooshSegment
+
+    with index_of_steps(steps) as (index, documents):
+        read: dict[tuple[int, int], dict[str, Counter[str]]] = {}
+        for packed in index._opened():
+            reader = SegmentReader(None, SCHEMA, WhooshSegment(packed))
+            kept = dict(reader.iter_docs())
+            assert {*reader.deleted_docs_set}.isdisjoint(kept)
+            for number in kept:
+                read[kept[number]["uid"]] = {name: Counter() for name in (*FIELDS, EXACT_FIELD)}
+                for name, terms in documents[kept[number]["uid"]].fields.items():
+                    length = reader.doc_field_length(number, name)
+                    assert length == stored_length(terms.total())
+            for name, term, number, weight, _ in reader.iter_postings():
+                text = term.decode("utf-8", "surrogatepass")
+                read[kept[number]["uid"]][name][text] = int(weight)
+                assert (name, term) in reader
+                assert reader.doc_frequency(name, term) >= 1
+                assert reader.frequency(name, term) >= weight
+            reader.close()
+        assert read == {place: {**one.fields} for place, one in documents.items()}
+
+
+def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
+    """Of memories that match equally well the oldest comes first, by either way of scoring."""
+    index = KeywordIndex.create(tmp_path / "keyword")
+    for uid in range(30):
+        terms = Counter({"wombat": 1, "digs": 1})
+        index = index.apply((), [KeywordDocument(uid, {"body": terms, EXACT_FIELD: Counter()})])
+    segments = index.candidates(KeywordQuery([]))
+    found = find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
+    for scored in (bm25f.scored, bm25f_arrays.scored):
+        for limit in (1, 5, 1_000):
+            order = [
+                number for number, _ in scored(segments, found, {"body": 60}, False).best(limit)
+            ]
+            assert order == [*range(30)]
+    index.close()
+
+
+def filled(folder: Path, batches: int = 3) -> KeywordIndex:
+    """Make an index of some commits, with a deleted memory and a common word."""
+    index = KeywordIndex.create(folder)
+    for batch in range(batches):
+        added = [
+            KeywordDocument(uid, {"body": Counter({"common": 1, f"own{uid}": 2})})
+            for uid in range(batch * 100, batch * 100 + 100)
+        ]
+        index = index.apply({batch * 100 - 1}, added)
+    return index
+
+
+def found_in(index: KeywordIndex, *terms: str) -> list[tuple[float, int]]:
+    """Return all memories with any of some terms, best first."""
+    query = KeywordQuery([(term,) for term in terms])
+    answer = rank_documents(index.candidates(query), query, {"body": 900})
+    return [(hit.score, hit.key) for hit in answer.hits]
+
+
+DAMAGES = st.one_of(
+    st.just(None),
+    st.floats(0, 1, exclude_max=True),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1),
+    st.binary(max_size=400),
+)
+"""A file is missing, cut off at a place, has other bytes at some places, or is another file."""
+
+
+@given(st.sampled_from(["toc", "seg"]), DAMAGES)
+@settings(max_examples=examples(150))
+def test_a_damaged_file_is_noticed_before_it_is_used(suffix: str, damage: Any) -> None:
+    """What is missing, cut off or changed raises ``IndexCorrupted``, or is in no answer."""
+    terms = ("common", "own7", "own250", "none")
+    with TemporaryDirectory() as folder:
+        index = filled(Path(folder, "keyword"))
+        expected = found_in(index, *terms)
+        kept = index.files()
+        index.close()
+        name = next(name for name in sorted(kept) if name.endswith(suffix))
+        path = Path(folder, "keyword", name)
+        content = bytearray(path.read_bytes())
+        if damage is None:
+            path.unlink()
+        elif isinstance(damage, float):
+            path.write_bytes(content[: int(damage * len(content))])
+        elif isinstance(damage, bytes):
+            path.write_bytes(damage)
+        else:
+            for place, change in damage:
+                content[int(place * len(content))] ^= change
+            path.write_bytes(content)
+        opened = KeywordIndex(Path(folder, "keyword"), kept)
+        try:
+            assert found_in(opened, *terms) == expected
+        except IndexCorrupted:
+            pass
+        finally:
+            opened.close()
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_commit_stays_readable_while_the_next_is_written(tmp_path: Path, opened: bool) -> None:
+    """Who reads an index is not disturbed by a writer, nor by one that is killed."""
+    index = filled(tmp_path / "keyword")
+    expected = found_in(index, "common", "own7")
+    reader = KeywordIndex(tmp_path / "keyword", index.files())
+    if opened:
+        assert found_in(reader, "own7") == found_in(index, "own7")
+    lost = index.apply(range(300), ())  # merges all that is left; never committed
+    assert found_in(reader, "common", "own7") == expected
+    assert found_in(lost, "common") == []
+    written = index.apply({7}, ())
+    assert found_in(written, "own7") == []
+    assert found_in(reader, "common", "own7") == expected
+    for one in (lost, index, written, reader):
+        one.close()
+
+
+def test_what_is_in_no_commit_is_deleted(tmp_path: Path) -> None:
+    """Merged segments, old tables and what a killed writer left go with the next commit."""
+    index = filled(tmp_path / "keyword")
+    index.apply(range(300), ()).close()
+    write(tmp_path / "keyword", "MAIN_abc.seg", "left")
+    for uid in (1000, 1001):
+        index = index.apply((), [KeywordDocument(uid, {"body": Counter("x")})])
+    index.close()
+    others = {*os.listdir(tmp_path / "keyword")} - {*index.files()}
+    assert len(others) == 1  # the table of the commit before
+
+
+def test_one_memory_is_one_small_segment(tmp_path: Path) -> None:
+    """A changed memory writes no other's postings, and small segments do not become many."""
+    index = filled(tmp_path / "keyword", batches=1)
+    whole = max(state[0] for state in index.files().values())
+    for uid in range(1000, 1040):
+        before = {*index.files()}
+        index = index.apply({uid - 1}, [KeywordDocument(uid, {"body": Counter({"x": 1})})])
+        sizes = [state[0] for name, state in index.files().items() if name not in before]
+        assert sum(sizes) < whole / 2
+        assert len(index.files()) < 15
+    index.close()
+
+
+@pytest.mark.parametrize("suffix", ["toc", "seg"])
+def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> None:
+    """Without any one of its files, recall answers the same."""
+    write(folder, "a.md", "# A\n\nzebra\n")
+    for _ in range(2):
+        with open_vault(folder) as vault:
+            assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
+        for file in (index_of(folder) / "index" / "keyword").glob(f"*.{suffix}"):
+            file.unlink()
+
+
+def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
+    """An index that an earlier version wrote is made anew without a command."""
+    from whoosh.fields import KEYWORD, Schema
+    from whoosh.index import create_in
+
+    write(folder, "a.md", "# A\n\nzebra\n")
+    with open_vault(folder) as vault:
+        vault.call("memory_recall", query="zebra", type="keyword")
+    index = index_of(folder) / "index"
+    shutil.rmtree(index / "keyword")
+    (index / "keyword").mkdir()
+    with create_in(str(index / "keyword"), Schema(body=KEYWORD)).writer() as writer:
+        writer.add_document(body="zebra")
+    with closing(sqlite3.connect(index / "manifest.db")) as database, database:
+        database.execute("DELETE FROM files")
+        for file in (index / "keyword").iterdir():
+            row = file.name, json.dumps(state_of(file))
+            database.execute("INSERT INTO files VALUES (?, ?)", row)
+    for fingerprint in (None, "9.0.0.0 english []"):
+        if fingerprint:
+            with closing(sqlite3.connect(index / "manifest.db")) as database, database:
+                database.execute("UPDATE made_for SET fingerprint = ?", (fingerprint,))
+        with open_vault(folder) as vault:
+            found = vault.call("memory_recall", query="zebra", type="keyword")
+        assert titles(found) == ["A"]
+
+
+def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numpy is not loaded, it is loaded only for many postings, and changes no score."""
+    index = filled(tmp_path / "keyword")
+    expected = found_in(index, "common", "own7")
+    monkeypatch.delitem(sys.modules, "numpy")
+    query = KeywordQuery([("common",)])
+    found = find_terms(index.candidates(query), bm25f.wanted(query))
+    assert keyword._scorer(found) is bm25f.scored
+    monkeypatch.setattr(keyword, "_MANY_POSTINGS", 10)
+    assert keyword._scorer(found) is bm25f_arrays.scored
+    assert found_in(index, "common", "own7") == expected
+    index.close()
