@@ -255,7 +255,7 @@ def _gelu(numbers: Matrix) -> Matrix:
         rest += coefficient
         rest *= factor
     rest *= np.exp(-size * size)
-    error = np.copysign(_ONE - rest, scaled)
+    error: Matrix = np.copysign(_ONE - rest, scaled)
     error += _ONE
     error *= numbers * _HALF
     return error
