@@ -34,7 +34,7 @@ from conftest import (
 )
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.index.embedding import tokenizer, transformer
+from memvault.index.embedding import transformer, wordpiece
 from memvault.index.embedding.arrays import normalize
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.token_vectors import TOKENS_PER_VECTOR, TextVectors, pool
@@ -94,7 +94,7 @@ def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
     passages = model.embed(texts)
     assert np.allclose(passages, vectors, atol=1e-5)
     assert np.allclose(model.embed(texts[::-1])[::-1], passages, atol=1e-5)
-    folder = shutil.copytree(tokenizer.DATA, tmp_path / "model")
+    folder = shutil.copytree(wordpiece.DATA, tmp_path / "model")
     shutil.copy(transformer.DATA / "model.onnx", folder)
     other = transformer.load_embedder(str(folder), tmp_path)
     assert other.dimension == model.dimension

@@ -147,3 +147,23 @@ def test_damaged_weights_cost_a_note(
     found = vault.call("memory_recall", query="spare key")
     assert titles(found)[0] == "Key"
     assert "built-in model cannot be used" in found["warnings"][0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
+@pytest.mark.parametrize(("chosen", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
+def test_a_command_computes_in_one_thread(chosen: dict[str, str], threads: int) -> None:
+    """A command uses one thread for vectors unless a person chose a number; its programs may."""
+    code = "import os, sys; sys.argv = ['memvault', '--version']; "
+    code += "from memvault.__main__ import main; main(); import numpy; "
+    code += "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    others = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=others | chosen,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, shown, variable = done.stdout.split()
+    assert int(shown) == min(threads, os.cpu_count() or 1)
+    assert variable == chosen.get("OPENBLAS_NUM_THREADS", "None")

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from memvault.index.embedding.tokenizer import DATA
-from memvault.index.embedding.wordpiece import CHARACTERS, VOCABULARY
+from memvault.index.embedding.wordpiece import CHARACTERS, DATA, VOCABULARY
 
 
 def vocabulary(tokens: dict[str, int]) -> bytes:

@@ -1,26 +1,20 @@
-"""The tokenizers of the built-in models, which also count the tokens shown to agents."""
+"""The library ``tokenizers``: for passages, and to count the tokens of what agents are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import REINSTALL
-from memvault.index.embedding.wordpiece import WordPiece
+from memvault.index.embedding.wordpiece import DATA
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
-"""The folder of the static embedding table and its tokenizer."""
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
-_MAX_SHORT = 2_000
-"""The maximum number of characters that are encoded in Python: 4 ms; the library takes 40 to load.
-"""
 
 
 def count_tokens(text: str) -> int:
@@ -46,26 +40,6 @@ def prefix_within(text: str, most: int) -> int:
         else:
             too_long = middle
     return fits
-
-
-def encode(texts: Sequence[str], folder: Path = DATA) -> list[list[int]]:
-    """Return the ids of texts in the table's vocabulary, without those of beginning and end.
-
-    Short texts are encoded without the library ``tokenizers``, to the same ids. Errors as for
-    ``open_tokenizer``.
-    """
-    if sum(map(len, texts)) <= _MAX_SHORT:
-        wordpiece = open_wordpiece(folder)
-        return [wordpiece.encode(text) for text in texts]
-    tokenizer, _ = open_tokenizer(folder)
-    encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-    return [entry.ids for entry in encoded]
-
-
-@cache
-def open_wordpiece(folder: Path) -> WordPiece:
-    """Return the table's tokenizer in Python, loaded once; errors as for ``open_tokenizer``."""
-    return WordPiece(folder)
 
 
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:

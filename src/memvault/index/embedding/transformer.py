@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ from memvault.index.embedding.embedder import (
     fingerprint_of,
     read_card,
 )
-from memvault.index.embedding.tokenizer import DATA as SHARED_TOKENIZER
-from memvault.index.embedding.tokenizer import encode, open_tokenizer, open_wordpiece
+from memvault.index.embedding.wordpiece import DATA as SHARED_TOKENIZER
+from memvault.index.embedding.wordpiece import open_wordpiece
 
 if TYPE_CHECKING:
     from memvault.index.embedding.numpy_transformer import NumpyTransformer
@@ -155,7 +156,10 @@ class BuiltinTransformer:
         """Return the ids of the beginning, of the prefix, of the text, and of the end."""
         if is_query and self.shares_tokenizer:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
-            return wordpiece.first, [], encode([text])[0], wordpiece.last
+            inner = list(islice(wordpiece.tokens(text), self._max_tokens))
+            return wordpiece.first, [], inner, wordpiece.last
+        from memvault.index.embedding.tokenizer import open_tokenizer
+
         tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
         prefix = self._prefixes[0 if is_query else 1]
         lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []

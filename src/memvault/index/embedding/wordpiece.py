@@ -1,10 +1,9 @@
 """The tokenizer of English models in pure Python: WordPiece as BERT uses it, without its case.
 
-``tokenizers`` takes 40 ms to import and to load its vocabulary, and this module one; it takes 10 µs
-a word, ten times as long as the library, and is therefore used for short texts only
-(``tokenizer.token_ids``). Both return the same ids: the library's tables of characters, which are
-of an older Unicode than Python's, are read from a file
-(``scripts/training/write_wordpieces.py``).
+``tokenizers`` takes 40 ms to import and to load its vocabulary, and this module one; a word takes
+it 10 µs, four times as long as the library, so it is used for queries and few short texts. Both
+return the same ids: the library's tables of characters, which are of an older Unicode than
+Python's, are read from a file (``scripts/training/write_wordpieces.py``).
 """
 
 from __future__ import annotations
@@ -12,13 +11,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import REINSTALL
 
+DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
+"""The folder of the static embedding table and its tokenizer."""
 VOCABULARY, CHARACTERS = "vocabulary.tsv", "characters.tsv"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The tokens that are found in a text as they are written, before it is normalised."""
@@ -31,10 +32,19 @@ _MAX_KNOWN = 10_000
 _CONTINUED = b"##"
 
 
+@cache
+def open_wordpiece(folder: Path) -> WordPiece:
+    """Return the table's tokenizer in Python, loaded once; errors as for ``WordPiece``."""
+    return WordPiece(folder)
+
+
 class WordPiece:
     """A tokenizer that splits words into the longest pieces of a vocabulary.
 
     Source: Wu et al. 2016, and Devlin et al. 2019 for the normalisation of the text.
+
+    Raises:
+        EmbedderError: the vocabulary cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,24 +61,22 @@ class WordPiece:
         self._replacements = _Replacements(folder)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text's tokens, without those of its beginning and end.
+        """Return the ids of a text's tokens; errors as for ``tokens``."""
+        return list(self.tokens(text))
+
+    def tokens(self, text: str) -> Iterator[int]:
+        """Yield the ids of a text's tokens, without those of its beginning and end.
 
         Raises:
             EmbedderError: the table of characters cannot be read.
         """
-        if "[" not in text:
-            return self._encode_words(text)
-        ids: list[int] = []
-        for place, part in enumerate(re.split(_SPECIAL_PATTERN, text)):
-            ids += [self._id_of(part)] if place % 2 else self._encode_words(part)
-        return ids
-
-    def _encode_words(self, text: str) -> list[int]:
-        """Return the ids of a text without special tokens."""
-        ids: list[int] = []
-        for word in text.translate(self._replacements).split():
-            ids += self._pieces(word)
-        return ids
+        parts = re.split(_SPECIAL_PATTERN, text) if "[" in text else [text]
+        for place, part in enumerate(parts):
+            if place % 2:
+                yield self._id_of(part)
+                continue
+            for word in part.translate(self._replacements).split():
+                yield from self._pieces(word)
 
     def _pieces(self, word: str) -> list[int]:
         """Return the ids of a word's pieces; the unknown token's if it has a part without one."""
