@@ -33,7 +33,7 @@ _SPACES = dict.fromkeys(map(ord, "\t\n\r"), " ")
 _MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 50_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of such a word."""
 _MAX_SHORT = 2_000
-"""The maximum number of characters that are encoded in Python, in 4 ms."""
+"""The maximum number of characters of few texts that are encoded in Python, in 4 ms."""
 
 
 def open_table() -> StaticEmbedder:
@@ -121,7 +121,9 @@ class StaticEmbedder:
         which takes half the time, and a fifth if its words are cached already.
         """
         if len(texts) < _MIN_CACHED_BATCH:
-            return [np.asarray(ids, dtype=np.int64) for ids in self._encode(texts)]
+            is_short = sum(map(len, texts)) <= _MAX_SHORT
+            encoded = map(self._wordpiece.encode, texts) if is_short else self._encode(texts)
+            return [np.asarray(ids, dtype=np.int64) for ids in encoded]
         split = [text.translate(_SPACES).split(" ") for text in texts]
         if len(self._cache) > _MAX_CACHED_WORDS:
             self._cache = {}  # not cleared: another thread may be reading the old one
@@ -137,12 +139,7 @@ class StaticEmbedder:
         ]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts, as the library ``tokenizers`` and ``WordPiece`` both find them.
-
-        The library takes 40 ms to load.
-        """
-        if sum(map(len, texts)) <= _MAX_SHORT:
-            return [self._wordpiece.encode(text) for text in texts]
+        """Return the ids of texts, by the library that takes 40 ms to load."""
         from memvault.index.embedding.tokenizer import open_tokenizer
 
         tokenizer, _ = open_tokenizer(self._folder)
