@@ -58,7 +58,7 @@ class WordPiece:
             raise EmbedderError(
                 f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
             ) from error
-        self._replacements = _Replacements(folder)
+        self._replacements = _CharacterTable(folder)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text's tokens; errors as for ``tokens``."""
@@ -133,7 +133,7 @@ class WordPiece:
         return found
 
 
-class _Replacements(dict[int, str]):
+class _CharacterTable(dict[int, str]):
     """What each character becomes: nothing, a space, itself between spaces, or its base letters.
 
     Characters beyond ASCII are added when they occur.
