@@ -417,7 +417,7 @@ def _load(others: Sequence[str]) -> None:
     from memvault.index.embedding.tokenizer import open_tokenizer
 
     result_types.install(result_types.fail)
-    open_tokenizer()  # each recall loads it, in 40 ms
+    open_tokenizer()  # passages and budgets load it, in 40 ms
     _warm_up()
     gc.collect()
     gc.freeze()

@@ -22,7 +22,7 @@ from conftest import SHARED, Run, explained, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
-from memvault.index.embedding import calibrate, tokenizer
+from memvault.index.embedding import calibrate, tokenizer, wordpiece
 from memvault.index.embedding.embedder import Calibration, Embedder, read_card
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import DATA, load_embedder
@@ -279,7 +279,7 @@ def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: No
 
 def test_the_tokenizer_is_loaded_once() -> None:
     """A recall by both embedders reads the tokenizer's file once, however it is asked for."""
-    assert tokenizer.open_tokenizer() is tokenizer.open_tokenizer(tokenizer.DATA)
+    assert tokenizer.open_tokenizer() is tokenizer.open_tokenizer(wordpiece.DATA)
 
 
 MINILM = SHARED / "models" / "all-MiniLM-L6-v2"
@@ -408,11 +408,11 @@ def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
 
 def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
     """The card that a training script writes has all that the program reads in it."""
-    pairs, folder = tmp_path / "pairs", shutil.copytree(tokenizer.DATA, tmp_path / "table")
+    pairs, folder = tmp_path / "pairs", shutil.copytree(wordpiece.DATA, tmp_path / "table")
     rows = [{"a": a, "b": b, "label": (a, b) in SAME} for a, b in SAME + OTHER]
     write(pairs, "some.jsonl", "\n".join(map(json.dumps, rows)))
     (folder / "card.json").unlink()
-    shipped, about = read_card(tokenizer.DATA), {"name": "x", "version": "9", "dimension": 256}
+    shipped, about = read_card(wordpiece.DATA), {"name": "x", "version": "9", "dimension": 256}
     training.write_card(folder / "card.json", about, lambda: StaticEmbedder(folder), pairs)
     trained = StaticEmbedder(folder)
     assert trained.version == "9"

@@ -29,6 +29,7 @@ from tokenizers import Tokenizer
 
 from calibrate import write_card
 from memvault.index.embedding.static import StaticEmbedder
+from write_wordpieces import write_wordpieces
 
 OUTPUT = Path(__file__).resolve().parents[2] / "src/memvault/data/embedder"
 DIMENSION = 256
@@ -110,6 +111,7 @@ def write_table(
     tokenizer = teacher / "tokenizer.json"
     if tokenizer.resolve() != (folder / "tokenizer.json").resolve():
         shutil.copyfile(tokenizer, folder / "tokenizer.json")
+    write_wordpieces(folder)
     about = {
         "name": "builtin",
         "version": version,

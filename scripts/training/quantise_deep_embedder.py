@@ -4,8 +4,8 @@
     python scripts/training/quantise_deep_embedder.py MODEL_FOLDER [PAIRS]
 
 MODEL_FOLDER holds all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
-``model.onnx`` and ``card.json`` to ``src/memvault/data/deep``. The tokenizer is the
-static table's, byte for byte, and not written again.
+``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The
+tokenizer is the static table's, byte for byte, and not written again.
 
 - Weights become integers with one scale a channel; of their eight bits seven are
   used, because processors without VNNI saturate when they add products of eight.
@@ -28,9 +28,10 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from calibrate import write_card
+from locate_weights import write_weights
 from memvault.index.embedding.embedder import read_card
-from memvault.index.embedding.tokenizer import DATA as TOKENIZER
 from memvault.index.embedding.transformer import DATA, BuiltinTransformer
+from memvault.index.embedding.wordpiece import DATA as TOKENIZER
 
 NAME = "all-MiniLM-L6-v2-int8"
 VERSION = "2"
@@ -63,6 +64,7 @@ def main() -> None:
         parser.error("its tokenizer is not the static table's")
     DATA.mkdir(parents=True, exist_ok=True)
     quantise(options.folder / "model.onnx", DATA / "model.onnx")
+    write_weights(DATA)
     about = {
         "name": NAME,
         "version": VERSION,

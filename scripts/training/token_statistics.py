@@ -20,9 +20,9 @@ import numpy as np
 from judged import make_vault, read_set
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.embedding.token_vectors import TokenCodec
-from memvault.index.embedding.tokenizer import DATA as SHARED
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
+from memvault.index.embedding.wordpiece import DATA as SHARED
 from memvault.index.text.analysis import stop_words
 from memvault.index.text.indexed_text import passage_texts
 from memvault.workspace import Workspace

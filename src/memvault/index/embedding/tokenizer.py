@@ -1,4 +1,4 @@
-"""The tokenizer of the built-in models, which also counts the tokens of what is shown to agents."""
+"""The library ``tokenizers``: for passages, and to count the tokens of what agents are shown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import REINSTALL
+from memvault.index.embedding.wordpiece import DATA
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
-"""The folder of the static embedding table and its tokenizer."""
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from memvault.index.embedding.embedder import (
     fingerprint_of,
     read_card,
 )
-from memvault.index.embedding.tokenizer import DATA as SHARED_TOKENIZER
-from memvault.index.embedding.tokenizer import open_tokenizer
+from memvault.index.embedding.wordpiece import DATA as SHARED_TOKENIZER
+from memvault.index.embedding.wordpiece import open_wordpiece
 
 if TYPE_CHECKING:
+    from memvault.index.embedding.numpy_transformer import NumpyTransformer
     from memvault.index.embedding.token_vectors import TextVectors, TokenCodec, TokenEmbedder
 
 _PACKAGE_DATA = Path(__file__).resolve().parents[2] / "data"
@@ -65,7 +67,10 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
 
 
 class BuiltinTransformer:
-    """A model in the package, run by ONNX Runtime on the CPU, which is loaded on first use."""
+    """A model in the package, run by ONNX Runtime on the CPU, which is loaded on first use.
+
+    Queries of the model of English are run by ``numpy_transformer``, which is loaded sooner.
+    """
 
     def __init__(self, name: str = BUILTIN) -> None:
         self._folder = FOLDERS[name]
@@ -133,33 +138,45 @@ class BuiltinTransformer:
         """
         from memvault.index.embedding.token_vectors import TextVectors
 
-        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
-        prefix = self._prefixes[0 if is_query else 1]
-        lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
-        first, *inner, last = tokenizer.encode(prefix + text).ids
-        inner = inner[len(lead) :]
+        first, lead, inner, last = self._token_ids(text, is_query)
         room = self._max_tokens - 2 - len(lead)
         count = max(1, -(-len(inner) // room))
         size = room if is_query else -(-len(inner) // count)
         states, kept, read = [], [], []
         for start in range(0, 1 if is_query else max(len(inner), 1), max(size, 1)):
             part = inner[start : start + size]
-            state = self._run([first, *lead, *part, last])
+            state = self._run([first, *lead, *part, last], is_query)
             states.append(state)
             kept.append(np.delete(state, np.s_[1 : 1 + len(lead)], axis=0))
             read += [first, *part, last]
         vector = normalize(np.concatenate(states).mean(axis=0))
         return TextVectors(vector, normalize(np.concatenate(kept)), np.array(read, np.int64))
 
-    def _run(self, token_ids: list[int]) -> Matrix:
+    def _token_ids(self, text: str, is_query: bool) -> tuple[int, list[int], list[int], int]:
+        """Return the ids of the beginning, of the prefix, of the text, and of the end."""
+        if is_query and self.shares_tokenizer:
+            wordpiece = open_wordpiece(SHARED_TOKENIZER)
+            inner = list(islice(wordpiece.tokens(text), self._max_tokens))
+            return wordpiece.first, [], inner, wordpiece.last
+        from memvault.index.embedding.tokenizer import open_tokenizer
+
+        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
+        prefix = self._prefixes[0 if is_query else 1]
+        lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
+        first, *inner, last = tokenizer.encode(prefix + text).ids
+        return first, lead, inner[len(lead) :], last
+
+    def _run(self, token_ids: list[int], is_query: bool) -> Matrix:
         """Return the last hidden state of a sequence of tokens, shape (tokens, dimension)."""
-        ids = np.array([token_ids], dtype=np.int64)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": np.ones_like(ids),
-            "token_type_ids": np.zeros_like(ids),
-        }
         try:
+            if is_query and self.shares_tokenizer:
+                return self._numpy_transformer.run(token_ids)
+            ids = np.array([token_ids], dtype=np.int64)
+            inputs = {
+                "input_ids": ids,
+                "attention_mask": np.ones_like(ids),
+                "token_type_ids": np.zeros_like(ids),
+            }
             (state, *_) = self._session.run(None, inputs)
         except Exception as error:  # of ONNX Runtime's own kinds
             summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
@@ -175,6 +192,12 @@ class BuiltinTransformer:
         from memvault.index.embedding.token_vectors import TokenCodec
 
         return TokenCodec.read(self._folder)
+
+    @cached_property
+    def _numpy_transformer(self) -> NumpyTransformer:
+        from memvault.index.embedding.numpy_transformer import NumpyTransformer
+
+        return NumpyTransformer(self._folder)
 
     @cached_property
     def _session(self) -> Any:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from memvault.index.embedding.arrays import Hashes, Integers
 from memvault.index.embedding.embedder import BUILTIN, read_card
 from memvault.index.embedding.static import StaticEmbedder, open_table
-from memvault.index.embedding.tokenizer import DATA
+from memvault.index.embedding.wordpiece import DATA
 from memvault.index.local import static_vector_file
 from memvault.index.local.backend import Backend, Progress, VectorStore
 from memvault.index.local.manifest import Manifest

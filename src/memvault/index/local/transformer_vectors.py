@@ -37,8 +37,8 @@ from memvault.index.embedding.arrays import (
     Places,
 )
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
-from memvault.index.embedding.tokenizer import DATA as STATIC
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
+from memvault.index.embedding.wordpiece import DATA as STATIC
 from memvault.index.folder import DEEP
 from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, Refused
 from memvault.index.embedding.embedder import read_card
-from memvault.index.embedding.tokenizer import DATA
+from memvault.index.embedding.wordpiece import DATA
 from memvault.index.milvus.publication import Publication
 from memvault.index.protocol import StaleView
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 from memvault.index.embedding.embedder import read_card
-from memvault.index.embedding.tokenizer import DATA
+from memvault.index.embedding.wordpiece import DATA
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import MADE

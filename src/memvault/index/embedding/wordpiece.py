@@ -1,0 +1,200 @@
+"""The tokenizer of English models in pure Python: WordPiece as BERT uses it, without its case.
+
+``tokenizers`` takes 40 ms to import and to load its vocabulary, and this module one; a word takes
+it 10 µs, four times as long as the library, so it is used for queries and few short texts. Both
+return the same ids: the library's tables of characters, which are of an older Unicode than
+Python's, are read from a file (``scripts/training/write_wordpieces.py``).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
+from pathlib import Path
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import REINSTALL
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
+"""The folder of the static embedding table and its tokenizer."""
+VOCABULARY, CHARACTERS = "vocabulary.tsv", "characters.tsv"
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""The tokens that are found in a text as they are written, before it is normalised."""
+_SPECIAL_PATTERN = f"({'|'.join(map(re.escape, SPECIAL))})"
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_MAX_WORD = 100
+"""The maximum number of characters of a word; a longer one is unknown."""
+_MAX_KNOWN = 10_000
+"""The maximum number of characters whose replacement is remembered."""
+_CONTINUED = b"##"
+
+
+@cache
+def open_wordpiece(folder: Path) -> WordPiece:
+    """Return the table's tokenizer in Python, loaded once; errors as for ``WordPiece``."""
+    return WordPiece(folder)
+
+
+class WordPiece:
+    """A tokenizer that splits words into the longest pieces of a vocabulary.
+
+    Source: Wu et al. 2016, and Devlin et al. 2019 for the normalisation of the text.
+
+    Raises:
+        EmbedderError: the vocabulary cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            count, _, lines = (folder / VOCABULARY).read_bytes().partition(b"\n")
+            if lines.count(b"\n") != int(count):
+                raise ValueError(f"{VOCABULARY} is incomplete")
+            self._lines = lines
+            self.unknown, self.first, self.last = map(self._id_of, ("[UNK]", "[CLS]", "[SEP]"))
+        except (OSError, ValueError) as error:
+            raise EmbedderError(
+                f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
+            ) from error
+        self._replacements = _CharacterTable(folder)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text's tokens; errors as for ``tokens``."""
+        return list(self.tokens(text))
+
+    def tokens(self, text: str) -> Iterator[int]:
+        """Yield the ids of a text's tokens, without those of its beginning and end.
+
+        Raises:
+            EmbedderError: the table of characters cannot be read.
+        """
+        parts = re.split(_SPECIAL_PATTERN, text) if "[" in text else [text]
+        for place, part in enumerate(parts):
+            if place % 2:
+                yield self._id_of(part)
+                continue
+            for word in part.translate(self._replacements).split():
+                yield from self._pieces(word)
+
+    def _pieces(self, word: str) -> list[int]:
+        """Return the ids of a word's pieces; the unknown token's if it has a part without one."""
+        if len(word) > _MAX_WORD:
+            return [self.unknown]
+        rest, lead, ids = word.encode("utf-8", "surrogatepass"), b"", []
+        while rest:
+            length, token = self._longest(lead + rest)
+            length -= len(lead)
+            if length <= 0:
+                return [self.unknown]
+            ids.append(token)
+            rest, lead = rest[length:], _CONTINUED
+        return ids
+
+    def _longest(self, piece: bytes) -> tuple[int, int]:
+        """Return the length and id of the longest token that a piece begins with, or zeros.
+
+        Such a token also begins the last token that is sorted before the piece: it is searched
+        for in what these two have in common.
+        """
+        lines = self._lines
+        while piece:
+            place = self._place(piece)
+            end = place + len(piece)
+            if lines.startswith(piece + b"\t", place):
+                return len(piece), int(lines[end + 1 : lines.index(b"\n", end)])
+            before = lines[lines.rfind(b"\n", 0, max(place - 1, 0)) + 1 : place]
+            length = _shared_length(before, piece)
+            while length and piece[length] & 0xC0 == 0x80:  # within a character
+                length -= 1
+            piece = piece[:length]
+        return 0, 0
+
+    def _place(self, token: bytes) -> int:
+        """Return the start of the first line that is not sorted before a token's."""
+        lines, key = self._lines, token + b"\t"
+        low, high = 0, len(lines)
+        while low < high:
+            middle = (low + high) // 2
+            start = lines.rfind(b"\n", low, middle) + 1 or low
+            end = lines.index(b"\n", middle)
+            if lines[start:end] < key:
+                low = end + 1
+            else:
+                high = start
+        return low
+
+    def _id_of(self, token: str) -> int:
+        """Return the id of a token; raise ValueError if there is none."""
+        length, found = self._longest(token.encode())
+        if length != len(token):
+            raise ValueError(f"{VOCABULARY} has no {token}")
+        return found
+
+
+class _CharacterTable(dict[int, str]):
+    """What each character becomes: nothing, a space, itself between spaces, or its base letters.
+
+    Characters beyond ASCII are added when they occur.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__((code, chr(code).lower()) for code in range(128))
+        self.update(dict.fromkeys([*range(32), 127], ""))
+        self.update({ord(space): " " for space in "\t\n\r"})
+        self.update({ord(mark): f" {mark} " for mark in _PUNCTUATION})
+        self._folder = folder
+
+    def __missing__(self, code: int) -> str:
+        replacement = self._replacement(chr(code))
+        if len(self) < _MAX_KNOWN:
+            self[code] = replacement
+        return replacement
+
+    def _replacement(self, character: str) -> str:
+        kind = self._kind(ord(character))
+        if kind in ("removed", "space"):
+            return " " if kind == "space" else ""
+        letters = [
+            letter.lower()
+            for letter in unicodedata.normalize("NFD", character)
+            if self._kind(ord(letter)) != "removed"
+        ]
+        parts = (
+            f" {letter} " if self._kind(ord(letter[0])) == "punctuation" else letter
+            for letter in letters
+        )
+        return f" {''.join(parts)} " if kind == "ideograph" else "".join(parts)
+
+    def _kind(self, code: int) -> str:
+        if code < 128:
+            return "punctuation" if chr(code) in _PUNCTUATION else ""
+        starts, ends, kinds = self._ranges
+        place = bisect_right(starts, code) - 1
+        return kinds[place] if place >= 0 and code <= ends[place] else ""
+
+    @cached_property
+    def _ranges(self) -> tuple[list[int], list[int], list[str]]:
+        """The first and last characters of ranges, sorted, and what they are."""
+        try:
+            text = (self._folder / CHARACTERS).read_text("ascii")
+            rows = [line.split("\t") for line in text.splitlines()]
+            starts, ends, kinds = zip(
+                *((int(first, 16), int(last, 16), kind) for first, last, kind in rows), strict=True
+            )
+        except (OSError, ValueError) as error:
+            raise EmbedderError(
+                f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
+            ) from error
+        return list(starts), list(ends), list(kinds)
+
+
+def _shared_length(first: Iterable[int], second: bytes) -> int:
+    """Return the number of bytes with which both begin; ``first`` is sorted before ``second``."""
+    length = 0
+    for own, other in zip(first, second, strict=False):
+        if own != other:
+            break
+        length += 1
+    return length

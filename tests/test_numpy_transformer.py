@@ -1,0 +1,169 @@
+"""Queries are embedded without ONNX Runtime, to vectors that are nearly its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import titles, write
+from locate_weights import locate
+from memvault import Vault
+from memvault.errors import EmbedderError
+from memvault.index.embedding import transformer
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.numpy_transformer import WEIGHTS
+from memvault.index.embedding.transformer import DATA, BuiltinTransformer
+
+HOME = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-home"
+LONG = "The spare key is under the blue pot beside the back door. " * 30
+
+
+def _queries() -> list[str]:
+    lines = (HOME / "queries.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+def test_the_weights_lie_where_they_are_read() -> None:
+    """The list of places of weights is that of the model's file, whose graph it was made from."""
+    assert json.loads((DATA / WEIGHTS).read_text("utf-8")) == locate(DATA / "model.onnx")
+
+
+def test_a_query_has_nearly_the_vectors_of_onnx_runtime() -> None:
+    """A query's vector, and those of its tokens, are nearly those that it would have as a passage.
+
+    Most are the same but for the last digits; a step of the quantisation that falls otherwise
+    changes a cosine by less than 0.01.
+    """
+    model, queries = BuiltinTransformer(), [*_queries(), "", "key", LONG[:600]]
+    found = [model.embed_query_tokens(text) for text in queries]
+    passages = model.embed_tokens(queries)
+    for query, passage in zip(found, passages, strict=True):
+        assert query.ids.tolist() == passage.ids[1:-1].tolist()
+        assert query.tokens.shape == passage.tokens[1:-1].shape
+        assert ((query.tokens * passage.tokens[1:-1]).sum(axis=1) > 0.97).all()
+    cosines = np.array(
+        [query.vector @ passage.vector for query, passage in zip(found, passages, strict=True)]
+    )
+    assert cosines.min() > 0.99
+    assert np.median(cosines) > 0.99999
+
+
+def _digest() -> str:
+    model = BuiltinTransformer()
+    found = [model.embed_query_tokens(text) for text in (*_queries()[:9], LONG)]
+    return hashlib.sha256(
+        b"".join(own.vector.tobytes() + own.tokens.tobytes() for own in found)
+    ).hexdigest()
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_vectors_do_not_depend_on_the_process(threads: str) -> None:
+    """A query has the same vectors, bit by bit, in another process with any number of threads."""
+    code = "import test_numpy_transformer; print(test_numpy_transformer._digest())"
+    paths = os.pathsep.join([str(Path(__file__).parent), *map(str, sys.path)])
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == _digest()
+
+
+def test_queries_at_the_same_time_do_not_mix() -> None:
+    """Threads that share a model each get the vectors of their own query."""
+    model, queries = BuiltinTransformer(), _queries()[:40]
+    alone = [model.embed_query(text) for text in queries]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(model.embed_query, queries * 2))
+    assert all(map(np.array_equal, together, alone * 2))
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the model, which the built-in transformer uses from now on."""
+    folder = shutil.copytree(DATA, tmp_path / "deep")
+    monkeypatch.setitem(transformer.FOLDERS, BUILTIN, folder)
+    return folder
+
+
+def _damage(folder: Path, how: str) -> None:
+    model, weights = folder / "model.onnx", folder / WEIGHTS
+    about = json.loads(weights.read_text("utf-8"))
+    with model.open("r+b") as file:
+        if how == "no list":
+            weights.unlink()
+        elif how == "half a list":
+            weights.write_text(weights.read_text("utf-8")[:999], "utf-8")
+        elif how == "another list":
+            weights.write_text(json.dumps({"size": about["size"], "tensors": {}}), "utf-8")
+        elif how == "half a model":
+            file.truncate(about["size"] // 2)
+        elif how == "empty":
+            file.truncate(0)
+        elif how == "moved weights":
+            file.write(b"\0" * (about["size"] // 2))
+        else:
+            file.seek(about["tensors"]["3.inner.scales"][1])
+            file.write(np.full(384, np.nan, np.float32).tobytes())
+
+
+DAMAGES = [
+    "no list",
+    "half a list",
+    "another list",
+    "half a model",
+    "empty",
+    "moved weights",
+    "nan",
+]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_weights_are_an_error_with_a_hint(copied: Path, how: str) -> None:
+    """Weights that are missing, cut, moved or no numbers are one error, whose hint repairs them."""
+    _damage(copied, how)
+    with pytest.raises(EmbedderError, match="built-in model cannot be used") as raised:
+        BuiltinTransformer().embed_query("Where is the key?")
+    assert raised.value.hint == "pip install --force-reinstall memvault"
+
+
+def test_damaged_weights_cost_a_note(
+    vault: Vault, folder: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recall with damaged weights is answered by words and the static table, with a warning."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    write(folder, "key.md", "# Key\n\nThe spare key is under the blue pot.\n")
+    write(folder, "cat.md", "# Cat\n\nThe kitten sleeps on the sofa.\n")
+    assert vault.call("vault_reindex")["success"]
+    _damage(copied, "no list")
+    found = vault.call("memory_recall", query="spare key")
+    assert titles(found)[0] == "Key"
+    assert "built-in model cannot be used" in found["warnings"][0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
+@pytest.mark.parametrize(("chosen", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
+def test_a_command_computes_in_one_thread(chosen: dict[str, str], threads: int) -> None:
+    """A command uses one thread for vectors unless a person chose a number; its programs may."""
+    code = "import os, sys; sys.argv = ['memvault', '--version']; "
+    code += "from memvault.__main__ import main; main(); import numpy; "
+    code += "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    others = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=others | chosen,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, shown, variable = done.stdout.split()
+    assert int(shown) == min(threads, os.cpu_count() or 1)
+    assert variable == chosen.get("OPENBLAS_NUM_THREADS", "None")

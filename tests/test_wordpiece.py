@@ -1,0 +1,106 @@
+"""The tokenizer in Python finds the tokens that the library ``tokenizers`` finds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.embedding.tokenizer import open_tokenizer
+from memvault.index.embedding.wordpiece import (
+    CHARACTERS,
+    DATA,
+    SPECIAL,
+    VOCABULARY,
+    WordPiece,
+)
+from write_wordpieces import vocabulary
+
+EVERYDAY = Path(__file__).parents[1] / "bench" / "everyday"
+WORDPIECE = WordPiece(DATA)
+WORDS = json.loads((DATA / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+
+
+def _expected(text: str) -> list[int]:
+    ids: list[int] = open_tokenizer()[0].encode(text, add_special_tokens=False).ids
+    return ids
+
+
+PIECES = st.sampled_from([word.removeprefix("##") for word in WORDS])
+TEXTS = st.lists(
+    st.one_of(PIECES, PIECES.map(str.upper), st.text(max_size=8), st.sampled_from(SPECIAL)),
+    max_size=12,
+)
+
+
+@given(TEXTS, st.sampled_from(["", " ", "-"]))
+@example(["x" * 100, "x" * 101, "é" * 100, "é" * 101], " ")
+@example(["ΑΣ", "İstanbul", "ñandú", "한국어", "東京", "a\x1cb\x85c\u2028d", "\ufffd\x00"], " ")
+@example(["[CLS]", "[[SEP]]", "[cls]", "##ing", "[", "don't"], "")
+def test_any_text_has_the_ids_of_the_library(words: list[str], joint: str) -> None:
+    """Words, special tokens and text in any script are split as the library splits them."""
+    text = joint.join(words)
+    assert WORDPIECE.encode(text) == _expected(text)
+
+
+def test_texts_of_notes_have_the_ids_of_the_library() -> None:
+    """Questions and notes of the everyday sets, in all their languages, have the library's ids."""
+    texts = [
+        json.loads(line)["text"]
+        for path in sorted(EVERYDAY.glob("*/*.jsonl"))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    expected = open_tokenizer()[0].encode_batch(texts, add_special_tokens=False)
+    assert [WORDPIECE.encode(text) for text in texts] == [entry.ids for entry in expected]
+
+
+def test_each_character_is_treated_as_the_library_does() -> None:
+    """A character alone, and within a word, is removed, split or kept as by the library."""
+    codes = [code for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    texts = [
+        " ".join(f"a{chr(code)}b {chr(code)}" for code in codes[start : start + 512])
+        for start in range(0, len(codes), 512)
+    ]
+    expected = open_tokenizer()[0].encode_batch(texts, add_special_tokens=False)
+    for text, entry in zip(texts, expected, strict=True):
+        assert WORDPIECE.encode(text) == entry.ids
+
+
+def test_the_vocabulary_is_that_of_the_tokenizer() -> None:
+    """The sorted vocabulary holds the tokens of the tokenizer's file, with their ids."""
+    assert (DATA / VOCABULARY).read_bytes() == vocabulary(WORDS)
+
+
+def test_a_character_that_is_half_of_one_is_unknown() -> None:
+    """Text that is no valid Unicode has the unknown token, and no error."""
+    assert WORDPIECE.encode("a \ud800 b") == [*_expected("a"), WORDPIECE.unknown, *_expected("b")]
+
+
+def test_short_and_long_texts_have_the_same_ids() -> None:
+    """A text's ids do not depend on whether the library or Python encodes it."""
+    text = "The café's spare key, 日本語 [SEP] "
+    (long,), (short,) = StaticEmbedder().tokens([text * 200]), StaticEmbedder().tokens([text])
+    assert long.tolist() == short.tolist() * 200
+
+
+@pytest.mark.parametrize("name", [VOCABULARY, CHARACTERS])
+@pytest.mark.parametrize("damage", ["missing", "half", "no text"])
+def test_a_damaged_vocabulary_is_an_error_with_a_hint(
+    tmp_path: Path, name: str, damage: str
+) -> None:
+    """A missing or damaged file of the tokenizer is one error, whose hint repairs it."""
+    folder = shutil.copytree(DATA, tmp_path / "embedder")
+    path = folder / name
+    text = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(text[: len(text) // 2] if damage == "half" else b"\xff\x00" * 99)
+    with pytest.raises(EmbedderError, match="tokenizer cannot be loaded") as raised:
+        StaticEmbedder(folder).embed_query("café")
+    assert raised.value.hint == "pip install --force-reinstall memvault"
