@@ -86,7 +86,7 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
     """The built-in model has the same vectors alone, among others, and as fastembed runs it.
 
-    A query's, which numpy computes, are nearly the same.
+    A query's, which numpy computes, are nearly the same, if the model reads its script.
     """
     texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
     model = BuiltinTransformer()
@@ -101,7 +101,8 @@ def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
     others = np.stack([other.embed([text])[0] for text in texts])
     assert np.allclose(np.delete(others, 3, 0), np.delete(vectors, 3, 0), atol=1e-5)
     queries = np.stack([model.embed_query(text) for text in texts])
-    assert ((queries * others).sum(axis=1) > 0.99).all()
+    assert not queries[[0, 2]].any()
+    assert (np.delete(queries * others, [0, 2], 0).sum(axis=1) > 0.99).all()
 
 
 def test_no_token_of_a_long_passage_is_beyond_reach() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from conftest import Run, index_of, recalled, titles, write
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
+from test_ranking import filler
 
 FERRY = "The ferry to Aldern leaves at nine from the northern pier."
 FEW = {
@@ -216,3 +217,17 @@ def test_what_is_not_indexed_yet_is_among_the_nearest(folder: Path) -> None:
         fill(folder)
         assert len(recalled(vault, "xyzzy frobnicate")) >= 3
         assert recalled(vault, "who painted the shed red")[0]["title"] == "Shed"
+
+
+@pytest.mark.parametrize("query", ["明天天气怎么样", "今日の天気は", "오늘 날씨 어때", "🎉🔥"])
+def test_characters_that_the_model_does_not_know_match_nothing(
+    folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """In a vault in English a question in another script finds no note only for its script."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    for number, text in enumerate(filler(0, 30)):
+        write(folder, f"{number}.md", f"# Page {number}\n\n{text}\n")
+    write(folder, "passport.md", "# 护照\n\n护照放在书桌的抽屉里，有效期到二〇二八年。\n")
+    found = recalled(vault, query)
+    assert {entry["strength"] for entry in found} <= {"weak"}
+    assert recalled(vault, "护照放在哪里")[0]["title"] == "护照"

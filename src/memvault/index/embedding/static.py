@@ -71,13 +71,19 @@ class StaticEmbedder:
             batch = list(texts[start : start + _BATCH])
             for place, ids in enumerate(self._ids(batch), start):
                 # One product per text: np.add.reduceat over a whole batch took eight times as long.
-                sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
+                sums[place] = self._sum(ids)
         return normalize(sums)
 
     def embed_query(self, text: str) -> Matrix:
-        """Return a query's unit vector; shape (dimension,)."""
-        vector: Matrix = self.embed([text])[0]
-        return vector
+        """Return a query's unit vector; shape (dimension,). Zeros if no subword is known."""
+        return normalize(self._sum(self._known_ids(text)))
+
+    def _known_ids(self, query: str) -> Integers:
+        return np.fromiter(self._wordpiece.known(query), np.int64)
+
+    def _sum(self, ids: Integers) -> Matrix:
+        total: Matrix = self._scales[ids] @ self._table[ids].astype(np.float32)
+        return total
 
     def tokens(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
         """Return each text's subwords; for a text without any, the one to which none is similar."""
@@ -95,8 +101,7 @@ class StaticEmbedder:
         The weight is the length of a subword's row times its count: what it adds to the query's
         vector.
         """
-        ids = self._ids([query])[0]
-        ids, counts = np.unique(ids[ids != self._unknown], return_counts=True)
+        ids, counts = np.unique(self._known_ids(query), return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
     def subword_similarities(self, wanted: Integers, held: npt.NDArray[np.uint16]) -> Matrix:

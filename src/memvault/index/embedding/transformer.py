@@ -122,12 +122,15 @@ class BuiltinTransformer:
     def embed_query_tokens(self, text: str) -> TextVectors:
         """Return a query's vectors; of a long one, only the tokens that the model reads at once.
 
-        The tokens that mark beginning and end are left out. The last query is remembered.
+        The tokens that mark beginning and end are left out. A query without any that the model
+        knows (``WordPiece.known``) has a vector of zeros. The last query is remembered.
         """
         known = self._last_query
         if known is None or known[0] != text:
             found = self._embed(text, is_query=True)
             query = found._replace(tokens=found.tokens[1:-1], ids=found.ids[1:-1])
+            if not len(query.ids):
+                query = query._replace(vector=np.zeros_like(found.vector))
             known = self._last_query = text, query
         return known[1]
 
@@ -156,7 +159,7 @@ class BuiltinTransformer:
         """Return the ids of the beginning, of the prefix, of the text, and of the end."""
         if is_query and self.shares_tokenizer:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
-            inner = list(islice(wordpiece.tokens(text), self._max_tokens))
+            inner = list(islice(wordpiece.known(text), self._max_tokens))
             return wordpiece.first, [], inner, wordpiece.last
         from memvault.index.embedding.tokenizer import open_tokenizer
 

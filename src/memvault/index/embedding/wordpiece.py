@@ -30,6 +30,8 @@ _MAX_WORD = 100
 _MAX_KNOWN = 10_000
 """The maximum number of characters whose replacement is remembered."""
 _CONTINUED = b"##"
+_FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
+"""A letter of a script other than Latin and Greek."""
 
 
 @cache
@@ -59,6 +61,16 @@ class WordPiece:
                 f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
             ) from error
         self._replacements = _CharacterTable(folder)
+
+    def known(self, query: str) -> Iterator[int]:
+        """Yield the ids of the tokens of a query that have a meaning for models of English.
+
+        Letters of other scripts than Latin and Greek, and tokens that are unknown, such as emoji,
+        are left out: to these models all of them are alike, and like those of any text with some.
+        """
+        if not query.isascii():
+            query = _FOREIGN_LETTER.sub(" ", query)
+        return (token for token in self.tokens(query) if token != self.unknown)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text's tokens; errors as for ``tokens``."""
