@@ -24,7 +24,7 @@ GLOBAL_OPTIONS = (
 """Name, flag, metavar and help of the options that every command accepts."""
 
 
-def _decode(argument: str) -> str:
+def decode(argument: str) -> str:
     """Decode an argument as UTF-8 if Python decoded it with another encoding of the locale."""
     try:
         return argument if argument.isascii() else os.fsencode(argument).decode()
@@ -87,7 +87,7 @@ class GlobalOptions:
         self._peek_vault(arguments)
         escaped = []
         previous = ""
-        for argument in map(_decode, arguments):
+        for argument in map(decode, arguments):
             number = _NEGATIVE.fullmatch(argument) and not previous.startswith("-")
             previous = "" if number else argument
             if number or (argument.startswith("-") and _SPACED.match(argument)):

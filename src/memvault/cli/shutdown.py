@@ -27,6 +27,14 @@ class OutputError(Exception):
     """Raised when standard output or error cannot be written; the cause is the ``OSError``."""
 
 
+class Exit(Exception):
+    """Raised to end a command that has written its result with an exit code other than 0."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class Terminated(BaseException):
     """Raised when the process receives a termination signal."""
 
