@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +72,8 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
     if name not in known:
         if not is_named:
             return RenderedTemplate("", "", [])
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
         raise NotFound(

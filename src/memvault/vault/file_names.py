@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from calendar import monthrange
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
@@ -223,6 +222,8 @@ class DateRange(NamedTuple):
             return cls(first, first + timedelta(days=6))
         if unit == "year":
             return cls(date(day.year, 1, 1), date(day.year, 12, 31))
+        from calendar import monthrange
+
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
     def edge(self, end: bool) -> datetime:

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,6 +101,8 @@ class Spaces:
         space_id = self._space_id(given)
         if not self._exists(space_id):
             known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
+            from difflib import get_close_matches
+
             close = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",
