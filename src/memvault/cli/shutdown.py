@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -72,6 +73,45 @@ def run_guarded(run: Callable[[], int]) -> int:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _received.clear()
+
+
+def exit_process(code: int) -> None:
+    """End the process with an exit code, without taking each module apart, which takes 5 to 20 ms.
+
+    The exit handlers run, and standard output and error are flushed. Returns instead where Python
+    has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
+    the output cannot be written.
+    """
+    if _is_watched() or _has_threads():
+        return
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):  # Python reports it
+        return
+    os._exit(code)
+
+
+def _has_threads() -> bool:
+    """Return whether another thread than the main one works, for which Python waits."""
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return False
+    main = threading.main_thread()
+    return any(thread is not main and not thread.daemon for thread in threading.enumerate())
+
+
+def _is_watched() -> bool:
+    """Return whether a tool follows the program, and continues when it has ended."""
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12
+    return (
+        sys.gettrace() is not None
+        or sys.getprofile() is not None
+        or bool(sys.flags.inspect)
+        or (monitoring is not None and any(map(monitoring.get_tool, range(6))))
+    )
 
 
 def termination_requested() -> bool:
