@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import quote_argument, replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
@@ -302,7 +302,7 @@ def values_of(store: MemoryStore, address: Address) -> AgentFileStore:
 
 
 ACTIVE = "active"
-_STATUS_WORD = re.compile(r"\w[\w-]{0,39}")
+_STATUS_WORD = lazy_pattern(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):

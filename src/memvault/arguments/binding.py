@@ -20,9 +20,10 @@ from memvault.arguments.parameters import (
     parse_json,
 )
 from memvault.errors import UsageError
+from memvault.lazy_pattern import lazy_pattern
 
-_NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
-_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])\s")
+_NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
+_MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])\s")
 """What begins an entry of a markdown list."""
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""

@@ -6,7 +6,6 @@ The signature is the only declaration, with an ``Arg`` in the annotation of each
 from __future__ import annotations
 
 import json
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from memvault.errors import UsageError
+from memvault.lazy_pattern import lazy_pattern
 
 LARGEST = 1e300
 MOST_ENTRIES = 5_000
@@ -29,7 +29,7 @@ JSON_NAMES = {
 """The JSON name of each type."""
 
 
-_BULLET = re.compile(r"\A\s*+[-*+•]\s++")
+_BULLET = lazy_pattern(r"\A\s*+[-*+•]\s++")
 MOST_CHARACTERS = 100_000
 """Maximum length in characters of a text that is not content: a query, a name, a filter.
 

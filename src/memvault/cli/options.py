@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
+
+from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,8 @@ def decode(argument: str) -> str:
         return argument
 
 
-_NEGATIVE = re.compile(r"-\d+(?:\.\d*)?")
-_SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
+_NEGATIVE = lazy_pattern(r"-\d+(?:\.\d*)?")
+_SPACED = lazy_pattern(r"(?!--[\w-]+=)\S*\s")
 
 
 class GlobalOptions:

@@ -84,7 +84,7 @@ def exit_process(code: int) -> None:
     """
     if _is_watched() or _has_threads():
         return
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # noqa: SLF001  # as multiprocessing does before os._exit
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:

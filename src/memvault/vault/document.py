@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import Refused
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import paths
@@ -106,7 +107,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 _BROKEN = "broken front matter"
-_UNCLOSED = re.compile(r"---[ \t]*\r?\n\w[\w-]*:")
+_UNCLOSED = lazy_pattern(r"---[ \t]*\r?\n\w[\w-]*:")
 
 
 class Document(NamedTuple):

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from memvault import clock
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import normalize
 
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
@@ -27,7 +28,7 @@ _WINDOWS = frozenset(
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 """Characters not used in file names: some systems forbid them, or links to the file would break."""
-_LEADING_MARKS = re.compile(r"^[^\w]+")
+_LEADING_MARKS = lazy_pattern(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
 _MAX_ID = 120
@@ -38,7 +39,7 @@ def is_reserved(name: str) -> bool:
     return name.lower().partition(".")[0] in _WINDOWS
 
 
-_NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
+_NOT_ALPHANUMERIC = lazy_pattern(r"[^a-z0-9]")
 
 
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:

@@ -20,6 +20,7 @@ from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import paths
 from memvault.vault.file_names import normalize
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _MAX_ID = 60
-_INVALID_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
+_INVALID_NAME = lazy_pattern("[/\\\\\0\n\ud800-\udfff]")
 
 
 class Message(NamedTuple):
