@@ -115,7 +115,7 @@ def _read_option(
 ) -> bool:
     """Set the value of an option, which may be the next word; return whether that succeeded."""
     option = options.get(_name(word))
-    if option is None:
+    if option is None or (word[1] != "-" and word.split() != [word]):  # a text such as "-n 5"
         return False
     text = _value(word)
     if option.constant is not None:

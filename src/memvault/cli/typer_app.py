@@ -6,7 +6,7 @@ It builds commands on demand from their declared parameters.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -40,14 +40,20 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
     return next((known for known in names if known in forms), None)
 
 
-def run(arguments: list[str], options: GlobalOptions) -> int:
+Execute = Callable[[ShellCommand, str, Mapping[str, Any], GlobalOptions], None]
+"""A function that runs a command with parsed values, as ``commands.run_command`` does."""
+
+
+def run(
+    arguments: list[str], options: GlobalOptions, execute: Execute = commands.run_command
+) -> int:
     """Run one command line and return its exit code.
 
     Raises:
         Exception: If it fails; an error of Typer's own has the method ``format_message``.
     """
     try:
-        code = _group(options, "", None)(  # Typer returns the exit code of a typer.Exit
+        code = _group(options, "", None, execute)(  # Typer returns the exit code of a typer.Exit
             args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
         )
     except typer.Exit as stop:
@@ -59,7 +65,8 @@ class CommandGroup(typer.core.TyperGroup):
     """A Typer group that looks commands up in the registry and builds them one at a time."""
 
     options: GlobalOptions
-    prefix: str = ""
+    prefix: str
+    execute: Execute
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """List the names of the visible commands."""
@@ -80,14 +87,14 @@ class CommandGroup(typer.core.TyperGroup):
         full_name = self.prefix + cmd_name
         entry = find_command(full_name)
         if entry is not None:
-            return build_command(entry, cmd_name, self.options)
+            return build_command(entry, cmd_name, self.options, self.execute)
         if is_group(full_name):
-            return _group(self.options, f"{full_name} ", cmd_name)
+            return _group(self.options, f"{full_name} ", cmd_name, self.execute)
         if cmd_name.startswith("-"):
             return None
         plugin = None if self.prefix else _plugin_tool(cmd_name, self.options)
         if plugin is not None:
-            return build_command(plugin, cmd_name, self.options)
+            return build_command(plugin, cmd_name, self.options, self.execute)
 
         names = self.list_commands(ctx)
         alias = canonical_name(cmd_name, names)
@@ -145,8 +152,9 @@ def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
         return None
 
 
-def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
-    bound = type("Commands", (CommandGroup,), {"options": options, "prefix": prefix})
+def _group(options: GlobalOptions, prefix: str, name: str | None, execute: Execute) -> Any:
+    attributes = {"options": options, "prefix": prefix, "execute": staticmethod(execute)}
+    bound = type("Commands", (CommandGroup,), attributes)
     application = typer.Typer(
         name=name,
         cls=bound,
@@ -177,7 +185,12 @@ def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
     return typer.main.get_command(application)
 
 
-def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any:
+def build_command(
+    entry: ShellCommand,
+    name: str,
+    options: GlobalOptions,
+    execute: Execute = commands.run_command,
+) -> Any:
     """Build the Typer command of a tool, or of a command that is not generated from one."""
     parameters = entry.shell_parameters
     if isinstance(entry, CliCommand):
@@ -186,7 +199,7 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
     def callback(**values: Any) -> None:
         options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
         spelling.assign_positionals(parameters, values)
-        commands.run_command(entry, name, values, options)
+        execute(entry, name, values, options)
 
     own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     _with_signature(
