@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from conftest import ROOT, examples, write
 from memvault.arguments.parameters import Parameter
 from memvault.cli import plain_line, typer_app
-from memvault.cli.flags import SHORT_FLAGS, option_names
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.plain_line import SHORT_FLAGS, option_names
 from memvault.cli.registry import CliCommand, ShellCommand, find_command
 from memvault.command_table import COMMANDS, TOOLS
 

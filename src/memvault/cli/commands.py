@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from memvault import sanitize
 from memvault.arguments.binding import bind, read_input, read_json, read_object
-from memvault.arguments.parameters import Arg, Parameter
+from memvault.arguments.parameters import Arg, Parameter, kebab
 from memvault.cli import output, results
-from memvault.cli.flags import key_in_capitals, metavar
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import CliCommand, ShellCommand, command
 from memvault.cli.shutdown import Exit
@@ -75,6 +75,18 @@ def _require(
             options = parameter.flag.replace("/", " or ")
             name = metavar(parameter) if parameter.arg.positional else options
             raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
+
+
+def metavar(parameter: Parameter) -> str:
+    """Return what the help shows for a parameter's value: its choices, or its name."""
+    if parameter.choices:
+        return sanitize.escape_line("|".join(map(str, parameter.choices)))
+    return parameter.arg.metavar or key_in_capitals(parameter.key)
+
+
+def key_in_capitals(key: str) -> str:
+    """Return a key as the help names an argument, such as ``RUN-AFTER``."""
+    return kebab(key).upper()
 
 
 def _text_from_pipe(

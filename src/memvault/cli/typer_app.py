@@ -17,8 +17,9 @@ import typer.main
 from memvault import __version__, sanitize
 from memvault.arguments.parameters import Parameter, normal_key
 from memvault.cli import commands, spelling
-from memvault.cli.flags import metavar, option_names, value_type
+from memvault.cli.commands import metavar
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.plain_line import option_names, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
 from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound
