@@ -17,7 +17,6 @@ from memvault.index.protocol import MemoryRecord
 from memvault.index.text.analysis import Analyser
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
-from memvault.recall import foreign_dates
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.document import MODIFIED
@@ -441,6 +440,8 @@ def date_constraint(
 
 
 def _find_foreign(text: str, today: date) -> DateMention | None:
+    from memvault.recall import foreign_dates
+
     mention = foreign_dates.find_foreign_date(text, today)
     return DateMention(narrow(text, mention[1], mention[0]), mention[1]) if mention else None
 
@@ -465,4 +466,6 @@ def _parse_date_phrase(text: str, today: date) -> DateRange | None:
         and set(text.replace(mention.words, " ").lower().split()) <= _PREPOSITIONS
     ):
         return mention.span
+    from memvault.recall import foreign_dates
+
     return foreign_dates.parse_phrase(text, today)
