@@ -222,18 +222,19 @@ def test_a_plain_command_loads_no_parser_and_no_inspection(
     write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
     loaded(folder, "recall", "wombats")  # indexes what is there
     for line, more in (
-        ("recall wombats --mode keyword", {"yaml"}),
-        ("recall wombats", {"typer", "subprocess", "difflib", "uuid", "yaml"}),
-        ("show Wombats", set()),
-        ("list --limit 1", {"yaml"}),
-        ("inbox peek", {"yaml", "decimal", "shutil", "calendar"}),
-        ("goals get", {"yaml", "decimal", "shutil", "calendar"}),
+        ("recall wombats --mode keyword", {"yaml", "decimal", "shutil"}),
+        ("show Wombats", {"decimal", "shutil"}),
+        ("list --limit 1", {"yaml", "decimal", "shutil"}),
+        ("inbox peek", {"yaml", "decimal", "shutil", "hashlib"}),
+        ("goals get", {"yaml", "decimal", "shutil", "hashlib"}),
     ):
         found = loaded(folder, *line.split())
-        # numpy itself loads inspect, and Whoosh decimal
-        unneeded = more if "numpy" in found else UNNEEDED | more
+        unneeded = UNNEEDED | more
         with subtests.test(line=line):
             assert found & unneeded == set()
+    found = loaded(folder, "recall", "wombats")  # numpy itself loads inspect
+    assert found & (UNNEEDED - {"inspect", "ast"} | {"yaml", "decimal", "shutil"}) == set()
+    assert "numpy.ma" not in found
     assert "typer" in loaded(folder, "list", "--Limit", "1")
 
 

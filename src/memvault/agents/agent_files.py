@@ -9,7 +9,6 @@ procedure with that skillId.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -220,6 +219,8 @@ class AgentFileStore:
 
     def _create(self, new: AgentFileUpdate) -> str:
         """Create a file under a free name, and return its path."""
+        import hashlib
+
         data = self._encode(new.name, new.header, new.text)
         require_plain_folders(self._store.root, self._folder)
         stem = slug(new.stem or new.name, _MAX_STEM)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import hashlib
 import os
 import re
 import unicodedata
@@ -69,6 +68,8 @@ class DecodedText(NamedTuple):
 
 def etag(data: bytes) -> str:
     """Return the etag of these bytes, a hash."""
+    import hashlib  # takes 2 ms to load
+
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 

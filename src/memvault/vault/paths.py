@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import unicodedata
@@ -118,6 +117,8 @@ def id_from_name(name: str) -> str:
 
 
 def _hash_suffix(text: str) -> str:
+    import hashlib
+
     digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
     return "".join(clock.ID_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
 
