@@ -11,10 +11,12 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import memvault
+from memvault.lazy_pattern import LazyPattern
 
 __all__ = ["BOUNDS", "METHODS", "Unresolved", "Used", "patterns"]
 
 METHODS = frozenset(("match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"))
+_LAZY = "lazy_pattern"
 _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 """Where a function of ``re`` takes its flags; the others take them third."""
 
@@ -92,6 +94,7 @@ def _scalars() -> list[re.Pattern[str]]:
 
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
+    "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),  # they are read where they stand
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.vault.paths._ignore_pattern": (_ignored, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
@@ -147,9 +150,10 @@ class _Source:
 
     @property
     def has_patterns(self) -> bool:
-        """Whether the module imports ``re``."""
+        """Whether the module imports ``re`` or ``lazy_pattern``."""
         return any(
-            isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
+            isinstance(node, ast.Import | ast.ImportFrom)
+            and any(alias.name in ("re", _LAZY) for alias in node.names)
             for node in ast.walk(self._tree)
         )
 
@@ -158,12 +162,27 @@ class _Source:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
                 raise Unresolved(f"{self._place(node)}: write import re")
+            if isinstance(node, ast.ImportFrom) and any(
+                alias.name == _LAZY and alias.asname for alias in node.names
+            ):
+                raise Unresolved(f"{self._place(node)}: write import {_LAZY}")
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name == "regex" or (alias.name == "re" and alias.asname):
                         raise Unresolved(f"{self._place(node)}: write import re")
             if isinstance(node, ast.Name) and node.id == "re":
                 yield from self._mentioned(node)
+            if isinstance(node, ast.Name) and node.id == _LAZY:
+                yield self._lazy(node)
+
+    def _lazy(self, name: ast.Name) -> Used:
+        """Return the pattern that a call of ``lazy_pattern`` returns."""
+        call = self._parents[name]
+        if not isinstance(call, ast.Call) or call.func is not name:
+            raise Unresolved(f"{self._place(name)}: {_LAZY} itself is handed on")
+        pattern = self._compiled(call, "compile")
+        where, methods = self._use(call, "compile")
+        return Used(where, pattern, methods)
 
     def _mentioned(self, name: ast.Name) -> Iterator[Used]:
         attribute = self._parents[name]
@@ -242,5 +261,7 @@ def _check_module(source: _Source, known: set[re.Pattern[str]]) -> None:
         held = value if isinstance(value, list | tuple | set | frozenset) else [value]
         held = list(value.values()) if isinstance(value, dict) else held
         for entry in held:
+            if isinstance(entry, LazyPattern):
+                entry = re.compile(entry.pattern, entry.flags)
             if isinstance(entry, re.Pattern) and entry not in known:
                 raise Unresolved(f"{source.name}.{name} was not found in the source")

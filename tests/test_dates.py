@@ -18,7 +18,7 @@ from conftest import child, explained, parts, succeeded, titles, write
 from memvault import Vault, clock
 from memvault.errors import UsageError
 from memvault.recall.dates import find_date, parse_moment, span_proximity
-from memvault.recall.filters import compile_expression
+from memvault.recall.filter_expression import compile_expression
 from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
 from memvault.vault.file_names import DateRange, dates_in_path, note_days
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault
 from memvault.arguments.parameters import Parameter, kebab, normal_key
-from memvault.cli import commands
+from memvault.cli import typer_app
 from memvault.cli.options import GlobalOptions
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
@@ -55,7 +55,7 @@ def test_letters_stand_for_the_commonest_options(run: Run) -> None:
         letters = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
         for entry in tool.shell_parameters:
             if not entry.arg.positional and entry.flag in letters:
-                command = commands.tool_command(tool, tool.name, GlobalOptions())
+                command = typer_app.build_command(tool, tool.name, GlobalOptions())
                 spelled = [param.opts for param in command.params]
                 assert [entry.flag, letters[entry.flag]] in spelled
 
@@ -170,7 +170,7 @@ def test_an_option_may_be_spelled_as_the_documents_have_it(subtests: pytest.Subt
 
 
 def _may_be_spelled_otherwise(tool: Tool) -> None:
-    command = commands.tool_command(tool, tool.name, GlobalOptions())
+    command = typer_app.build_command(tool, tool.name, GlobalOptions())
     flags = {normal_key(entry.flag) for entry in tool.shell_parameters}
 
     def parsed(*line: str) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def test_a_signal_that_python_drops_is_not_lost(sent: signal.Signals, code: int)
 
 
 STARTING = """
-import os, runpy, sys
+import atexit, os, runpy, sys
 sent, last, seen = int(sys.argv[1]), int(sys.argv[2]), 0
 def hook(event, arguments):
     global seen
@@ -228,11 +228,9 @@ def hook(event, arguments):
             os.kill(os.getpid(), sent)
 sys.argv = ["memvault", *sys.argv[3:]]
 sys.addaudithook(hook)
-try:
-    runpy.run_module("memvault", run_name="__main__", alter_sys=True)
-finally:
-    if not last:
-        print(seen)
+if not last:
+    atexit.register(lambda: print(seen))
+runpy.run_module("memvault", run_name="__main__", alter_sys=True)
 """
 
 

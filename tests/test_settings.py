@@ -7,12 +7,15 @@ import tomllib
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
+from typing import Literal
 
+import platformdirs
 import pytest
 
 from conftest import ROOT, Run, write
 from memvault import open_vault
 from memvault.errors import VaultUnreadable
+from memvault.files.user_folders import user_folder
 from memvault.settings.table import Section
 from memvault.settings.vault_settings import (
     BUILTIN_TYPES,
@@ -153,3 +156,38 @@ def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
     warnings = run("list", "--json").json["warnings"]
     assert len(warnings) == 11
     assert "2,990 more" in warnings[-1]
+
+
+HOMES: tuple[dict[str, str], ...] = (
+    {},
+    {"HOME": "/home/x"},
+    {"HOME": "/"},
+    {"HOME": "//x/"},
+    {"HOME": "x"},
+    {"HOME": ""},
+)
+
+
+@pytest.mark.parametrize("home", HOMES, ids=repr)
+@pytest.mark.parametrize("kind", ["cache", "config", "state"])
+@pytest.mark.parametrize("given", [None, "", "/xdg", "/xdg//y/", "~/xdg", "xdg", " /xdg"])
+def test_the_users_folders_are_those_of_platformdirs(
+    monkeypatch: pytest.MonkeyPatch,
+    home: dict[str, str],
+    kind: Literal["cache", "config", "state"],
+    given: str | None,
+) -> None:
+    """The folders for a user's data are where the standard of the system has them."""
+    monkeypatch.delenv(f"MEMVAULT_{kind.upper()}", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv(f"XDG_{kind.upper()}_HOME", raising=False)
+    for name, value in home.items():
+        monkeypatch.setenv(name, value)
+    if given is not None:
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", given)
+    try:
+        expected = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
+    except RuntimeError:
+        assert user_folder(kind) is None
+    else:
+        assert user_folder(kind) == (expected if expected.is_absolute() else None)

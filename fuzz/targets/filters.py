@@ -6,7 +6,8 @@ from typing import Any
 
 from memvault.errors import UsageError
 from memvault.index.protocol import MemoryRecord
-from memvault.recall.filters import Filters, compile_expression, values_of
+from memvault.recall.filter_expression import compile_expression
+from memvault.recall.filters import Filters, values_of
 from targets.shapes import text_of
 
 TOKENS = tuple(

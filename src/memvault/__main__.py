@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import signal
@@ -20,12 +19,10 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # An exception of Python's own handler is lost in a callback, and imports run many.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from memvault.cli.shutdown import run_guarded
+    from memvault.cli.shutdown import exit_process, run_guarded
 
     if arguments is None:
-        # Together a sixth of a short command's time, most of it a last collection over all modules.
         gc.set_threshold(_OBJECTS, 20, 20)
-        atexit.register(gc.freeze)
         # Its products are too small to be worth a second thread, which spins for 70 ms of CPU.
         # Not in os.environ: the programs that a command starts do not inherit it.
         if _BLAS_THREADS not in os.environ:
@@ -36,7 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
         command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
         os.execv(sys.executable, command)  # noqa: S606  # this program again
     given = sys.argv[1:] if arguments is None else arguments
-    return run_guarded(lambda: _run(given))
+    code = run_guarded(lambda: _run(given))
+    if arguments is None:
+        exit_process(code)
+        gc.freeze()  # so that Python's own end does not collect garbage in all modules once more
+    return code
 
 
 def _run(given: list[str]) -> int:

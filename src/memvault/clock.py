@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+from memvault.lazy_pattern import lazy_pattern
 
 ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """The characters of random ids: 32, without those that look alike."""
@@ -13,7 +14,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LOCK = threading.Lock()
 _latest = datetime.min.replace(tzinfo=UTC)
 _MIDNIGHT = "T00:00:00.000Z"
-_AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
+_AGE = lazy_pattern(r"(\d{1,6})\s*([mhdw])")
 
 
 def now() -> datetime:

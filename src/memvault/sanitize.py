@@ -8,11 +8,12 @@ invisible are replaced by visible ones. Letters of every script, emoji and their
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
-_UNSAFE = re.compile(
+from memvault.lazy_pattern import lazy_pattern
+
+_UNSAFE = lazy_pattern(
     "[\x7f-\x9f"  # delete, and characters that control a terminal like ESC
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # characters that change the text direction
     "\u2028\u2029\ufeff"

@@ -9,8 +9,6 @@ procedure with that skillId.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
+from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import quote_argument, replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
@@ -220,6 +219,8 @@ class AgentFileStore:
 
     def _create(self, new: AgentFileUpdate) -> str:
         """Create a file under a free name, and return its path."""
+        import hashlib
+
         data = self._encode(new.name, new.header, new.text)
         require_plain_folders(self._store.root, self._folder)
         stem = slug(new.stem or new.name, _MAX_STEM)
@@ -302,7 +303,7 @@ def values_of(store: MemoryStore, address: Address) -> AgentFileStore:
 
 
 ACTIVE = "active"
-_STATUS_WORD = re.compile(r"\w[\w-]{0,39}")
+_STATUS_WORD = lazy_pattern(r"\w[\w-]{0,39}")
 
 
 class Goal(NamedTuple):

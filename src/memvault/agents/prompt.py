@@ -15,6 +15,7 @@ from memvault.agents.address import Address
 from memvault.agents.messages.inbox import PLAN, Event, Inbox, sender_label
 from memvault.errors import MemvaultError
 from memvault.index.protocol import BEST_EFFORT
+from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import normalize
@@ -31,12 +32,12 @@ PREAMBLE = (
 )
 _MAX_ENTRY = 1_000
 """Maximum length of an entry in characters, so that none uses the whole budget."""
-_FENCE = re.compile(r"[<‹〈⟨«〈](?=\s*+[/∕⁄\\]?\s*+memory\W{0,3}_?data)", re.IGNORECASE)
-_INVISIBLE = re.compile(
+_FENCE = lazy_pattern(r"[<‹〈⟨«〈](?=\s*+[/∕⁄\\]?\s*+memory\W{0,3}_?data)", re.IGNORECASE)
+_INVISIBLE = lazy_pattern(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0000-\U000e0fff]"
 )
-_BLANKS = re.compile(r"[^\S\n]+")
+_BLANKS = lazy_pattern(r"[^\S\n]+")
 
 
 class PromptEntry(NamedTuple):

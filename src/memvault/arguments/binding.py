@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, BinaryIO, NamedTuple
 
 from memvault.arguments.parameters import (
@@ -21,9 +20,10 @@ from memvault.arguments.parameters import (
     parse_json,
 )
 from memvault.errors import UsageError
+from memvault.lazy_pattern import lazy_pattern
 
-_NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
-_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])\s")
+_NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
+_MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])\s")
 """What begins an entry of a markdown list."""
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
@@ -270,6 +270,8 @@ def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
     is_long = len(key) >= _MIN_PREFIX
     by_prefix = [entry.key for name, entry in known.items() if is_long and name.startswith(key)]
+    from difflib import get_close_matches
+
     close = get_close_matches(key, list(known), n=1, cutoff=_MIN_SIMILARITY)
     by_spelling = [known[name].key for name in close]
     return next(iter([*filter(None, [options.get(key)]), *by_prefix, *by_spelling]), "")
@@ -367,6 +369,8 @@ def _match_choice(parameter: Parameter, value: Any) -> Any:
     coerced = coerce(parameter, value)
     if coerced is not NO_MATCH:
         return coerced
+    from difflib import get_close_matches
+
     names = [str(choice) for choice in parameter.choices]
     close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(

@@ -1,57 +1,62 @@
-"""Typer commands built from declared parameters: parse the flags, run it, print the result."""
+"""Run a command with parsed values: read texts that are missing, run it, print the result."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Annotated, Any
-
-import typer
-import typer.main
 
 from memvault import sanitize
 from memvault.arguments.binding import bind, read_input, read_json, read_object
-from memvault.arguments.parameters import Arg, Parameter, kebab, normal_key
-from memvault.cli import output, results, spelling
-from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
-from memvault.cli.registry import CliCommand, command
+from memvault.arguments.parameters import Arg, Parameter, kebab
+from memvault.cli import output, results
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import CliCommand, ShellCommand, command
+from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
-SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
-"""Single-letter forms of options, in every command that has the option."""
+
+def run_command(
+    entry: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
+) -> None:
+    """Run a command that was called ``name`` with the parsed values of its parameters.
+
+    None is a value that was not given.
+    """
+    parameters = entry.shell_parameters
+    given = {}
+    with contextlib.ExitStack() as drafts:
+        for parameter in parameters:
+            value = _text_from_pipe(parameter, values, options)
+            if value is None:
+                value = _text_from_editor(parameter, values, options, drafts)
+            if value is None:
+                value = _argument(parameter, values[parameter.name], options)
+            if value is not None:
+                given[parameter.name] = value
+        if isinstance(entry, Tool):
+            _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
+            run_tool(entry.name, entry.arguments(given), options, entry)
+        else:
+            _run_cli_command(entry, given, options)
 
 
-def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
-    """Build the Typer command of a tool."""
-    parameters = tool.shell_parameters
-
-    def run(given: dict[str, Any]) -> None:
-        _require(parameters, given, f"memvault {tool.command or name}", tool.examples)
-        run_tool(tool.name, tool.arguments(given), options, tool)
-
-    return _build(tool, name, parameters, options, run)
-
-
-def cli_command(declared: CliCommand, name: str, options: GlobalOptions) -> Any:
-    """Build the Typer command of a command that is not generated from a tool."""
-    parameters = declared.parameters
+def _run_cli_command(
+    declared: CliCommand, given: Mapping[str, Any], options: GlobalOptions
+) -> None:
+    """Run a command that is not generated from a tool."""
     options.json = options.json or declared.always_json
-
-    def run(given: dict[str, Any]) -> None:
-        results.check(options)
-        filled = {name: value for name, value in given.items() if value != ""}
-        _require(parameters, filled, f"memvault {declared.words}", declared.examples)
-        arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
-        bound = bind(parameters, arguments, f"memvault {declared.words}")
-        found = declared.function(options, **bound)
-        if found is not None:
-            results.print_result(options, {"success": True, **found}, declared.view)
-
-    return _build(declared, name, parameters, options, run)
+    results.check(options)
+    parameters = declared.shell_parameters
+    filled = {name: value for name, value in given.items() if value != ""}
+    _require(parameters, filled, f"memvault {declared.words}", declared.examples)
+    arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
+    bound = bind(parameters, arguments, f"memvault {declared.words}")
+    found = declared.function(options, **bound)
+    if found is not None:
+        results.print_result(options, {"success": True, **found}, declared.view)
 
 
 def _require(
@@ -68,84 +73,36 @@ def _require(
     for parameter in parameters:
         if parameter.required and parameter.name not in given:
             options = parameter.flag.replace("/", " or ")
-            name = _metavar(parameter) if parameter.arg.positional else options
+            name = metavar(parameter) if parameter.arg.positional else options
             raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
 
 
-def _build(
-    entry: Tool | CliCommand,
-    name: str,
-    parameters: tuple[Parameter, ...],
-    options: GlobalOptions,
-    run: Callable[[dict[str, Any]], None],
-) -> Any:
-    """Build a Typer command that runs a function with the values of its parameters."""
+def metavar(parameter: Parameter) -> str:
+    """Return what the help shows for a parameter's value: its choices, or its name."""
+    if parameter.choices:
+        return sanitize.escape_line("|".join(map(str, parameter.choices)))
+    return parameter.arg.metavar or key_in_capitals(parameter.key)
 
-    def callback(**values: Any) -> None:
-        options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
-        spelling.assign_positionals(parameters, values)
-        given = {}
-        with contextlib.ExitStack() as drafts:
-            for parameter in parameters:
-                value = _text_from_pipe(parameter, values, options)
-                if value is None:
-                    value = _text_from_editor(parameter, values, options, drafts)
-                if value is None:
-                    value = _argument(parameter, values[parameter.name], options)
-                if value is not None:
-                    given[parameter.name] = value
-            run(given)
 
-    own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
-    with_signature(
-        callback, {**own, **spelling.positional_as_options(parameters), **shared_options()}
-    )
-    application = typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
-    settings = {"help_option_names": ["-h", "--help"]}
-    application.command(
-        name, cls=spelling.FlexibleCommand, help=entry.doc, context_settings=settings
-    )(callback)
-    command: Any = typer.main.get_command(application)
-    command.keys = {
-        normal_key(alias): spelling.option(entry)
-        for entry in parameters
-        for alias in entry.arg.aliases
-    } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
-    original_help: Callable[[Any], str] = command.get_help
-
-    def page(ctx: Any) -> str:
-        from memvault.cli import help_pages
-
-        ctx.max_content_width = help_pages.width()
-        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
-        return help_pages.coloured(help_pages.with_examples(text, entry.examples))
-
-    command.get_help = page
-    for parameter in command.params:
-        if parameter.param_type_name == "argument" and parameter.metavar is not None:
-            # Typer puts optional arguments in brackets, and all are optional to it, since
-            # memvault checks them. It creates them itself, so no subclass can override this.
-            shown = partial(_fixed_metavar, parameter.metavar)
-            parameter.make_metavar = shown
-    return command
+def key_in_capitals(key: str) -> str:
+    """Return a key as the help names an argument, such as ``RUN-AFTER``."""
+    return kebab(key).upper()
 
 
 def _text_from_pipe(
-    parameter: Parameter, given: dict[str, Any], options: GlobalOptions
+    parameter: Parameter, given: Mapping[str, Any], options: GlobalOptions
 ) -> str | None:
     """Return the text piped to standard input if a required text argument was not given."""
     if not _is_missing_text(parameter, given):
         return None
     from memvault.cli.stdin import piped
 
-    return piped(_kebab_upper(parameter.key), parameter.arg.cli_optional, options.quiet)
+    return piped(key_in_capitals(parameter.key), parameter.arg.cli_optional, options.quiet)
 
 
 def _text_from_editor(
     parameter: Parameter,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
@@ -161,7 +118,7 @@ def _text_from_editor(
     return drafts.enter_context(written)
 
 
-def _is_missing_text(parameter: Parameter, given: dict[str, Any]) -> bool:
+def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
     """Return whether a required text argument was not given."""
     arg = parameter.arg
     needed = arg.text and arg.positional and parameter.required and list not in parameter.types
@@ -212,7 +169,7 @@ def run_tool(
     finally:
         workspace.close()
     if tool and outcome.result.get(tool.fails_if):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _confirm(error: Refused) -> dict[str, Any]:
@@ -249,101 +206,6 @@ def long_text(value: str) -> str:
         name = "./-" if value == "@-" else value.removeprefix("@")
         return document.decode(read_input(name, "a text that begins with @ is written @@")).text
     return value
-
-
-def shared_options() -> dict[str, tuple[Any, Any]]:
-    """Return the type and the Typer declaration of each global option, by parameter name."""
-    options: dict[str, tuple[Any, Any]] = {}
-    for name, flag, takes, text in GLOBAL_OPTIONS:
-        kind, default = (str | None, None) if takes else (bool, False)
-        options[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
-    return options
-
-
-def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
-    """Set the signature that Typer reads from a callback."""
-    callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
-    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
-        [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
-            for key, (kind, info) in declared.items()
-        ]
-    )
-
-
-def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
-    return text
-
-
-def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
-    """Return the type and the Typer declaration of a parameter."""
-    arg = parameter.arg
-    metavar: str | None = _metavar(parameter)
-    kind: Any = str | None
-    flag = parameter.flag
-    if arg.positional:
-        optional = not parameter.required or arg.cli_optional
-        if list in parameter.types or arg.join_words:
-            kind, metavar = list[str] | None, f"{metavar}..."
-        shown = f"[{metavar}]" if optional else metavar
-        return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
-    if list in parameter.types:
-        kind = list[str] | None
-    elif parameter.types == (bool,):
-        kind, metavar = bool | None, None
-        if (parameter.required or parameter.default) and "/" not in flag:  # needs a negative form
-            flag += f"/--no-{flag.removeprefix('--')}"
-    elif dict in parameter.types:
-        metavar = arg.metavar or "JSON"
-    elif str not in parameter.types:
-        kind = (int if int in parameter.types else float) | None
-    return kind, typer.Option(
-        None,
-        *filter(None, (flag, arg.alias, SHORT_FLAGS.get(flag))),
-        metavar=metavar,
-        help=_help(parameter),
-        show_default=False,
-    )
-
-
-def _help(parameter: Parameter) -> str:
-    """Return the help of a parameter, with its limits, and its default unless that is empty."""
-    default = parameter.known_default
-    text = parameter.arg.help
-    if parameter.arg.text:
-        text += "; - reads standard input, @file a file"
-        if parameter.required and parameter.arg.positional and list not in parameter.types:
-            text += "; if missing, it is read from a pipe"
-            text += " or written in your editor" * parameter.arg.cli_optional
-    text += _limits(parameter)
-    if default in (None, False, "", 0.0):
-        return sanitize.escape_line(text)
-    return sanitize.escape_line(f"{text} (default {default})")
-
-
-def _limits(parameter: Parameter) -> str:
-    """Return the minimum and maximum of a parameter, unless its help has them already."""
-    lowest, highest = (
-        None if limit is None else f"{limit:,.15g}"
-        for limit in (parameter.arg.minimum, parameter.arg.maximum)
-    )
-    if lowest is not None and highest is not None:
-        both = f"{lowest} to {highest}"
-        return "" if both in parameter.arg.help else f"; {both}"
-    if lowest is not None:
-        return f"; at least {lowest}"
-    return "" if highest is None else f"; at most {highest}"
-
-
-def _metavar(parameter: Parameter) -> str:
-    """Return what the help shows for a parameter's value: its choices, or its name."""
-    if parameter.choices:
-        return sanitize.escape_line("|".join(map(str, parameter.choices)))
-    return parameter.arg.metavar or _kebab_upper(parameter.key)
-
-
-def _kebab_upper(key: str) -> str:
-    return kebab(key).upper()
 
 
 def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:

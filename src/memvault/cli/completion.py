@@ -48,7 +48,7 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
-    from memvault.cli.commands import SHORT_FLAGS
+    from memvault.cli.plain_line import SHORT_FLAGS
     from memvault.cli.registry import find
     from memvault.tools.core import registry
 
@@ -61,7 +61,7 @@ def table() -> str:
     own = {entry.words for entry in COMMANDS if not entry.tool}
     for entry in COMMANDS:
         if not entry.tool:
-            specs += _specs(entry.words, find(entry).parameters, SHORT_FLAGS)
+            specs += _specs(entry.words, find(entry).shell_parameters, SHORT_FLAGS)
         elif entry.words not in own:
             parameters = registry.find(entry.tool).shell_parameters
             specs += _specs(entry.words, parameters, SHORT_FLAGS)

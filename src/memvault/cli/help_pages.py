@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 
 from memvault.cli.options import GLOBAL_OPTIONS
@@ -19,6 +18,8 @@ _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 def width() -> int:
     """Return the width of help pages: the terminal's, or 80 columns if output is not a terminal."""
+    import shutil
+
     return shutil.get_terminal_size().columns if _is_looked_at() else _NARROW
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
+
+from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ GLOBAL_OPTIONS = (
 """Name, flag, metavar and help of the options that every command accepts."""
 
 
-def _decode(argument: str) -> str:
+def decode(argument: str) -> str:
     """Decode an argument as UTF-8 if Python decoded it with another encoding of the locale."""
     try:
         return argument if argument.isascii() else os.fsencode(argument).decode()
@@ -32,8 +33,8 @@ def _decode(argument: str) -> str:
         return argument
 
 
-_NEGATIVE = re.compile(r"-\d+(?:\.\d*)?")
-_SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
+_NEGATIVE = lazy_pattern(r"-\d+(?:\.\d*)?")
+_SPACED = lazy_pattern(r"(?!--[\w-]+=)\S*\s")
 
 
 class GlobalOptions:
@@ -87,7 +88,7 @@ class GlobalOptions:
         self._peek_vault(arguments)
         escaped = []
         previous = ""
-        for argument in map(_decode, arguments):
+        for argument in map(decode, arguments):
             number = _NEGATIVE.fullmatch(argument) and not previous.startswith("-")
             previous = "" if number else argument
             if number or (argument.startswith("-") and _SPACED.match(argument)):

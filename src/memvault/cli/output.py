@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -112,7 +111,11 @@ def styled(lines: Iterable[Any], coloured: bool, width: int = 0) -> Iterator[str
 
 def width_of(stream: TextIO | None) -> int:
     """Return the width of a terminal in cells; 0 if the stream is none."""
-    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else 0
+    if stream is None or not stream.isatty():
+        return 0
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _wrapped(line: list[tuple[str, str]], width: int) -> list[list[tuple[str, str]]]:

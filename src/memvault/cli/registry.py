@@ -5,14 +5,14 @@ A command is declared like a tool: by a function with annotated parameters, unde
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.arguments.parameters import Parameter, parameters_of
-from memvault.command_table import COMMANDS, Command
+from memvault.command_table import COMMANDS, TOOLS, Command
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any] | None])
@@ -34,16 +34,20 @@ class CliCommand(NamedTuple):
     always_json: bool = False
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def shell_parameters(self) -> tuple[Parameter, ...]:
         """The declared parameters of the function."""
         return parameters_of(self.function)
 
     @property
     def doc(self) -> str:
         """The help: the function's docstring, without indentation."""
-        return inspect.getdoc(self.function) or ""
+        from inspect import cleandoc
+
+        return cleandoc(self.function.__doc__ or "")
 
 
+ShellCommand = Tool | CliCommand
+"""What a command line can run."""
 _COMMANDS: dict[str, CliCommand] = {}
 
 
@@ -78,6 +82,23 @@ def find(entry: Command) -> CliCommand:
     return _COMMANDS[entry.words]
 
 
+def find_command(words: str) -> ShellCommand | None:
+    """Return the command with some words, or with the exact name of its tool; None if none has.
+
+    A command that is not generated from a tool comes before one of the same words that is.
+    """
+    words = next((entry.words for entry in TOOLS if entry.tool == words), words)
+    for entry in COMMANDS:
+        if entry.words == words:
+            return registry.find(entry.tool) if entry.tool else find(entry)
+    return None
+
+
+def is_group(words: str) -> bool:
+    """Return whether commands begin with some words, which are none themselves."""
+    return any(entry.words.startswith(f"{words} ") for entry in COMMANDS)
+
+
 def all_commands() -> list[CliCommand]:
     """Return all commands that are not generated from tools, in the order of the help."""
     return [find(entry) for entry in COMMANDS if not entry.tool]
@@ -85,6 +106,8 @@ def all_commands() -> list[CliCommand]:
 
 def command_table() -> list[Command]:
     """Return the rows of ``memvault.command_table`` for these commands, by their words."""
+    import pkgutil
+
     import memvault.cli
 
     for module in pkgutil.iter_modules(memvault.cli.__path__):

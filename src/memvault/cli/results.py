@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -117,6 +116,8 @@ def _root(options: GlobalOptions) -> Path | None:
 
 def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterator[Line]:
     """Yield the lines for a terminal, with markdown rendered and the query's words highlighted."""
+    import shutil
+
     from memvault.cli import terminal
     from memvault.tools.core import render
 

@@ -9,11 +9,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from memvault.arguments.parameters import Arg
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
+from memvault.cli.shutdown import Exit
 from memvault.errors import MemvaultError, UsageError
 from memvault.settings import locate
 from memvault.settings.vault_settings import load_settings
@@ -75,7 +74,7 @@ def mcp(
         selection.selected(settings)  # report an unknown name now, not when tools are listed
     code = server.serve(root, caller, selection)
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)
     return None
 
 
@@ -126,7 +125,7 @@ def serve(
         address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit)
     )
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -25,6 +26,14 @@ _since = 0.0
 
 class OutputError(Exception):
     """Raised when standard output or error cannot be written; the cause is the ``OSError``."""
+
+
+class Exit(Exception):
+    """Raised to end a command that has written its result with an exit code other than 0."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class Terminated(BaseException):
@@ -64,6 +73,45 @@ def run_guarded(run: Callable[[], int]) -> int:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _received.clear()
+
+
+def exit_process(code: int) -> None:
+    """End the process with an exit code, without taking each module apart, which takes 5 to 20 ms.
+
+    The exit handlers run, and standard output and error are flushed. Returns instead where Python
+    has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
+    the output cannot be written.
+    """
+    if _is_watched() or _has_threads():
+        return
+    atexit._run_exitfuncs()  # noqa: SLF001  # as multiprocessing does before os._exit
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):  # Python reports it
+        return
+    os._exit(code)
+
+
+def _has_threads() -> bool:
+    """Return whether another thread than the main one works, for which Python waits."""
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return False
+    main = threading.main_thread()
+    return any(thread is not main and not thread.daemon for thread in threading.enumerate())
+
+
+def _is_watched() -> bool:
+    """Return whether a tool follows the program, and continues when it has ended."""
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12
+    return (
+        sys.gettrace() is not None
+        or sys.getprofile() is not None
+        or bool(sys.flags.inspect)
+        or (monitoring is not None and any(map(monitoring.get_tool, range(6))))
+    )
 
 
 def termination_requested() -> bool:

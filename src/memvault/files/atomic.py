@@ -15,8 +15,9 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
+from memvault.lazy_pattern import lazy_pattern
 
-_TEMP_NAME = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
+_TEMP_NAME = lazy_pattern(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files; those of newer versions include the id of their process."""
 _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""

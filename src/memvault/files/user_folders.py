@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,9 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
         if not chosen.is_absolute():  # it would depend on the current folder
             raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
         return chosen
+    xdg = _xdg_folder(kind)
+    if xdg is not None:
+        return xdg
     import platformdirs
 
     try:
@@ -45,6 +49,23 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     except RuntimeError:  # this user's home folder is unknown
         return None
     return folder if folder.is_absolute() else None
+
+
+_XDG = {"cache": ".cache", "config": ".config", "state": ".local/state"}
+
+
+def _xdg_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
+    """Return the folder that platformdirs returns on Linux; None where only it knows.
+
+    It takes 6 ms to load, half of which is for the module tempfile.
+    """
+    if sys.platform != "linux" or "ANDROID_DATA" in os.environ:
+        return None
+    base = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
+    if not base.startswith("/"):
+        home = os.environ.get("HOME", "")
+        base = os.path.join(home, _XDG[kind]) if home.startswith("/") else ""
+    return Path(base, "memvault") if base else None
 
 
 def models_folder() -> Path:

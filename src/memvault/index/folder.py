@@ -12,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +88,8 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
             has_vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
             if is_old and is_named and not has_vault:
                 with FileLock(folder / _LOCK, 0.0):
+                    import shutil
+
                     shutil.rmtree(folder)
                 deleted.append(folder)
     return deleted

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from memvault.arguments.parameters import split_tags
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.files import plain_files
 from memvault.index.text.sentences import sentence_ends
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
@@ -22,9 +22,9 @@ from memvault.vault import document, paths
 from memvault.vault.document import plain_text
 
 FOLDER = "templates"
-_PLACEHOLDER = re.compile(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
+_PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
 _DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
-_DATE_TOKEN = re.compile(
+_DATE_TOKEN = lazy_pattern(
     r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
 """Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
@@ -73,6 +73,8 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
     if name not in known:
         if not is_named:
             return RenderedTemplate("", "", [])
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
         raise NotFound(
@@ -117,8 +119,8 @@ def _format_token(code: str, now: datetime) -> str:
 
 
 _MAX_TITLE = 60
-_LIST_MARKER = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
-_KEY = re.compile(r"[^\W\d][\w-]{0,59}")
+_LIST_MARKER = lazy_pattern(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
+_KEY = lazy_pattern(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes".split()
 )

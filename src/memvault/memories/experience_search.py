@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
@@ -20,6 +19,7 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import STATE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.paths import existing_private, private_folder
@@ -135,7 +135,7 @@ def _read_counts(folder: Path) -> Counts:
 
 ARCHIVED = "archived"
 _MAX_LINE = 200
-_NOT_IN_LINKS = re.compile(r"[\[\]|#^]")
+_NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^]")
 
 Test = Callable[["MemoryRecord"], bool]
 

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound, UsageError
@@ -206,6 +205,8 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 
     with held(store, engine) as paths:
         if title not in paths:
+            from difflib import get_close_matches
+
             near = get_close_matches(title, paths, n=1)
             raise NotFound(
                 f"There is no procedure {title!r}",

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.index.protocol import MemoryRecord
 from memvault.index.text.analysis import Analyser
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
-from memvault.recall import foreign_dates
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.document import MODIFIED
@@ -45,7 +45,7 @@ _PARTS = (
 """Words before a month, with the first and last day that they mean, counted from 1.
 
 A negative first day counts back from the end of the month; a last day of 0 is its last day."""
-_SPAN_HINT = re.compile("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
+_SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
 def narrow(text: str, words: str, span: DateRange) -> DateRange:
@@ -216,20 +216,20 @@ _RELATIVE = (
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
-_HINT = re.compile("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
+_HINT = lazy_pattern("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
 """A pattern that every text with a date matches; compiling the full patterns takes milliseconds."""
 _VERBS = ("may", "march")
-_MONTH_PREPOSITION = re.compile(
+_MONTH_PREPOSITION = lazy_pattern(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
     r"(?:\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?)?$",
     re.IGNORECASE | re.ASCII,
 )
-_FROM = re.compile(r"\b(?:between|from)\b", re.IGNORECASE)
-_TO = re.compile(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
-_UNTIL = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
-_SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
-_YEAR_NUMBER = re.compile(r"\b\d{4}\b", re.ASCII)
-_END = re.compile(r"\s*(?:[?!.,;:)]|$)")
+_FROM = lazy_pattern(r"\b(?:between|from)\b", re.IGNORECASE)
+_TO = lazy_pattern(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
+_UNTIL = lazy_pattern(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
+_SINCE = lazy_pattern(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
+_YEAR_NUMBER = lazy_pattern(r"\b\d{4}\b", re.ASCII)
+_END = lazy_pattern(r"\s*(?:[?!.,;:)]|$)")
 _PREPOSITIONS = frozenset("in on the of".split())
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -440,6 +440,8 @@ def date_constraint(
 
 
 def _find_foreign(text: str, today: date) -> DateMention | None:
+    from memvault.recall import foreign_dates
+
     mention = foreign_dates.find_foreign_date(text, today)
     return DateMention(narrow(text, mention[1], mention[0]), mention[1]) if mention else None
 
@@ -464,4 +466,6 @@ def _parse_date_phrase(text: str, today: date) -> DateRange | None:
         and set(text.replace(mention.words, " ").lower().split()) <= _PREPOSITIONS
     ):
         return mention.span
+    from memvault.recall import foreign_dates
+
     return foreign_dates.parse_phrase(text, today)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from memvault.index.text.analysis import fold
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import DateRange
 
 
@@ -69,18 +70,18 @@ _UNITS = _words(
 _SINCE = frozenset("seit depuis desde sinds dal".split())
 _GERMANIC = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
 """Words that indicate that "hier" is the German "here" and not the French "yesterday"."""
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     r"昨天|前天|今天|上周|上星期|上个月|上個月|本周|这周|這週|本月|昨日|一昨日|今日|先週|今週|先月|今月|去年|今年"
     r"|(?:(?:19|20)\d\d年)?\d{1,2}月(?:\d{1,2}日)?|(?:19|20)\d\d年"
 )
-_RANGE = re.compile(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
+_RANGE = lazy_pattern(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
 """Words that introduce a start and an end, which dateparser cannot return as one span."""
-_WORD = re.compile(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
-_SEPARATOR = re.compile(r"[ .,]{1,2}|['’]")
+_WORD = lazy_pattern(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
+_SEPARATOR = lazy_pattern(r"[ .,]{1,2}|['’]")
 _MAX_DISTANCE = 4
 """How many words on each side of a date word may belong to the date."""
-_SHORT_YEAR = re.compile(r"\b\d\d\b", re.ASCII)
-_LETTERS = re.compile(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
+_SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
+_LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
 """What a date in words contains; numbers alone are read only in ISO format."""
 _MAX_PHRASE_LENGTH = 60
 _LANGUAGES = tuple(

@@ -12,9 +12,10 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from memvault.index.text.analysis import QueryAnalyser, fold, ideographs
+from memvault.lazy_pattern import lazy_pattern
 
-_PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
-_SPACE = re.compile(r"\s+")
+_PHRASE = lazy_pattern(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
+_SPACE = lazy_pattern(r"\s+")
 _MAX_LENGTH = 4_000
 _MAX_PHRASES = 20
 _MAX_HINTS = 100

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import link_target, name_key, normalize_title
 
 MOST_CLOSE = 5
 """Maximum number of memories listed for a name that none has."""
 _SIMILARITY = 0.7
 """Minimum similarity of a name to a title or a word of it, as ``difflib`` measures it."""
-_WORD = re.compile(r"\w+")
-_GENERATED_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
+_WORD = lazy_pattern(r"\w+")
+_GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
 
 class Nameable(Protocol):

@@ -10,27 +10,28 @@ from typing import NamedTuple
 from memvault.index.text.analysis import Analyser, fold
 from memvault.index.text.passages import split_passages
 from memvault.index.text.sentences import sentence_ends, split_sentences
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
 from memvault.recall.query import Query
 from memvault.vault.markdown import mask_comments
 
-_FENCE = re.compile(r"[ \t>]*(?:```|~~~)")
-_RULE = re.compile(r"[\s|:+=*_-]*")
+_FENCE = lazy_pattern(r"[ \t>]*(?:```|~~~)")
+_RULE = lazy_pattern(r"[\s|:+=*_-]*")
 """A blank line, a delimiter row of a table, or a horizontal rule."""
-_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
-_QUOTE = re.compile(r"\A(?:[ \t]*+>)++[ \t]?")
-_CELLS = re.compile(r"(?<!\\)\|")
-_BEFORE_SPEAKER = re.compile(r"\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)")
-_SPACE = re.compile(r"\s+")
-_HEADER = re.compile(
+_ITEM = lazy_pattern(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_HEADING = lazy_pattern(r"[ ]{0,3}#{1,6}[ \t]+")
+_QUOTE = lazy_pattern(r"\A(?:[ \t]*+>)++[ \t]?")
+_CELLS = lazy_pattern(r"(?<!\\)\|")
+_BEFORE_SPEAKER = lazy_pattern(r"\n(?=[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: \S)")
+_SPACE = lazy_pattern(r"\s+")
+_HEADER = lazy_pattern(
     r"\A\s*+(?:---|\+\+\+)[ \t]*\n"
     r"(?:(?:[\w-]++[ \t]*[:=]|[ \t]|-[ \t]).*\n)*+(?:---|\+\+\+)[ \t]*$",
     re.MULTILINE,
 )
 """A header that was pasted into a body."""
-_BADGE = re.compile(r"\[!\[[^\]\n]*+\]\([^)\n]*+\)\]\([^)\n]*+\)")
-_LINKS = re.compile(
+_BADGE = lazy_pattern(r"\[!\[[^\]\n]*+\]\([^)\n]*+\)\]\([^)\n]*+\)")
+_LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
 )
 """Nothing but links and images."""
@@ -109,8 +110,8 @@ _SEPARATOR = " / "
 """The separator between two units that are not sentences of one paragraph."""
 _TermSpan = tuple[int, int, frozenset[str]]
 """Start and end of a word, and the query's terms that it contains."""
-_WORDS = re.compile(r"\S+")
-_HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
+_WORDS = lazy_pattern(r"\S+")
+_HEADINGS = lazy_pattern(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _MAX_PASSAGES = 8
 _MAX_PLACES = 400
 

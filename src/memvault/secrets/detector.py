@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files.user_folders import user_folder
+from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, is_placeholder, pattern
 
-_LONG_WORD = re.compile(r"\w{16,}")
+_LONG_WORD = lazy_pattern(r"\w{16,}")
 
 
 def is_installed() -> bool:
@@ -77,7 +78,7 @@ def _rule_kind(rule_id: str) -> str:
 KEY = "secrets"
 """The header key whose value ``allowed`` declares that a memory may contain secrets."""
 ALLOWED = "allowed"
-_ALLOW_MARK = re.compile("gitleaks:allow|pragma: allowlist secret")
+_ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
 """Marks that allow the secrets on their line, also known to scanners of repositories."""
 _MIN_REPEATED_LENGTH = 8
 """Minimum length of a secret that is masked at its other positions in the text as well."""
@@ -89,8 +90,8 @@ _PIECE_LENGTH = 8
 """Length in characters of the pieces by which parts of a secret are recognized."""
 MASK = "[masked: "
 """The beginning of a mask."""
-_MASKS = re.compile(r"(\[masked: [^\]\n]{1,40}\])")
-_LINE_END = re.compile("\n")
+_MASKS = lazy_pattern(r"(\[masked: [^\]\n]{1,40}\])")
+_LINE_END = lazy_pattern("\n")
 
 
 class Secret(NamedTuple):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.files.plain_files import SETTING, read
+from memvault.lazy_pattern import lazy_pattern
 
 HINT = "correct the line, or delete it for the default"
 _MAX_DOTS = 100
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-_LONG_NUMBER = re.compile(r"(?<!\d)\d{300}")
+_QUOTED = lazy_pattern(r"\"[^\"]*\"|'[^']*'")
+_LONG_NUMBER = lazy_pattern(r"(?<!\d)\d{300}")
 
 
 def read_table(path: Path, failure: type[MemvaultError]) -> dict[str, Any]:

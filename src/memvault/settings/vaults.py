@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +191,8 @@ def _require(what: str, value: str, usage: str) -> None:
 def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str]) -> None:
     for name in names:
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
             raise NotFound(f"There is no vault named {name!r}", hint)

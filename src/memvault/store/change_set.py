@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.errors import Conflict, NotFound
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import etag
 from memvault.vault.paths import belongs_to_other_agent, derived_id, existing_private
 
@@ -22,7 +23,7 @@ MOVE_INTENT = ".memvault/moving.json"
 _SEGMENT_BYTES = 1024 * 1024
 """Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
 may therefore grow larger."""
-_SEGMENT_NAME = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
+_SEGMENT_NAME = lazy_pattern(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
 _LAST_SEGMENT = 999_999_999
 _MAX_TITLE = 200
 

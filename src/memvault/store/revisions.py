@@ -19,12 +19,13 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.vault.document import etag
 from memvault.vault.paths import existing_private, is_memory_path, private_folder
 
-_STAMPED_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
-_REVISION_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
+_STAMPED_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-\w+")
+_REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import Conflict, FailedCall, MemvaultError, Refused
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, MASK, Secret, SecretDetector, allows, mask
 from memvault.settings.vault_settings import Settings
@@ -40,7 +40,7 @@ from memvault.vault.paths import derived_id, is_memory_path, private_folder, req
 
 _MAX_PLACES = 5
 _REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
-_PLAIN_KEY = re.compile(r"\w{1,19}")
+_PLAIN_KEY = lazy_pattern(r"\w{1,19}")
 """A key that may be shown in a message: too short to be a secret itself."""
 
 

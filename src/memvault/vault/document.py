@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import hashlib
 import os
 import re
 import unicodedata
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import Refused
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import paths
@@ -68,6 +68,8 @@ class DecodedText(NamedTuple):
 
 def etag(data: bytes) -> str:
     """Return the etag of these bytes, a hash."""
+    import hashlib  # takes 2 ms to load
+
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
@@ -106,7 +108,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 _BROKEN = "broken front matter"
-_UNCLOSED = re.compile(r"---[ \t]*\r?\n\w[\w-]*:")
+_UNCLOSED = lazy_pattern(r"---[ \t]*\r?\n\w[\w-]*:")
 
 
 class Document(NamedTuple):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from calendar import monthrange
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from memvault import clock
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.sanitize import replace_surrogates
 
 _MOST_MARKS = 30
 """Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
-_MARKS = re.compile(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")
+_MARKS = lazy_pattern(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")
 """A run of possible combining marks; the two named letters become marks in NFKC and NFKD."""
 
 
@@ -132,16 +132,16 @@ def link_target(text: str) -> str:
     return name.removeprefix("./")
 
 
-_SEPARATORS = re.compile(r"[-_.]+")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-_TIMESTAMP = re.compile(
+_SEPARATORS = lazy_pattern(r"[-_.]+")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_TIMESTAMP = lazy_pattern(
     r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?",
     re.ASCII,
 )
-_HEXADECIMAL = re.compile(r"[0-9a-f]+", re.IGNORECASE | re.ASCII)
-_LONG_RUN = re.compile(r"[a-z]{3}|\d{3}", re.IGNORECASE | re.ASCII)
-_LETTER_BESIDE_DIGIT = re.compile(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", re.IGNORECASE | re.ASCII)
-_WORD = re.compile(r"[a-z]{6}", re.IGNORECASE | re.ASCII)
+_HEXADECIMAL = lazy_pattern(r"[0-9a-f]+", re.IGNORECASE | re.ASCII)
+_LONG_RUN = lazy_pattern(r"[a-z]{3}|\d{3}", re.IGNORECASE | re.ASCII)
+_LETTER_BESIDE_DIGIT = lazy_pattern(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", re.IGNORECASE | re.ASCII)
+_WORD = lazy_pattern(r"[a-z]{6}", re.IGNORECASE | re.ASCII)
 _MIN_RANDOM, _MIN_ALTERNATIONS, _MIN_HASH_ALTERNATIONS = 8, 3, 2
 
 
@@ -194,13 +194,13 @@ def ends(path: str) -> Iterable[str]:
     return ("/".join(parts[start:]) for start in range(1, len(parts)))
 
 
-_DAY = re.compile(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)
-_WEEK = re.compile(r"(\d{4})-?[Ww](\d\d)(?:-?(\d))?", re.ASCII)
-_MONTH = re.compile(r"(\d{4})[-_.](\d\d)", re.ASCII)
-_MONTH_DAY = re.compile(r"(\d\d)[-_.](\d\d)", re.ASCII)
-_TWO_DIGITS = re.compile(r"\d\d", re.ASCII)
-_YEAR = re.compile(r"\d{4}", re.ASCII)
-_LEADING_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
+_DAY = lazy_pattern(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)
+_WEEK = lazy_pattern(r"(\d{4})-?[Ww](\d\d)(?:-?(\d))?", re.ASCII)
+_MONTH = lazy_pattern(r"(\d{4})[-_.](\d\d)", re.ASCII)
+_MONTH_DAY = lazy_pattern(r"(\d\d)[-_.](\d\d)", re.ASCII)
+_TWO_DIGITS = lazy_pattern(r"\d\d", re.ASCII)
+_YEAR = lazy_pattern(r"\d{4}", re.ASCII)
+_LEADING_DATE = lazy_pattern(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
 
 
 class DateRange(NamedTuple):
@@ -223,6 +223,8 @@ class DateRange(NamedTuple):
             return cls(first, first + timedelta(days=6))
         if unit == "year":
             return cls(date(day.year, 1, 1), date(day.year, 12, 31))
+        from calendar import monthrange
+
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
     def edge(self, end: bool) -> datetime:

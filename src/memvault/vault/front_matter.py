@@ -17,13 +17,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
+from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import replace_surrogates
 
 MAX_HEADER = 256 * 1024
 """Maximum number of characters in a header, and in all its values with aliases expanded."""
 _MAX_VALUES = 5_000
 _MAX_DEPTH = 30
-_REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
+_REPEATED = lazy_pattern(r"(?:[-?:][ \t]+){100}")
 
 
 class _ImplicitTag(str):
@@ -179,15 +180,15 @@ def _is_int64(number: int) -> bool:
     return -(2**63) <= number < 2**63
 
 
-_OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
+_OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
 """Byte order marks after the line belong to it, since YAML's positions skip one."""
-_CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
-_PLAIN_SCALAR = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
+_CLOSING = lazy_pattern(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
+_PLAIN_SCALAR = lazy_pattern(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _MAX_DUMPED = MAX_HEADER - len("---\r\n")
 _LINE_ENDS = ("\n", "\r")
-_COLON = re.compile(r"[ \t]*:")
-_LINE_END = re.compile(r"\r\n|\n|\r|\Z")
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
+_COLON = lazy_pattern(r"[ \t]*:")
+_LINE_END = lazy_pattern(r"\r\n|\n|\r|\Z")
+_UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class FrontMatter(NamedTuple):

@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_LINK = re.compile(
+from memvault.lazy_pattern import lazy_pattern
+
+_LINK = lazy_pattern(
     r"(?<!(?<!\\)\\)!?+(?:\[\[(?P<inside>[^\[\]\n]++)\]\]"
     r"|\[(?P<shown>(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\]"
     r"\((?:<(?P<bracketed>[^<>\n]++)>|(?P<bare>[^\s()<>]++(?:\([^\s()<>]*+\)[^\s()<>]*+)*+))"
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?+\))"
 )
-_EXTERNAL = re.compile(r"[A-Za-z][\w+.-]*+:|//|#")
-_URL = re.compile(r"https?://[^\s<>]++")
-_LIST_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t](?:\[[ xX]\][ \t])?")
-_WORD = re.compile(r"[^\W_]")
+_EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
+_URL = lazy_pattern(r"https?://[^\s<>]++")
+_LIST_MARK = lazy_pattern(r"(?:[-*+]|\d{1,9}[.)])[ \t](?:\[[ xX]\][ \t])?")
+_WORD = lazy_pattern(r"[^\W_]")
 
 
 class Link(NamedTuple):
@@ -108,15 +110,15 @@ def _parse_markdown_link(match: re.Match[str], text: str) -> Link | None:
     )
 
 
-_LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
+_LINES = lazy_pattern(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _BEGIN, _BASE, _MIDDLE, _END = "<<<<<<< ", "||||||| ", "======= ", ">>>>>>> "
 _FENCES = ("```", "~~~")
-_OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
-_TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
-_COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
-_COMMENT_START = re.compile(r"%%|(?P<line>(?<![^\n\r]) {0,3})?<!--")
-_NOT_LINE_END = re.compile(r"[^\n\r]")
-_HTML_TAG = re.compile(
+_OPENING = lazy_pattern(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
+_TICKS = lazy_pattern(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
+_COMMENT = lazy_pattern(r"%%.*?%%", re.DOTALL)
+_COMMENT_START = lazy_pattern(r"%%|(?P<line>(?<![^\n\r]) {0,3})?<!--")
+_NOT_LINE_END = lazy_pattern(r"[^\n\r]")
+_HTML_TAG = lazy_pattern(
     r"<[A-Za-z][\w-]*+(?:\s++[A-Za-z_:][\w.:-]*+"
     r"(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']{0,999}+'|\"[^\"]{0,999}+\"))?+){1,99}+\s*+/?+>",
     re.ASCII,
@@ -125,7 +127,7 @@ _HTML_TAG = re.compile(
 _TAG_DELIMITERS = (
     r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
 )
-_TAG = re.compile(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMITERS}]++)")
+_TAG = lazy_pattern(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMITERS}]++)")
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:

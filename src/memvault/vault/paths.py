@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import unicodedata
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from memvault import clock
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import normalize
 
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
@@ -27,7 +27,7 @@ _WINDOWS = frozenset(
 )
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 """Characters not used in file names: some systems forbid them, or links to the file would break."""
-_LEADING_MARKS = re.compile(r"^[^\w]+")
+_LEADING_MARKS = lazy_pattern(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
 _MAX_ID = 120
@@ -38,7 +38,7 @@ def is_reserved(name: str) -> bool:
     return name.lower().partition(".")[0] in _WINDOWS
 
 
-_NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
+_NOT_ALPHANUMERIC = lazy_pattern(r"[^a-z0-9]")
 
 
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
@@ -117,6 +117,8 @@ def id_from_name(name: str) -> str:
 
 
 def _hash_suffix(text: str) -> str:
+    import hashlib
+
     digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
     return "".join(clock.ID_ALPHABET[(digest >> (5 * position)) & 31] for position in range(6))
 

@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,8 +54,12 @@ class Scan:
     @property
     def digest(self) -> bytes:
         """A hash of all paths and states, which is the same while no file changes."""
+        import hashlib
+
         names = "\0".join(self._paths).encode("utf-8", "surrogateescape")
-        return blake2b(names + b"\0\0" + self._states.tobytes(), digest_size=_DIGEST).digest()
+        return hashlib.blake2b(
+            names + b"\0\0" + self._states.tobytes(), digest_size=_DIGEST
+        ).digest()
 
 
 def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:

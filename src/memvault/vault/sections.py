@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from memvault.errors import Ambiguous, NotFound, UsageError
@@ -135,6 +134,8 @@ def _hint(wanted: str, known: Sequence[MarkdownSection]) -> str:
     if not known:
         return "the memory has no headings; without section it is shown whole"
     by_name = {_normalize(section.path): section.path for section in known}
+    from difflib import get_close_matches
+
     similar = get_close_matches(_normalize(wanted), list(by_name), n=1)
     suggestion = by_name[similar[0]] if similar else ""
     listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.files import atomic, plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.store.change_set import FileRef
 from memvault.vault import document, paths
 from memvault.vault.reader import read_header_file
@@ -25,8 +26,8 @@ from memvault.vault.reader import read_header_file
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
-_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
-_RENAMED = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
+_ID = lazy_pattern(r"\d{8}T\d{6}\.\d{6}Z-\w+")
+_RENAMED = lazy_pattern(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _MAX_KEPT_BYTES = 180
 """Maximum length in bytes of the name before an id; file systems allow 255."""

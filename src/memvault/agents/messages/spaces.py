@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE
+from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import paths
 from memvault.vault.file_names import normalize
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
 
 _MAX_ID = 60
-_INVALID_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
+_INVALID_NAME = lazy_pattern("[/\\\\\0\n\ud800-\udfff]")
 
 
 class Message(NamedTuple):
@@ -102,6 +102,8 @@ class Spaces:
         space_id = self._space_id(given)
         if not self._exists(space_id):
             known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
+            from difflib import get_close_matches
+
             close = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",

@@ -18,7 +18,6 @@ write the same file, which git merges.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -284,6 +283,8 @@ def event_id(plan_id: str, at: datetime) -> str:
     """Return the id of a run's event, valid as a file name."""
     name = paths.slug(plan_id, _MAX_ID)
     if name != plan_id:
+        import hashlib
+
         name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
     return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
 

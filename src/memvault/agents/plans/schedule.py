@@ -7,13 +7,13 @@ time, and a line with a star for minute or hour runs whenever real time matches.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import shorten
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _UNITS = {
     **dict.fromkeys(("d", "day", "days"), 86_400),
     **dict.fromkeys(("w", "week", "weeks"), 604_800),
 }
-_DELAY_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)")
+_DELAY_PART = lazy_pattern(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)")
 _MAX_DELAY = 3_660 * 86_400
 _MAX_CRON = 200
 _OVERLAP = timedelta(hours=3)

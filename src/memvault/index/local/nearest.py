@@ -100,12 +100,13 @@ def nearest(
         best = _impute_missing(passages, deep, firsts, static)
         columns.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
-    chosen = np.flatnonzero(is_in(uids, also))
+    is_chosen = is_in(uids, also)
     for column in columns:
         near = allowed
         if len(near) > limit:
             near = near[np.argpartition(-column[near], limit - 1)[:limit]]
-        chosen = np.union1d(chosen, near)
+        is_chosen[near] = True
+    chosen = np.flatnonzero(is_chosen)
     ends = np.append(firsts[1:], len(passages.uids))
     is_missing = np.isnan(deep) if deep is not None else np.zeros(len(best), np.bool_)
     hits = []

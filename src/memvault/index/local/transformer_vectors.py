@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -645,6 +644,8 @@ class TransformerVectors:
         change.
         """
         for entry in self.unused_models():
+            import shutil
+
             shutil.rmtree(entry, ignore_errors=True)
 
     def unused_models(self) -> list[Path]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import threading
 import zlib
 from collections.abc import Callable, Sequence
@@ -282,6 +281,8 @@ class VectorFile:
         """
         if folder.is_file():
             folder.unlink()
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(exist_ok=True)
         made = cls(folder, card, columns)

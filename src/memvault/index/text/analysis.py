@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
 
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.vault.file_names import normalize
 
@@ -33,19 +34,19 @@ _MARKED = (  # combining marks, and scripts that use many: not matched by \\w
     "\u0900-\u0963\u0966-\u0dff\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3099\u309a"
 )
 _WORD = f"[\\w{_MARKED}]"
-_CHUNK = re.compile(
+_CHUNK = lazy_pattern(
     rf"{_WORD}+(?:[./\\:@#&'’+-]+{_WORD}+)*(?:\+\+|#(?!\w))?"
     r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
-_BETWEEN = re.compile(rf"(?:_|[^\w{_MARKED}])+")
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
-_CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
-_MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
+_BETWEEN = lazy_pattern(rf"(?:_|[^\w{_MARKED}])+")
+_IDEOGRAPH = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED_RUN = lazy_pattern(f"[{_UNSPACED}]+")
+_ONLY_ASCII_WORD = lazy_pattern(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
+_CAMEL = lazy_pattern(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
+_MARKS = lazy_pattern(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
 _MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
-_CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
+_CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM_LENGTH = 80
 MAX_CACHED = 300_000
 LONGEST_CACHED = 100
@@ -64,14 +65,14 @@ DEFAULT_LANGUAGE = "english"
 """The language of a memory if neither its text nor other memories of the vault indicate one."""
 _MAX_QUERY_LANGUAGES = 4
 """The maximum number of languages in which a query is analysed."""
-_ELISION = re.compile(
+_ELISION = lazy_pattern(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
     r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
     re.IGNORECASE,
 )
 _ELIDING_LANGUAGES = frozenset(("french", "italian"))
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-_SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
+_SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
 class AnalysedToken(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from array import array
 from bisect import bisect_left
@@ -25,6 +24,7 @@ from memvault.index.text.passages import (
     split_passages,
 )
 from memvault.index.text.sentences import split_sentences
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
 from memvault.vault.document import header_tags
@@ -39,8 +39,8 @@ TERM_ID_MASK = 0xFFFFFFFC
 _STRETCH_LENGTH = 150
 _MAX_PIECE = 400
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
-_SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
-_HAS_DIGIT = re.compile(r"\d").search
+_SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
+_DIGIT = lazy_pattern(r"\d")
 _known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
 """By language, the codes of each chunk analysed so far."""
 _NEGATIONS = frozenset(
@@ -154,7 +154,7 @@ def number_of(stem: str) -> int:
 
 
 def _is_distinctive(stem: str) -> bool:
-    return stem in _NEGATIONS or _HAS_DIGIT(stem) is not None
+    return stem in _NEGATIONS or _DIGIT.search(stem) is not None
 
 
 def _is_link_list(lines: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ vectors do and loads no tokenizer.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,6 +13,7 @@ from itertools import islice
 from math import ceil
 
 from memvault.index.text.sentences import sentence_ends
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
 from memvault.vault.markdown import lines_with_code, parse_heading
 
@@ -34,12 +34,12 @@ _MAX_PASSAGE = 1_200
 _MAX_BLOCK = 6_000
 _MERGE_AFTER = 1_000
 """The number of passages of one body after which short ones are merged across headings."""
-_TOKEN = re.compile(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
+_TOKEN = lazy_pattern(r"[A-Za-z][a-z]{0,6}|[0-9]{1,2}|[\u00aa-\u1fff]{1,4}|\S")
 """A piece of text of about one token.
 
 WordPiece splits long words, and names in camel case and long numbers more often; a sign and a
 character of a script without spaces is one token."""
-_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_ITEM = lazy_pattern(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def estimate_tokens(text: str) -> int:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_MARK = re.compile(
+from memvault.lazy_pattern import lazy_pattern
+
+_MARK = lazy_pattern(
     r"(?<![.!?…])([.!?…]++)([\"'”’»)\]*_]*+(?:\[\^?\w{1,9}\])?)(?=(\s+)|\Z)"
     r"|[。！？；｡।॥؟۔]+[」』”’）】》]*+"
 )
-_ATOM = re.compile(r"`[^`\n]++`|\[\[[^\]\n]*+\]\]|\]\([^)\n]*+\)|<[^<>\s][^<>\n]*+>")
+_ATOM = lazy_pattern(r"`[^`\n]++`|\[\[[^\]\n]*+\]\]|\]\([^)\n]*+\)|<[^<>\s][^<>\n]*+>")
 """Code, links and tags, in which no sentence ends."""
-_ATOM_SIGNS = re.compile(r"[`<]|\[\[|\]\(")
+_ATOM_SIGNS = lazy_pattern(r"[`<]|\[\[|\]\(")
 _OPENING = "\"'“”„‘’«»([{*_"
 _LONGEST_WORD = 24
 _ABBREVIATIONS: dict[str, str] = {
@@ -35,8 +37,8 @@ _ABBREVIATIONS: dict[str, str] = {
     ),
 }
 """Abbreviations, without the period, and before what they do not end a sentence."""
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
-_ORDINAL = re.compile(
+_INITIALS = lazy_pattern(r"[^\W\d_](?:\.[^\W\d_])+")
+_ORDINAL = lazy_pattern(
     r"(?:januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)\b"
     r"|\d{1,4}\.(?=\s|\Z)",
     re.IGNORECASE,

@@ -10,7 +10,6 @@ from these.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
@@ -296,6 +295,8 @@ def unknown(name: str, names: list[str]) -> UsageError:
 
 def load_all() -> list[tuple[ToolGroup, Tool]]:
     """Import all tool modules; return their groups and tools, in the order of the help."""
+    import pkgutil
+
     import memvault.tools
 
     for entry in pkgutil.iter_modules(memvault.tools.__path__):

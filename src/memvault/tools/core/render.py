@@ -11,7 +11,6 @@ can be mistaken for one of the result itself.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -65,7 +64,15 @@ class Template(NamedTuple):
     @property
     def expanded(self) -> str:
         """The text without its indentation, with ``{marks}`` expanded."""
-        return inspect.cleandoc(self.text).replace("{marks}", _MARKS)
+        return _dedented(self.text).replace("{marks}", _MARKS)
+
+
+def _dedented(text: str) -> str:
+    """Return a text without common indentation and blank lines around it, as a docstring is."""
+    first, *others = text.split("\n")
+    indents = [len(line) - len(line.lstrip()) for line in others if line.strip()]
+    margin = min(indents, default=0)
+    return "\n".join([first.lstrip(), *(line[margin:] for line in others)]).strip("\n")
 
 
 _MARKS = (

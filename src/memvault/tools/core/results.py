@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -51,6 +50,8 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     Raises:
         Conflict: If the given token is another one.
     """
+    import hashlib
+
     shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
     token = hashlib.blake2b(shown, digest_size=6).hexdigest()
     answer = "" if confirm is None else str(confirm).strip().lower()

@@ -1,0 +1,182 @@
+"""Parse a plain command line without Typer, whose import takes longer than many a command.
+
+Plain are the words of a command, its positional arguments and its options in full: ``--flag``,
+``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``, with everything behind ``--`` positional.
+All else, such as help, other spellings, a vault's own tools and every mistake, is left to Typer,
+so that there is one place that explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from memvault.arguments.parameters import Parameter
+from memvault.cli import registry
+from memvault.cli.options import GLOBAL_OPTIONS, decode
+from memvault.cli.registry import ShellCommand
+
+SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+"""Single-letter forms of options, in every command that has the option."""
+
+
+def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
+    """Return the names of a parameter's option, and the name of its negative form.
+
+    Only a boolean that has to be given, or that is true by default, has a negative form.
+    """
+    flag, _, negative = parameter.flag.partition("/")
+    is_on = parameter.required or parameter.default
+    if parameter.types == (bool,) and is_on and not negative:
+        negative = f"--no-{flag.removeprefix('--')}"
+    names = (flag, parameter.arg.alias, SHORT_FLAGS.get(flag, ""))
+    return tuple(filter(None, names)), negative
+
+
+def value_type(parameter: Parameter) -> type:
+    """Return the type of a parameter's value as parsed; list is one of texts, and takes several.
+
+    What is positional is a text here, whatever the parameter's type, and so is JSON.
+    """
+    types = parameter.types
+    if list in types or (parameter.arg.positional and parameter.arg.join_words):
+        return list
+    if parameter.arg.positional or str in types or dict in types:
+        return str
+    if types == (bool,):
+        return bool
+    return int if int in types else float
+
+
+class PlainLine(NamedTuple):
+    """A parsed command line.
+
+    ``name`` is the last word of the command as typed. ``shared`` are the values of the global
+    options and ``values`` those of the command's parameters, by the names of the parameters, as
+    Typer passes them to its callbacks: None or False if not given.
+    """
+
+    command: ShellCommand
+    name: str
+    shared: dict[str, Any]
+    values: dict[str, Any]
+
+
+class _Option(NamedTuple):
+    """What an option sets: a parameter, to a value of a type, or to a constant if it takes none."""
+
+    parameter: str
+    type: type
+    constant: bool | None = None
+
+
+_SHARED = {
+    flag: _Option(name, str) if takes else _Option(name, bool, True)
+    for name, flag, takes, _ in GLOBAL_OPTIONS
+}
+
+
+def parse(arguments: list[str]) -> PlainLine | None:
+    """Return the command of a command line and the values of its parameters.
+
+    None if the line is not plain, or not valid.
+    """
+    words = map(decode, arguments)
+    shared = {name: None if takes else False for name, _, takes, _ in GLOBAL_OPTIONS}
+    group = ""
+    for word in words:
+        if word.startswith("-"):
+            if not _read_option(word, words, _SHARED, shared):
+                return None
+            continue
+        command = registry.find_command(group + word)
+        if command is not None:
+            values = _command_values(words, command.shell_parameters, shared)
+            return None if values is None else PlainLine(command, word, shared, values)
+        if not registry.is_group(group + word):
+            return None
+        group += f"{word} "
+    return None
+
+
+def _command_values(
+    words: Iterator[str], parameters: tuple[Parameter, ...], shared: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return the values of a command's parameters, and set those of the global options."""
+    values: dict[str, Any] = dict.fromkeys(parameter.name for parameter in parameters)
+    options = {**_options(parameters), **_SHARED}
+    positional: list[str] = []
+    for word in words:
+        if word == "--":
+            positional += words
+        elif not _is_option(word):
+            positional.append(word)
+        else:
+            into = shared if _name(word) in _SHARED else values
+            if not _read_option(word, words, options, into):
+                return None
+    for parameter in parameters:
+        if not parameter.arg.positional or not positional:
+            continue
+        if value_type(parameter) is list:  # the last one, if a command has one
+            values[parameter.name], positional = positional, []
+        else:
+            values[parameter.name] = positional.pop(0)
+    return None if positional else values
+
+
+def _options(parameters: tuple[Parameter, ...]) -> dict[str, _Option]:
+    """Return the options of a command by their names, without the global ones."""
+    options = {}
+    for parameter in parameters:
+        if parameter.arg.positional:
+            continue
+        names, negative = option_names(parameter)
+        kind = value_type(parameter)
+        for name in names:
+            options[name] = _Option(parameter.name, kind, True if kind is bool else None)
+        if negative:
+            options[negative] = _Option(parameter.name, kind, False)
+    return options
+
+
+def _read_option(
+    word: str, words: Iterator[str], options: Mapping[str, _Option], values: dict[str, Any]
+) -> bool:
+    """Set the value of an option, which may be the next word; return whether that succeeded."""
+    option = options.get(_name(word))
+    if option is None or (word[1] != "-" and word.split() != [word]):  # a text such as "-n 5"
+        return False
+    text = _value(word)
+    if option.constant is not None:
+        values[option.parameter] = option.constant
+        return text is None
+    if text is None:
+        text = next(words, None)
+        if text is None or _is_option(text):
+            return False
+    try:
+        value = text if option.type is list else option.type(text)
+    except ValueError:
+        return False
+    if option.type is list:
+        value = [*(values[option.parameter] or ()), value]
+    values[option.parameter] = value
+    return True
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _name(word: str) -> str:
+    """Return the name in an option such as ``--flag=value`` or ``-n5``."""
+    return word.partition("=")[0] if word.startswith("--") else word[:2]
+
+
+def _value(word: str) -> str | None:
+    """Return the value in such an option, or None if it has none."""
+    if not word.startswith("--"):
+        return word[2:] or None
+    _, equals, value = word.partition("=")
+    return value if equals else None

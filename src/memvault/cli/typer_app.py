@@ -1,0 +1,313 @@
+"""The Typer application, for help, mistakes, and lines that ``plain_line`` does not parse.
+
+It builds commands on demand from their declared parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from memvault import __version__, sanitize
+from memvault.arguments.parameters import Parameter, normal_key
+from memvault.cli import commands, spelling
+from memvault.cli.commands import metavar
+from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.plain_line import option_names, value_type
+from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
+from memvault.command_table import COMMANDS
+from memvault.errors import MemvaultError, UsageError, VaultNotFound
+from memvault.tools.core.registry import Tool
+
+_ALIASES = {"mv": "rename"}
+"""Shell commands that are accepted as aliases of a command."""
+
+
+def canonical_name(name: str, names: Collection[str]) -> str | None:
+    """Return the name that ``name`` is an alias, plural or singular of, or None."""
+    if _ALIASES.get(name) in names:
+        return _ALIASES[name]
+    forms = {f"{name}s", name.removesuffix("s")}
+    if name.endswith("y"):
+        forms.add(f"{name[:-1]}ies")
+    if name.endswith("ies"):
+        forms.add(f"{name[:-3]}y")
+    return next((known for known in names if known in forms), None)
+
+
+Execute = Callable[[ShellCommand, str, Mapping[str, Any], GlobalOptions], None]
+"""A function that runs a command with parsed values, as ``commands.run_command`` does."""
+
+
+def run(
+    arguments: list[str], options: GlobalOptions, execute: Execute = commands.run_command
+) -> int:
+    """Run one command line and return its exit code.
+
+    Raises:
+        Exception: If it fails; an error of Typer's own has the method ``format_message``.
+    """
+    try:
+        code = _group(options, "", None, execute)(  # Typer returns the exit code of a typer.Exit
+            args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
+        )
+    except typer.Exit as stop:
+        return stop.exit_code
+    return code if isinstance(code, int) else 0
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """A Typer group that looks commands up in the registry and builds them one at a time."""
+
+    options: GlobalOptions
+    prefix: str
+    execute: Execute
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
+        """List the names of the visible commands."""
+        return list(dict.fromkeys(name.split(" ")[0] for name in self._command_names()))
+
+    def _command_names(self) -> list[str]:
+        """Return the names of the group's commands, without the group's prefix."""
+        names = dict.fromkeys(command.words for command in COMMANDS)
+        return [name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Build a command, given its words or the exact name of its tool.
+
+        Raises:
+            UsageError: If there is no such command.
+        """
+        cmd_name = self.options.unescape(cmd_name)
+        full_name = self.prefix + cmd_name
+        entry = find_command(full_name)
+        if entry is not None:
+            return build_command(entry, cmd_name, self.options, self.execute)
+        if is_group(full_name):
+            return _group(self.options, f"{full_name} ", cmd_name, self.execute)
+        if cmd_name.startswith("-"):
+            return None
+        plugin = None if self.prefix else _plugin_tool(cmd_name, self.options)
+        if plugin is not None:
+            return build_command(plugin, cmd_name, self.options, self.execute)
+
+        names = self.list_commands(ctx)
+        alias = canonical_name(cmd_name, names)
+        if alias is not None:
+            return self.get_command(ctx, alias)
+        from memvault.tools.core.suggestions import suggest_command
+
+        all_names = [*names, *self._command_names()]
+        suggestion = suggest_command(cmd_name, all_names)
+        help_page = f"{self.prefix}--help" if self.prefix else "help --all"
+        raise UsageError(
+            f"memvault {self.prefix}has no command {cmd_name!r}"
+            if self.prefix
+            else f"There is no command {cmd_name!r}",
+            f"did you mean {self.prefix}{suggestion}?"
+            if suggestion
+            else f"memvault {help_page} lists the commands",
+        )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Resolve the command of a command line; ``help COMMAND`` shows that command's help."""
+        if args[0] == "help":
+            if not args[1:]:
+                print(ctx.get_help())
+                raise typer.Exit
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the same overview page as the one that is shown without loading Typer."""
+        if self.prefix:
+            super().format_help(ctx, formatter)
+        else:
+            from memvault.cli.help_pages import coloured, overview
+
+            formatter.write(coloured(overview()))
+
+
+def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
+    """Return a tool defined in the vault, or None if there is no vault or no such tool.
+
+    Raises:
+        VaultNotFound: If a vault was named explicitly and does not exist.
+    """
+    from memvault.call import LOCAL
+    from memvault.tools.core import available
+
+    try:
+        return available.find_tool(options.named_workspace(), LOCAL, name)
+    except VaultNotFound:
+        if options.has_explicit_vault:
+            raise
+        return None
+    except MemvaultError:
+        return None
+
+
+def _group(options: GlobalOptions, prefix: str, name: str | None, execute: Execute) -> Any:
+    attributes = {"options": options, "prefix": prefix, "execute": staticmethod(execute)}
+    bound = type("Commands", (CommandGroup,), attributes)
+    application = typer.Typer(
+        name=name,
+        cls=bound,
+        invoke_without_command=bool(prefix),  # a group without a command shows its help
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def show_version(value: bool) -> None:
+        if value:
+            print(f"memvault {__version__}")
+            raise typer.Exit
+
+    def root(ctx: typer.Context, **values: Any) -> None:
+        values.pop("version")
+        options.update(**values)
+        if ctx.invoked_subcommand is None:
+            print(ctx.get_help())
+
+    version = typer.Option(
+        False, "--version", "-V", is_eager=True, callback=show_version, help="Show the version"
+    )
+    shared = {**_shared_options(), "version": (bool, version)}
+    _with_signature(root, {"ctx": (typer.Context, inspect.Parameter.empty), **shared})
+    application.callback()(root)
+    return typer.main.get_command(application)
+
+
+def build_command(
+    entry: ShellCommand,
+    name: str,
+    options: GlobalOptions,
+    execute: Execute = commands.run_command,
+) -> Any:
+    """Build the Typer command of a tool, or of a command that is not generated from one."""
+    parameters = entry.shell_parameters
+    if isinstance(entry, CliCommand):
+        options.json = options.json or entry.always_json
+
+    def callback(**values: Any) -> None:
+        options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
+        spelling.assign_positionals(parameters, values)
+        execute(entry, name, values, options)
+
+    own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
+    _with_signature(
+        callback, {**own, **spelling.positional_as_options(parameters), **_shared_options()}
+    )
+    application = typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    settings = {"help_option_names": ["-h", "--help"]}
+    application.command(
+        name, cls=spelling.FlexibleCommand, help=entry.doc, context_settings=settings
+    )(callback)
+    command: Any = typer.main.get_command(application)
+    command.keys = {
+        normal_key(alias): spelling.option(entry)
+        for entry in parameters
+        for alias in entry.arg.aliases
+    } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    original_help: Callable[[Any], str] = command.get_help
+
+    def page(ctx: Any) -> str:
+        from memvault.cli import help_pages
+
+        ctx.max_content_width = help_pages.width()
+        text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
+        return help_pages.coloured(help_pages.with_examples(text, entry.examples))
+
+    command.get_help = page
+    for parameter in command.params:
+        if parameter.param_type_name == "argument" and parameter.metavar is not None:
+            # Typer puts optional arguments in brackets, and all are optional to it, since
+            # memvault checks them. It creates them itself, so no subclass can override this.
+            shown = partial(_fixed_metavar, parameter.metavar)
+            parameter.make_metavar = shown
+    return command
+
+
+def _shared_options() -> dict[str, tuple[Any, Any]]:
+    """Return the type and the Typer declaration of each global option, by parameter name."""
+    options: dict[str, tuple[Any, Any]] = {}
+    for name, flag, takes, text in GLOBAL_OPTIONS:
+        kind, default = (str | None, None) if takes else (bool, False)
+        options[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
+    return options
+
+
+def _with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
+    """Set the signature that Typer reads from a callback."""
+    callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
+    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
+        [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
+            for key, (kind, info) in declared.items()
+        ]
+    )
+
+
+def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
+    return text
+
+
+def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
+    """Return the type and the Typer declaration of a parameter."""
+    kind = value_type(parameter)
+    shown: str | None = metavar(parameter)
+    arg = parameter.arg
+    declared: Any = (list[str] if kind is list else kind) | None
+    if arg.positional:
+        shown = f"{shown}..." if kind is list else shown
+        if not parameter.required or arg.cli_optional:
+            shown = f"[{shown}]"
+        argument = typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
+        return declared, argument
+    if kind is bool:
+        shown = None
+    elif dict in parameter.types and list not in parameter.types:
+        shown = arg.metavar or "JSON"
+    (flag, *others), negative = option_names(parameter)
+    names = [f"{flag}/{negative}" if negative else flag, *others]
+    option = typer.Option(None, *names, metavar=shown, help=_help(parameter), show_default=False)
+    return declared, option
+
+
+def _help(parameter: Parameter) -> str:
+    """Return the help of a parameter, with its limits, and its default unless that is empty."""
+    default = parameter.known_default
+    text = parameter.arg.help
+    if parameter.arg.text:
+        text += "; - reads standard input, @file a file"
+        if parameter.required and parameter.arg.positional and list not in parameter.types:
+            text += "; if missing, it is read from a pipe"
+            text += " or written in your editor" * parameter.arg.cli_optional
+    text += _limits(parameter)
+    if default in (None, False, "", 0.0):
+        return sanitize.escape_line(text)
+    return sanitize.escape_line(f"{text} (default {default})")
+
+
+def _limits(parameter: Parameter) -> str:
+    """Return the minimum and maximum of a parameter, unless its help has them already."""
+    lowest, highest = (
+        None if limit is None else f"{limit:,.15g}"
+        for limit in (parameter.arg.minimum, parameter.arg.maximum)
+    )
+    if lowest is not None and highest is not None:
+        both = f"{lowest} to {highest}"
+        return "" if both in parameter.arg.help else f"; {both}"
+    if lowest is not None:
+        return f"; at least {lowest}"
+    return "" if highest is None else f"; at most {highest}"

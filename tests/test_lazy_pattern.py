@@ -1,0 +1,35 @@
+"""A pattern that is compiled when first used is the pattern that ``re.compile`` returns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from memvault.lazy_pattern import lazy_pattern
+
+
+def test_a_lazy_pattern_is_used_like_any_other() -> None:
+    """Its methods and attributes are those of the compiled pattern, with the flags."""
+    made, compiled = (
+        lazy_pattern(r"(?P<word>\w+)|-", re.ASCII),
+        re.compile(r"(?P<word>\w+)|-", re.ASCII),
+    )
+    for text in ("", "one two", "--", "äh", "a-b"):
+        assert made.findall(text) == compiled.findall(text)
+        assert made.sub("x", text) == compiled.sub("x", text)
+        assert made.split(text) == compiled.split(text)
+        assert [found.span() for found in made.finditer(text)] == [
+            found.span() for found in compiled.finditer(text)
+        ]
+        assert (made.match(text) is None) == (compiled.match(text) is None)
+        assert (made.fullmatch(text) is None) == (compiled.fullmatch(text) is None)
+    assert (made.pattern, made.flags) == (compiled.pattern, compiled.flags)
+    assert (made.groups, made.groupindex) == (compiled.groups, compiled.groupindex)
+
+
+def test_an_invalid_pattern_fails_when_it_is_used() -> None:
+    """A mistake is reported as ``re`` reports it, at the first use."""
+    made = lazy_pattern("(")
+    with pytest.raises(re.error, match="unterminated subpattern"):
+        made.search("x")

@@ -1,0 +1,307 @@
+"""A usual command line is parsed without Typer, means what it means to Typer, and ends at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT, examples, write
+from memvault.arguments.parameters import Parameter
+from memvault.cli import plain_line, typer_app
+from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.plain_line import SHORT_FLAGS, option_names
+from memvault.cli.registry import CliCommand, ShellCommand, find_command
+from memvault.command_table import COMMANDS, TOOLS
+
+WORDS = sorted({command.words for command in COMMANDS})
+VALUES = (
+    *("word", "two words", "", "ä", "\udcff", "3", "0.5", "1e3", "1_0", " 7 ", "nan", "many", "٣"),
+    *("a,b", "[1, 2]", '["a"]', "{}", "k=v", "=", "@file", "@@x", "true", "2026-01-01", "\ufdd00"),
+    *("-", "--", "-5", "-0.5", "-x", "- a list", "--limit", "--limit=3 x", "-n5"),
+)
+"""What is typed as a value: right, wrong and odd."""
+OTHERS = ("--help", "-h", "-V", "--version", "--nope", "--nope=1", "-x", "-nT", "---", "-=", "--=x")
+
+
+def lines(words: str) -> st.SearchStrategy[list[str]]:
+    """Make lines of a command: its words, and options and values that it has, or has not."""
+    command = find_command(words)
+    assert command is not None
+    flags = [flag for _, flag, *_ in GLOBAL_OPTIONS]
+    values = [*VALUES]
+    for parameter in command.shell_parameters:
+        forms, negative = option_names(parameter)
+        values += map(str, parameter.choices)
+        flags += [*forms, *filter(None, (negative, f"--{parameter.key}", f"--{parameter.name}"))]
+    value = st.one_of(st.sampled_from(values), st.sampled_from(values), st.text(max_size=3))
+    flag = st.sampled_from([*flags, *flags, *SHORT_FLAGS.values()])
+    piece = st.one_of(
+        value.map(lambda text: [text]),
+        flag.map(lambda name: [name]),
+        st.builds(lambda *pair: [*pair], flag, value),
+        st.builds(lambda *pair: ["=".join(pair)], flag, value),
+        st.builds(lambda *pair: ["".join(pair)], flag, value),
+        st.sampled_from([*OTHERS, "--"]).map(lambda name: [name]),
+    )
+    before = st.sampled_from([[], [], [], ["--json"], ["--vault", "x"], ["--agent=bob"], ["-"]])
+    names = [words.split(" "), [words], *([entry.tool] for entry in TOOLS if entry.words == words)]
+
+    def joined(named: list[str], early: list[list[str]], rest: list[list[str]]) -> list[str]:
+        parts = [[*option, word] for option, word in zip(early, named, strict=False)]
+        return [word for part in (*parts, *rest) for word in part]
+
+    return st.builds(
+        joined,
+        st.sampled_from(names),
+        st.lists(before, min_size=3, max_size=3),
+        st.lists(piece, max_size=5),
+    )
+
+
+class Parsed:
+    """What Typer parses a line to: the command, the values of its parameters, the options."""
+
+    def __init__(self, line: list[str]) -> None:
+        self.options = GlobalOptions.from_environment()
+        self.command: ShellCommand | None = None
+        self.name = ""
+        self.values: dict[str, Any] = {}
+        assert typer_app.run(line, self.options, self._keep) == 0
+
+    def _keep(
+        self, command: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
+    ) -> None:
+        self.command, self.name = command, name
+        for parameter in command.shell_parameters:
+            value = values[parameter.name]
+            if isinstance(value, list):
+                value = [options.unescape(text) for text in value]
+            elif isinstance(value, str):
+                value = options.unescape(value)
+            self.values[parameter.name] = value
+
+
+def _state(options: GlobalOptions) -> dict[str, Any]:
+    return {name: value for name, value in vars(options).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
+    """The values of a line are those that Typer finds, in type and order, or Typer is asked."""
+
+    @settings(max_examples=examples(80))
+    @example([*words.split(), "-ntwo words"])
+    @example([*words.split(), "-T=two words"])
+    @given(lines(words))
+    def agree(line: list[str]) -> None:
+        plain = plain_line.parse(line)
+        if plain is None:
+            return
+        parsed = Parsed(line)
+        options = GlobalOptions.from_environment()
+        options.update(**plain.shared)
+        if isinstance(plain.command, CliCommand):
+            options.json = options.json or plain.command.always_json
+        assert (plain.command, plain.name) == (parsed.command, parsed.name)
+        assert repr(plain.values) == repr(parsed.values)  # nan is not equal to itself
+        assert _state(options) == _state(parsed.options)
+
+    agree()
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_each_command_has_plain_lines(words: str) -> None:
+    """A line with one value for each parameter of a command needs no Typer."""
+    command = find_command(words)
+    assert command is not None
+    line = words.split()
+    for parameter in command.shell_parameters:
+        names, negative = option_names(parameter)
+        if parameter.arg.positional:
+            line.append("1")
+        elif parameter.types == (bool,):
+            line.append(negative or names[0])
+        else:
+            line += [names[-1], "1", f"{names[0]}=2"]
+    plain = plain_line.parse(line)
+    assert plain is not None
+    assert all(value is not None for value in plain.values.values())
+    assert [entry.key for entry in command.shell_parameters if _is_lost(entry, plain.values)] == []
+
+
+def _is_lost(parameter: Parameter, values: Mapping[str, Any]) -> bool:
+    """Return whether one of two values of a list is missing."""
+    is_option = list in parameter.types and not parameter.arg.positional
+    return is_option and values[parameter.name] != ["1", "2"]
+
+
+_BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
+_ENDS = re.compile(r"[|&;<>]")
+_MARKS = {*"$`\\*?~{#"}
+"""What a shell replaces."""
+NOT_PLAIN = (
+    "memvault word_count",  # a vault's own tool
+    "memvault world move -3 -4 ",  # numbers below zero
+    "memvault recal anything",  # a mistake that Typer explains
+    "memvault recall anything --limit many",
+)
+"""How the usual lines begin that need Typer."""
+
+
+def usual_lines() -> list[str]:
+    """Return the commands in README, the guide and the transcripts, up to what a shell does."""
+    found = []
+    pages = [
+        ROOT / "README.md",
+        *ROOT.glob("docs/guide/*.md"),
+        *ROOT.glob("tests/transcripts/*.md"),
+    ]
+    for page in pages:
+        for block in _BLOCK.findall(page.read_text("utf-8")):
+            shown = block.startswith("$ ")
+            for line in block.splitlines():
+                if shown and not line.startswith("$ "):
+                    continue
+                command = line.removeprefix("$ ")
+                hidden = _QUOTED.sub(lambda text: "x" * len(text[0]), command)
+                end = _ENDS.search(hidden)
+                command = command[: end.start()] if end else command
+                if command.startswith("memvault ") and not _MARKS & {*hidden[: len(command)]}:
+                    found.append(command)
+    return found
+
+
+def test_the_usual_commands_need_no_typer() -> None:
+    """What the documentation shows is plain, but for mistakes, numbers below zero and own tools."""
+    usual = usual_lines()
+    assert len(usual) > 250
+    asked = [line for line in usual if plain_line.parse(shlex.split(line)[1:]) is None]
+    assert [line for line in asked if not line.startswith(NOT_PLAIN)] == []
+    assert len(asked) <= 8
+
+
+LISTING = """
+import json, sys
+from memvault.__main__ import main
+main(sys.argv[1:])
+print(json.dumps([*sys.modules]), file=sys.stderr)
+"""
+UNNEEDED = {"typer", "click", "inspect", "subprocess", "difflib", "uuid", "ast", "platformdirs"}
+
+
+def loaded(folder: Path, *line: str) -> set[str]:
+    """Run a command in a fresh process; return all modules that are loaded at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, *line],
+        cwd=folder,
+        env={**os.environ, "MEMVAULT_DEEP": "off"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs finds the folders")
+def test_a_plain_command_loads_no_parser_and_no_inspection(
+    folder: Path, subtests: pytest.Subtests
+) -> None:
+    """A command whose line is plain loads neither Typer nor what only Typer needs."""
+    write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
+    loaded(folder, "recall", "wombats")  # indexes what is there
+    for line, more in (
+        ("recall wombats --mode keyword", {"yaml", "decimal", "shutil"}),
+        ("show Wombats", {"decimal", "shutil"}),
+        ("list --limit 1", {"yaml", "decimal", "shutil"}),
+        ("inbox peek", {"yaml", "decimal", "shutil", "hashlib"}),
+        ("goals get", {"yaml", "decimal", "shutil", "hashlib"}),
+    ):
+        found = loaded(folder, *line.split())
+        unneeded = UNNEEDED | more
+        with subtests.test(line=line):
+            assert found & unneeded == set()
+    found = loaded(folder, "recall", "wombats")  # numpy itself loads inspect
+    assert found & (UNNEEDED - {"inspect", "ast"} | {"yaml", "decimal", "shutil"}) == set()
+    assert "numpy.ma" not in found
+    assert "typer" in loaded(folder, "list", "--Limit", "1")
+
+
+class Ended:
+    """A program that ran the command line: its exit code, what it printed, and how it ended."""
+
+    def __init__(self, folder: Path, code: str = "", words: tuple[str, ...] = ("goals", "get")):
+        begin = f"import atexit, os, sys\nsys.argv = ['memvault', *{words!r}]"
+        run = "from memvault.__main__ import main\nsys.exit(main())"
+        done = subprocess.run(
+            [sys.executable, "-v", "-c", f"{begin}\n{code}\n{run}"],
+            cwd=folder,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        self.code, self.out = done.returncode, done.stdout
+        self.was_taken_apart = "# cleanup" in done.stderr  # as python -v reports
+
+
+def test_a_command_ends_without_taking_python_apart(folder: Path) -> None:
+    """Exit handlers run and all output arrives, and the process is gone with the right code."""
+    handler = "atexit.register(print, 'handled')"
+    ended = Ended(folder, handler)
+    assert (ended.code, ended.out) == (0, "There are no goals\nhandled\n")
+    assert not ended.was_taken_apart
+    failed = Ended(folder, handler, ("show", "nothing"))
+    assert (failed.code, failed.out, failed.was_taken_apart) == (1, "handled\n", False)
+
+
+THREAD = """
+import threading, time
+threading.Thread(target=lambda: (time.sleep(0.5), print("worked"))).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (THREAD, "worked\n"),
+        ("sys.setprofile(lambda *_: None)", ""),
+        ("sys.settrace(lambda *_: None)", ""),
+    ],
+    ids=["thread", "profiler", "tracer"],
+)
+def test_python_ends_by_itself_where_something_is_left_to_do(
+    folder: Path, code: str, says: str
+) -> None:
+    """A thread finishes its work, and a profiler or a coverage tool gets the end of the program."""
+    ended = Ended(folder, code)
+    assert (ended.code, ended.out) == (0, f"There are no goals\n{says}")
+    assert ended.was_taken_apart
+
+
+def test_a_profiler_prints_what_it_found(folder: Path) -> None:
+    """A command can be run under Python's profiler, which reports once the command has ended."""
+    line = [sys.executable, "-m", "cProfile", "-m", "memvault", "goals", "get"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("There are no goals\n")
+    assert "function calls" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_output_that_an_exit_handler_cannot_write_is_reported(folder: Path) -> None:
+    """What cannot be written at the very end is Python's error 120, as in any program."""
+    full = "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
+    assert Ended(folder, f"atexit.register(lambda: ({full}, print('late')))").code == 120
