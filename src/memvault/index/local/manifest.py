@@ -161,6 +161,7 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+_MAX_INTEGER = 2**63 - 1
 _MAX_VARIABLES = 900
 """The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
@@ -475,7 +476,8 @@ class Manifest:
 
     def latest(self, limit: int, offset: int) -> Iterator[MemoryRecord]:
         """Yield a page of the records, in the order of ``by_time`` reversed."""
-        return self._select("ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", (limit, offset))
+        page = min(limit, _MAX_INTEGER), min(offset, _MAX_INTEGER)
+        return self._select("ORDER BY modified DESC, path DESC LIMIT ? OFFSET ?", page)
 
     def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its prefix, title or alias matches a name.

@@ -24,6 +24,7 @@ from pathlib import Path
 from struct import Struct
 from threading import Lock
 from typing import BinaryIO, NamedTuple
+from weakref import finalize
 from zlib import crc32
 
 from memvault.index.protocol import IndexCorrupted
@@ -248,6 +249,8 @@ class PackedSegment:
             except BaseException:
                 self._file.close()
                 raise
+        # A library's user may forget a vault; SQLite closes its files then, and so does this.
+        self._close = finalize(self, self._file.close)
 
     def _read_tail(self, data: bytes) -> None:
         if crc32(data) != self.entry.check:
@@ -334,4 +337,4 @@ class PackedSegment:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._close()
