@@ -153,9 +153,18 @@ def test_damaged_weights_cost_a_note(
 @pytest.mark.parametrize(("chosen", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
 def test_a_command_computes_in_one_thread(chosen: dict[str, str], threads: int) -> None:
     """A command uses one thread for vectors unless a person chose a number; its programs may."""
-    code = "import os, sys; sys.argv = ['memvault', '--version']; "
-    code += "from memvault.__main__ import main; main(); import numpy; "
-    code += "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    code = """
+import atexit, os, sys
+
+@atexit.register  # the process ends within main
+def count():
+    import numpy
+    print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
+
+sys.argv = ["memvault", "--version"]
+from memvault.__main__ import main
+main()
+"""
     others = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
     done = subprocess.run(
         [sys.executable, "-c", code],

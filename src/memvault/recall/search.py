@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
@@ -159,7 +160,7 @@ class Search:
             replaced_by = (entry.replaced_by for entry in self._validities.values())
             replacements = {record.key for record in replaced_by if record is not None}
             results = _demote_repeats(results, replacements.union(newer.values()), next_score)
-        return [result for _, result in islice(results, request.limit)]
+        return [result for _, result in islice(results, min(request.limit, sys.maxsize))]
 
     def _probability(self, scored: Sequence[ScoredMemory]) -> Callable[[int], float]:
         """Return the function that computes the match probability of a compared memory by key."""

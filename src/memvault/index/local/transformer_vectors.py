@@ -484,9 +484,11 @@ class TransformerVectors:
         owners = np.repeat(np.arange(len(keys)), [len(passages[key]) for key in keys])
         lengths = np.array([len(own) for own in codes], np.int64)
         has_tokens = lengths > 0
-        if not has_tokens.any() or not len(query.ids):
+        if not has_tokens.any():
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
+        if not len(query.ids):  # nothing that the model knows matches nothing
+            return {keys[place]: TokenMatch(0.0, 0.0) for place in np.unique(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
         best = max_per_memory(by_passage, owned, len(keys))
