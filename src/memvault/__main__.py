@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         gc.set_threshold(_OBJECTS, 20, 20)
         # Its products are too small to be worth a second thread, which spins for 70 ms of CPU.
-        # Not in os.environ: the programs that a command starts do not inherit it.
+        # Not in os.environ, which the programs that a command starts are given.
         if _BLAS_THREADS not in os.environ:
             os.putenv(_BLAS_THREADS, "1")
     if arguments is None and sys.getfilesystemencoding() == "ascii":

@@ -107,11 +107,16 @@ def by_time(record: MemoryRecord) -> tuple[str, str]:
     return record.modified, record.path
 
 
+def latest_first(records: Iterable[MemoryRecord]) -> list[MemoryRecord]:
+    """Return records by the time of the last change, the latest first."""
+    return sorted(records, key=by_time, reverse=True)
+
+
 def latest_of(
     records: Iterable[MemoryRecord], limit: int, offset: int
 ) -> tuple[list[MemoryRecord], int]:
     """Return a page of records, last modified first, and the number of all."""
-    ordered = sorted(records, key=by_time, reverse=True)
+    ordered = latest_first(records)
     return ordered[offset : offset + limit], len(ordered)
 
 

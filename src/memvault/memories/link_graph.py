@@ -8,7 +8,14 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from memvault.index.protocol import LinkEntry, MemoryRecord, StaleView, StoredLink, by_time
+from memvault.index.protocol import (
+    LinkEntry,
+    MemoryRecord,
+    StaleView,
+    StoredLink,
+    by_time,
+    latest_first,
+)
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
 from memvault.vault.file_names import header_links, link_keys, name_key
@@ -142,7 +149,7 @@ class LinkGraph:
     def named(self, name: str) -> list[MemoryRecord]:
         """Return all memories that have a name, or whose path ends with it, newest first."""
         records = map(self.record, self._named.get(name_key(name), ()))
-        return sorted(records, key=by_time, reverse=True)
+        return latest_first(records)
 
 
 def keys_of(memory: Memory | MemoryRecord) -> list[str]:

@@ -15,7 +15,7 @@ from memvault.index.protocol import (
     StaleView,
     View,
     WaitPolicy,
-    by_time,
+    latest_first,
 )
 from memvault.model import Memory
 from memvault.recall import resolve, validity
@@ -35,11 +35,6 @@ Result = TypeVar("Result")
 _MAX_ATTEMPTS = 3
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
-
-
-def sorted_records(view: View) -> list[MemoryRecord]:
-    """Return the records of all memories of a view, last modified first."""
-    return sorted(view.records(), key=by_time, reverse=True)
 
 
 class RecallEngine:
@@ -71,7 +66,7 @@ class RecallEngine:
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
         filters.predicate()  # an invalid expression fails before the folder is scanned
-        return list(filters.passing(self.on_view(sorted_records)))
+        return list(filters.passing(self.on_view(lambda view: latest_first(view.records()))))
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of all records, last modified first, and the number of all."""

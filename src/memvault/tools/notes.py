@@ -192,16 +192,16 @@ def memory_backlinks(
 )
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> OrphanedMemories:
     """List memories without links to or from other memories."""
+    from memvault.index.protocol import latest_first
     from memvault.model import is_example
     from memvault.recall.answer import memory_reference
-    from memvault.recall.engine import sorted_records
 
     def found(view: View) -> list[MemoryRecord]:
         links = list(_graph(call, view).indexed())
         linked = {link.source for link in links} | {link.target for link in links}
         return [
             entry
-            for entry in sorted_records(view)
+            for entry in latest_first(view.records())
             if entry.key not in linked and not is_example(entry.metadata)
         ]
 

@@ -170,7 +170,7 @@ class IndexFiles:
                 )
             yield
 
-    def is_of_last_commit(self, found: Scan) -> bool:
+    def is_remembered(self, found: Scan) -> bool:
         """Return whether a scan equals the one that was remembered for the open commit.
 
         Then no file has changed, and the manifest's states need not be compared one by one.

@@ -438,7 +438,7 @@ class LocalIndex:
             return None, False
         found = self._store.scan()
         is_complete = not vectors or self._is_complete()
-        if is_complete and self.files.is_of_last_commit(found):
+        if is_complete and self.files.is_remembered(found):
             self.freshness = self.freshness or "current"
             return None, True
         known = opened.manifest.known()
