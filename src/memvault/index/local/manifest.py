@@ -166,6 +166,7 @@ _MAX_VARIABLES = 900
 """The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
+_MEMORIES_AT_ONCE = 2_000
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
 
@@ -249,13 +250,20 @@ class BlockTable:
                 ),
             )
 
-    def tokens(self) -> Iterator[bytes]:
-        """Yield the subwords of each memory."""
+    def tokens(self) -> Iterator[list[array[int]]]:
+        """Yield the subwords of each memory, some memories at a time."""
         query = (
-            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
+            "WHERE tokens NOT NULL AND place >= ? AND place < ? ORDER BY place"
         )
-        for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
-            yield b"".join(tokens for _, tokens in rows)
+        (last,) = next(self._db.rows("SELECT max(place) FROM blocks"))
+        step = _MEMORIES_AT_ONCE * _MAX_BLOCKS
+        for start in range(0, (last or 0) + 1, step):
+            rows = self._db.rows(query, (start, start + step))
+            yield [
+                array("H", b"".join(tokens for _, tokens in own))
+                for _, own in groupby(rows, key=itemgetter(0))
+            ]
 
     def frequency(self) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and how many memories were counted.

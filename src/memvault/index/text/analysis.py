@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
@@ -48,7 +48,8 @@ _MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM_LENGTH = 80
-MAX_CACHED = 300_000
+MAX_CACHED = 100_000
+"""The maximum number of cached strings, which take some 700 bytes each."""
 LONGEST_CACHED = 100
 """The maximum length of cached strings: text without spaces is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
@@ -75,6 +76,9 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
+Value = TypeVar("Value")
+
+
 class AnalysedToken(NamedTuple):
     """The words of a chunk as alternative stems, all of these stems, and its whole terms."""
 
@@ -88,6 +92,13 @@ class TermCounts(NamedTuple):
 
     stems: Counter[str]
     wholes: Counter[str]
+
+
+class Terms(NamedTuple):
+    """The stemmed terms and the whole terms of a text, in order."""
+
+    stems: list[str]
+    wholes: list[str]
 
 
 def fold(text: str) -> str:
@@ -106,12 +117,34 @@ def tokenize(text: str) -> list[str]:
     return _CHUNK.findall(normalize("NFC", text))
 
 
+class ChunkCache(dict[str, Value]):
+    """What a function returns for each chunk, computed when it is looked up for the first time.
+
+    A text's chunks can be looked up with ``map``, without a step of Python's for each.
+    """
+
+    def __init__(self, compute: Callable[[str], Value]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, chunk: str) -> Value:
+        value = self._compute(chunk)
+        if len(chunk) <= LONGEST_CACHED:
+            if len(self) > MAX_CACHED:
+                self.clear()
+            self[chunk] = value
+        return value
+
+
 class Analyser:
     """An analyser of text in one language, with a cache of analysed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._cache: dict[str, AnalysedToken] = {}
+        self._parts = ChunkCache(self._analyse)
+        self.parts = self._parts.__getitem__
+        self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
+        self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -127,13 +160,15 @@ class Analyser:
 
     def terms(self, text: str) -> TermCounts:
         """Count the terms of a text."""
-        stems: list[str] = []
-        wholes: list[str] = []
-        for chunk in tokenize(text):
-            parts = self.parts(chunk)
-            stems += parts.stems
-            wholes += parts.wholes
-        return TermCounts(Counter(stems), Counter(wholes))
+        return TermCounts(*map(Counter, self.list_terms(text)))
+
+    def list_terms(self, text: str) -> Terms:
+        """Return the terms of a text."""
+        chunks = tokenize(text)
+        return Terms(
+            [*chain.from_iterable(map(self._stems.__getitem__, chunks))],
+            [*chain.from_iterable(map(self._wholes.__getitem__, chunks))],
+        )
 
     def sequence(self, text: str) -> list[str]:
         """Return a text's stems in order, including stop words and repetitions."""
@@ -145,17 +180,6 @@ class Analyser:
         for chunk in tokenize(text):
             words += self.parts(chunk).words
         return words
-
-    def parts(self, chunk: str) -> AnalysedToken:
-        """Analyse a chunk of a text, or return the cached result."""
-        parts = self._cache.get(chunk)
-        if parts is None:
-            parts = self._analyse(chunk)
-            if len(chunk) <= LONGEST_CACHED:
-                if len(self._cache) > MAX_CACHED:
-                    self._cache.clear()
-                self._cache[chunk] = parts
-        return parts
 
     def content_stems(self, text: str) -> list[str]:
         """Return a text's distinct stems without stop words; the list may be empty."""
