@@ -187,7 +187,7 @@ BUDGET = {
     "recall wombat": 104,
     "inbox peek": 59,
     "goals set g Ship": 58,
-    "remember New Bilby": 110,
+    "remember New Bilby": 111,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current.
 

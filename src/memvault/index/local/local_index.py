@@ -409,7 +409,7 @@ class LocalIndex:
         Static and transformer vectors are matched by the hashes of these texts, so both must use
         the same texts even if the file cannot be read.
         """
-        from memvault.index.local.refresh import read_file
+        from memvault.index.local.file_analysis import read_file
         from memvault.index.text.indexed_text import passage_texts
 
         state = state_of(self._store.root, path)

@@ -183,7 +183,7 @@ class BlockTable:
             [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
         )
         self._db.execute_each(
-            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     uid * _MAX_BLOCKS + number,
@@ -191,6 +191,8 @@ class BlockTable:
                     json.dumps(block.passages),
                     block.counts.tobytes(),
                     block.codes.tobytes(),
+                    *(part.tobytes() for part in block.subwords or ()),
+                    *((None, None) if block.subwords is None else ()),
                 )
                 for uid, blocks in added.items()
                 for number, block in enumerate(blocks)

@@ -61,6 +61,19 @@ def complete(
         manifest.blocks.count_tokens(holding.astype(np.uint32).tobytes(), memories)
 
 
+def with_subwords(
+    table: StaticEmbedder,
+    blocks: Mapping[int, Sequence[EncodedBlock]],
+    cuts: Mapping[int, Sequence[TextBlock]],
+) -> dict[int, list[EncodedBlock]]:
+    """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
+    encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in cuts[uid]]))
+    return {
+        uid: [block._replace(subwords=tokens_of(*next(encoded))) for block in own]
+        for uid, own in blocks.items()
+    }
+
+
 def add_subwords(
     table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
 ) -> list[EncodedBlock]:

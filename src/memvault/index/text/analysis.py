@@ -367,16 +367,28 @@ def detect_languages(
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
+    One whose language cannot be detected is assigned the main language.
+    """
+    detected = detect_each(setting, memories)
+    main = main_language(setting, detected, known)
+    return [language or main for language in detected]
+
+
+def detect_each(setting: str, memories: Sequence[Memory]) -> list[str]:
+    """Return the language of each memory, empty where it cannot be detected.
+
     ``setting`` is the vault's setting. With ``auto`` a memory in a script whose languages are not
-    stemmed is in ``none``; another whose language cannot be detected is assigned the most frequent
-    one among these memories and the counts in ``known``.
+    stemmed is in ``none``.
     """
     if setting != AUTO:
         return [setting for _ in memories]
     from memvault.index.text.languages import detect_language, is_in_other_script
 
     texts = (f"{memory.title}\n{memory.body}" for memory in memories)
-    detected = ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
+    return ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
+
+
+def main_language(setting: str, detected: Iterable[str], known: Mapping[str, int]) -> str:
+    """Return the most frequent language among those detected and the counts in ``known``."""
     votes = Counter(language for language in detected if language) + Counter(known)
-    main = query_languages(setting, votes)[0]
-    return [language or main for language in detected]
+    return query_languages(setting, votes)[0]
