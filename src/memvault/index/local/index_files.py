@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_FORMAT = 10
+_FORMAT = 11
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"

@@ -320,6 +320,7 @@ CREATE TABLE memories (
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
 CREATE INDEX by_language ON memories (language);
+CREATE INDEX by_time ON memories (modified, path);
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -337,6 +338,8 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
 INSERT INTO counters VALUES ('commits', 0);
+INSERT INTO counters VALUES ('memories', 0), ('title', 0), ('headings', 0), ('body', 0),
+    ('tags', 0), ('identifier', 0);
 CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
@@ -430,9 +433,11 @@ class Manifest:
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
-        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
-        return dict(zip(_FIELDS, row, strict=True))
+        counters = dict(self._db.rows("SELECT name, value FROM counters"))
+        try:
+            return {name: float(counters[name]) for name in _FIELDS}
+        except KeyError as error:
+            raise IndexCorrupted(f"no {error}") from error
 
     def lengths_of(self, uid: int) -> dict[str, int]:
         """Return the number of terms of each field in one memory."""
@@ -455,7 +460,7 @@ class Manifest:
 
     def count(self) -> int:
         """Return the number of memories."""
-        return int(next(self._db.rows("SELECT count(*) FROM memories"))[0])
+        return self._counter("memories")
 
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
         """Return (uid, path) of the given memories, in ascending order."""
@@ -555,6 +560,7 @@ class Manifest:
             (name, row.record.key) for row in added_rows for name in _other_names(row.record)
         ]
         with self._db.transaction():
+            self._count(removed_uids, rows)
             self.blocks.replace([*removed_uids, *blocks], blocks)
             for table in ("memories", "links"):
                 self._db.execute_each(
@@ -581,6 +587,22 @@ class Manifest:
                 "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
                 (max((row[0] for row in rows), default=0) + 1,),
             )
+
+    def _count(self, removed: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Count the memories and their terms as they will be after rows are removed and added."""
+        changes = [len(rows), *map(sum, zip(*(row[-6:-1] for row in rows), strict=True))]
+        changes += [0] * (1 + len(_FIELDS) - len(changes))
+        following = self.next_uid()
+        replaced = {*removed, *(row[0] for row in rows if row[0] < following)}
+        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
+        for some in _batches(replaced):
+            query = f"SELECT count(*), {sums} FROM memories WHERE uid IN ({_marks(some)})"
+            before = next(self._db.rows(query, some))
+            changes = [now - int(then) for now, then in zip(changes, before, strict=True)]
+        self._db.execute_each(
+            "UPDATE counters SET value = value + ? WHERE name = ?",
+            zip(changes, ("memories", *_FIELDS), strict=True),
+        )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[MemoryRecord]:
         rows = list(self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values))

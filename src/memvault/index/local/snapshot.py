@@ -346,10 +346,7 @@ class Snapshot(NamedTuple):
         """
         if self.vectors is None:
             return VectorAnswer()
-        visible = self._alive(None)
-        if visible is None:  # rows of removed memories remain for a while
-            visible = self.manifest.uids() if self.manifest else set()
-        return self.vectors.nearest(query, visible, self.overlay.passages)
+        return self.vectors.nearest(query, self._alive(None), self.overlay.passages, self.manifest)
 
     @stale_if_corrupted
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:

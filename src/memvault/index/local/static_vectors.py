@@ -114,12 +114,12 @@ class StaticVectors:
             done += len(batch)
             if len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
-        file, alive = found.file, manifest.uids()
+        file = found.file
         if (
             file.card.rows > _MIN_ROWS_TO_COMPACT
-            and static_vector_file.deleted_share(file, alive) > _MAX_DEAD_SHARE
+            and static_vector_file.memories(file) * (1 - _MAX_DEAD_SHARE) > manifest.count()
         ):
-            static_vector_file.compact(file, alive)
+            static_vector_file.compact(file, manifest.uids())
 
     def _card(self, manifest: int) -> VectorCard:
         return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)
