@@ -48,11 +48,18 @@ class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
     ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
-    as a condition: waiting on it lets other calls run.
+    as a condition: waiting on it lets other calls run. A process that ``stays`` watches the folder,
+    so that only the first of its calls scans it.
     """
 
-    def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
+    def __init__(
+        self,
+        root: Path,
+        progress: Callable[[str, int, int], None] = _silent,
+        stays: bool = False,
+    ) -> None:
         self.root = root
+        self.stays = stays
         self.lock = threading.RLock()
         self.condition = Turn(self.lock)
         self.progress = progress
@@ -110,14 +117,18 @@ class Workspace:
         from memvault.index.factory import open_index
         from memvault.index.folder import prepare_folder
 
-        return open_index(self.store, prepare_folder(self.root), self.progress)
+        index = open_index(self.store, prepare_folder(self.root), self.progress)
+        if self.stays:
+            index.local.watch_folder()
+        return index
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""
         if root == self.root:
             return self
         if root not in self._other_vaults:
-            self._other_vaults[root] = Workspace(locate.find_vault(str(root)), self.progress)
+            found = locate.find_vault(str(root))
+            self._other_vaults[root] = Workspace(found, self.progress, self.stays)
         self._other_vaults[root].refresh_settings()
         return self._other_vaults[root]
 
