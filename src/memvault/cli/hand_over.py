@@ -23,6 +23,8 @@ FOLDER = "resident"
 SOCKET = "socket"
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
+HOOK_SECONDS = 0.9
+"""Seconds that a hook may take; the client's agent waits for it."""
 READS, WRITES, BEGIN = b"r", b"w", b"b"
 """The answers of a process that is ready to run a command that reads, or one that changes
 something, and the confirmation of the client."""
@@ -71,12 +73,13 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
 def identity() -> str:
     """Return what has to be the same in both processes: the program, its version, and Python's."""
-    package = os.path.dirname(os.path.dirname(__file__))
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # pathlib takes 5 ms
     changed = os.stat(package).st_mtime_ns
     flags = [
         f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:6] == "PYTHON"
     ]
-    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {sys.flags} {flags}"
+    modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
+    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {modes} {flags}"
 
 
 def _connected(folder: str) -> socket | None:
@@ -114,7 +117,12 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     connection.settimeout(None)
     _pass_signals_on(connection)
     connection.sendall(BEGIN)
-    code = connection.recv(1)
+    if arguments[:1] == ["hook"]:
+        connection.settimeout(HOOK_SECONDS)
+    try:
+        code = connection.recv(1)
+    except TimeoutError:
+        return 0
     if code:
         return code[0]
     if answer == READS:
@@ -133,7 +141,7 @@ def request(arguments: Sequence[str]) -> bytes:
 
 def _pass_signals_on(connection: socket) -> None:
     """Send the signals that end a command to the process that runs it, which then answers."""
-    import _signal
+    import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 
     def send(number: int, _: object) -> None:
         connection.send(bytes([number]))

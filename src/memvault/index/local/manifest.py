@@ -13,13 +13,13 @@ import os
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import TimedOut
 from memvault.files.plain_files import FileStamp, state_of
@@ -27,6 +27,8 @@ from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, Sto
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
+
+Value = TypeVar("Value")
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of a second."""
@@ -74,6 +76,8 @@ class Database:
                 self._db.executescript(schema)
             self._file = _file_identity(path)
             self._is_inside = False
+            self._kept: dict[str, Any] = {}
+            self._kept_at: tuple[int, int] = 0, 0
 
     def close(self) -> None:
         """Close the file."""
@@ -115,6 +119,19 @@ class Database:
         """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
+
+    def kept(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return what ``compute`` returned last, or now if the file has changed since.
+
+        The caller must not change the value.
+        """
+        ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
+        if self._kept_at != (version, self._db.total_changes):
+            self._kept, self._kept_at = {}, (version, self._db.total_changes)
+        if name not in self._kept:
+            self._kept[name] = compute()
+        found: Value = self._kept[name]
+        return found
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
@@ -263,6 +280,9 @@ class BlockTable:
 
         None if they were never counted.
         """
+        return self._db.kept("frequency", self._frequency)
+
+    def _frequency(self) -> tuple[bytes, int] | None:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
                 return zlib.decompress(packed), memories
@@ -420,6 +440,9 @@ class Manifest:
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
+        return dict(self._db.kept("lengths", self._lengths))
+
+    def _lengths(self) -> dict[str, float]:
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
         row = next(self._db.rows(f"SELECT {sums} FROM memories"))
         return dict(zip(_FIELDS, row, strict=True))
@@ -432,16 +455,18 @@ class Manifest:
 
     def languages(self) -> dict[str, int]:
         """Return the number of memories indexed in each language."""
-        return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
+        query = "SELECT language, count(*) FROM memories GROUP BY language"
+        return dict(self._db.kept("languages", lambda: dict(self._db.rows(query))))
 
     def language_of(self, uid: int) -> str:
         """Return the language that a memory is indexed in."""
         row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 
-    def uids(self) -> set[int]:
+    def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
-        return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
+        query = "SELECT uid FROM memories"
+        return self._db.kept("uids", lambda: frozenset(uid for (uid,) in self._db.rows(query)))
 
     def count(self) -> int:
         """Return the number of memories."""
