@@ -39,6 +39,7 @@ _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
 """Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_PIECE = 1 << 16
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 _NEEDS_CLIENT = frozenset({"wait_for"})
@@ -46,26 +47,22 @@ _NEEDS_CLIENT = frozenset({"wait_for"})
 
 
 class Request(NamedTuple):
-    """A command line of another process, with its environment and its standard streams.
+    """A command line of another process, with its environment.
 
-    ``errors`` is how undecodable bytes of its standard input are read.
+    ``errors`` is how undecodable bytes of its standard input are read, and ``has_terminal`` whether
+    one of its standard streams is a terminal.
     """
 
     identity: str
     errors: str
+    has_terminal: bool
     arguments: list[str]
     environment: dict[str, str]
-    streams: list[int]
 
     @property
     def is_prompt_hook(self) -> bool:
         """Whether an agent's program waits for what concerns a prompt."""
         return self.arguments[:2] == ["hook", "prompt"]
-
-    @property
-    def has_terminal(self) -> bool:
-        """Whether one of its streams is a terminal."""
-        return any(map(os.isatty, self.streams))
 
 
 class Resident:
@@ -142,7 +139,7 @@ class Resident:
         connection.settimeout(hand_over.PATIENCE)
         streams: list[int] = []
         try:
-            request = _receive(connection, streams)
+            request = _receive(connection)
             peer = find_peer(connection)
             if request is None or peer is None or request.identity != self._identity:
                 return
@@ -150,15 +147,16 @@ class Resident:
             if answer is None:
                 return
             connection.sendall(answer)
-            if connection.recv(1) != hand_over.BEGIN:
+            begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
+            if begin != hand_over.BEGIN or len(streams) != _STREAMS:
                 return
             self._used = time.monotonic()
-            code = self._run_for(request, peer, connection)
+            code = self._run_for(request, streams, peer, connection)
             if code is not None:
                 connection.sendall(bytes([code & 0xFF]))
             self._answered += 1
-        except OSError:
-            return  # the client has ended
+        except (OSError, ValueError):
+            return  # the client has ended, or is none
         finally:
             for descriptor in streams:
                 os.close(descriptor)
@@ -183,7 +181,9 @@ class Resident:
             return hand_over.READS
         return None if request.has_terminal else hand_over.WRITES
 
-    def _run_for(self, request: Request, peer: Peer, connection: socket.socket) -> int | None:
+    def _run_for(
+        self, request: Request, streams: list[int], peer: Peer, connection: socket.socket
+    ) -> int | None:
         """Run a command as its client; return its exit code, None if the client has to run it."""
         with ExitStack() as stack:
             try:
@@ -191,7 +191,7 @@ class Resident:
             except OSError:
                 return None
             stack.enter_context(_environment(request.environment))
-            stack.enter_context(_streams(request))
+            stack.enter_context(_standard_streams(streams, request.errors))
             stack.enter_context(_signals_from(connection))
             stack.enter_context(person.unreachable())
             sys.argv[1:] = request.arguments
@@ -254,24 +254,28 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
             path.unlink()
 
 
-def _receive(connection: socket.socket, streams: list[int]) -> Request | None:
-    """Read a request; its descriptors are added to ``streams``. None if it is not one."""
-    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, _STREAMS)
-    streams += descriptors
-    size = int.from_bytes(data[: hand_over.SIZE], "big")
-    parts = [data[hand_over.SIZE :]]
-    missing = size - len(parts[0])
-    while missing > 0:
-        parts.append(connection.recv(min(missing, 1 << 16)))
-        if not parts[-1]:
+def _receive(connection: socket.socket) -> Request | None:
+    """Read a request; None if the client has ended.
+
+    Raises:
+        ValueError: it is not a request.
+    """
+    data = b""
+    size = hand_over.SIZE
+    while len(data) < size:
+        piece = connection.recv(_PIECE)
+        if not piece:
             return None
-        missing -= len(parts[-1])
-    identity, errors, count, *texts = map(os.fsdecode, b"".join(parts).split(b"\0"))
+        data += piece
+        size = hand_over.SIZE + int.from_bytes(data[: hand_over.SIZE], "big")
+        if size > hand_over.MAX_REQUEST:
+            raise ValueError(f"a request of {size} bytes")
+    texts = [os.fsdecode(text) for text in data[hand_over.SIZE :].split(b"\0")]
+    identity, errors, has_terminal, count, *texts = texts
     number = int(count)
     variables = (text.partition("=") for text in texts[number:])
     environment = {name: value for name, _, value in variables}
-    found = Request(identity, errors, texts[:number], environment, streams)
-    return found if len(streams) == _STREAMS else None
+    return Request(identity, errors, bool(has_terminal), texts[:number], environment)
 
 
 @contextmanager
@@ -288,12 +292,12 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _streams(request: Request) -> Iterator[None]:
-    """Use the standard streams of a client."""
+def _standard_streams(streams: list[int], errors: str) -> Iterator[None]:
+    """Use the standard streams of a client; ``errors`` as in ``Request``."""
     kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
-    for number, descriptor in enumerate(request.streams):
+    for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    reader = open(0, encoding="utf-8", errors=request.errors, closefd=False)  # noqa: SIM115
+    reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
     out, err = (
         open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (1, 2)
