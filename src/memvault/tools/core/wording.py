@@ -103,7 +103,8 @@ def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str,
             else worded(value)
         )
     for key in _LISTS & found.keys():
-        found[key] = [worded(text) for text in found[key]]
+        if isinstance(found[key], list):
+            found[key] = [worded(text) for text in found[key]]
     return found
 
 
