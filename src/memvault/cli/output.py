@@ -170,16 +170,16 @@ class ProgressBar:
         self._done = self._offset + done
         if self._bar is None and time.monotonic() - self._started < _PROGRESS_DELAY:
             return
-        if self._bar is None:
-            self._start()
         whole = self._offset + total
         about = sanitize.escape_line(what).capitalize()
+        if self._bar is None:
+            self._start(about, whole)
         task = self._bar.task_ids[0]
         if is_new:
             self._bar.reset(task, description=about)
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
-    def _start(self) -> None:
+    def _start(self, about: str, total: int) -> None:
         person.require()
         import atexit
 
@@ -195,7 +195,7 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
-        self._bar.add_task("")
+        self._bar.add_task(about, total=total)
         self._bar.start()
         atexit.register(self._bar.stop)
 

@@ -42,8 +42,20 @@ _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PIECE = 1 << 16
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
-_NEEDS_CLIENT = frozenset({"wait_for"})
-"""Tools that take long by design."""
+_NEEDS_CLIENT = frozenset(
+    {
+        "call_tool",
+        "consolidate_memories",
+        "git_init",
+        "git_sync",
+        "model_use",
+        "model_verify",
+        "vault_doctor",
+        "vault_reindex",
+        "wait_for",
+    }
+)
+"""Tools that take long, load other libraries or run other programs."""
 
 
 class Request(NamedTuple):
