@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from memvault import sanitize
+from memvault.cli import person
 from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
@@ -169,16 +170,17 @@ class ProgressBar:
         self._done = self._offset + done
         if self._bar is None and time.monotonic() - self._started < _PROGRESS_DELAY:
             return
-        if self._bar is None:
-            self._start()
         whole = self._offset + total
         about = sanitize.escape_line(what).capitalize()
+        if self._bar is None:
+            self._start(about, whole)
         task = self._bar.task_ids[0]
         if is_new:
             self._bar.reset(task, description=about)
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
-    def _start(self) -> None:
+    def _start(self, about: str, total: int) -> None:
+        person.require()
         import atexit
 
         from rich.console import Console
@@ -193,7 +195,7 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
-        self._bar.add_task("")
+        self._bar.add_task(about, total=total)
         self._bar.start()
         atexit.register(self._bar.stop)
 
@@ -219,6 +221,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 
 def _answer(lines: Iterable[str], question: str) -> str:
+    person.require()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

@@ -271,10 +271,19 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     score.
     """
     groups: list[list[Ranked]] = []
+    sizes: list[int] = []
+    overlap = constants().duplicate_overlap
     for entry in ranked:
-        duplicates = next((group for group in groups if _are_duplicates(entry, group[0])), [])
+        size = len(entry.row.sentences.term_ids)
+        duplicates: list[Ranked] = []
+        for group, other in zip(groups, sizes, strict=True):
+            is_as_long = overlap * size <= other and overlap * other <= size
+            if is_as_long and _are_duplicates(entry, group[0]):
+                duplicates = group
+                break
         if not duplicates:
             groups.append(duplicates)
+            sizes.append(size)
         duplicates.append(entry)
     demoted = []
     for group in groups:
@@ -306,11 +315,14 @@ def _match_quality(entry: Ranked) -> float:
 
 
 def _are_duplicates(one: Ranked, other: Ranked) -> bool:
-    """Return whether two memories share nearly all terms and all numbers and negations."""
+    """Return whether two memories share nearly all terms and all numbers and negations.
+
+    The caller has compared their numbers of terms.
+    """
     first, second = one.row.sentences.term_ids, other.row.sentences.term_ids
-    smaller, larger = sorted((len(first), len(second)))
     overlap = constants().duplicate_overlap
-    if smaller < overlap * larger or not smaller:
+    smaller = min(len(first), len(second))
+    if not smaller:
         return False
     if smaller > _SAMPLE_FROM:  # a sample of terms rules out most pairs
         sample = [term for term in islice(first, _SAMPLE_SIZE) if term in second]

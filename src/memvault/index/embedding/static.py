@@ -114,7 +114,9 @@ class StaticEmbedder:
         ids = np.flatnonzero(occurs)
         place = np.zeros(self.vocabulary, dtype=np.intp)
         place[ids] = np.arange(len(ids))
-        cosines = np.maximum(normalize(self._rows(wanted)) @ normalize(self._rows(ids)).T, 0.0)
+        rows = self._rows(ids)
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
+        cosines = np.maximum(normalize(self._rows(wanted)) @ rows.T / lengths, 0.0)
         cosines[:, ids == self._unknown] = 0.0
         result: Matrix = cosines[:, place[held]]
         return result

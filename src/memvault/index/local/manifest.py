@@ -7,41 +7,24 @@ failure or another program may leave other files, and such an index is rebuilt.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import sqlite3
 import zlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby, islice, repeat
+from contextlib import AbstractContextManager
+from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.errors import TimedOut
 from memvault.files.plain_files import FileStamp, state_of
+from memvault.index.local.database import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
-
-PATIENCE = 10.0
-"""Seconds to wait for another process's transaction, which takes a fraction of a second."""
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_REFUSALS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_CANTOPEN: errno.EIO,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
-    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
-    sqlite3.SQLITE_PROTOCOL: errno.EIO,
-}
-"""Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
 
 
 class IndexCommit(NamedTuple):
@@ -58,115 +41,13 @@ class IndexCommit(NamedTuple):
         )
 
 
-class Database:
-    """An open SQLite file; every method may raise ``IndexCorrupted``."""
-
-    def __init__(self, path: Path, schema: str = "") -> None:
-        """Open a file; with a ``schema``, create it."""
-        with _mapped_errors():
-            if not schema and not path.is_file():
-                raise IndexCorrupted(f"no {path.stem}")
-            self._path = path
-            self._db = sqlite3.connect(
-                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            if schema:
-                self._db.executescript(schema)
-            self._file = _file_identity(path)
-            self._is_inside = False
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the path still refers to the file that was opened."""
-        return self._file == _file_identity(self._path)
-
-    @contextmanager
-    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        """Run the block in one transaction, or in the enclosing one if there is one."""
-        if self._is_inside:
-            yield
-            return
-        with self._checked():
-            self._db.execute(begin)
-            self._is_inside = True
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # False if SQLite has rolled back by itself
-                    self._db.execute("ROLLBACK")
-                raise
-            finally:
-                self._is_inside = False
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """Execute a statement."""
-        self._db.execute(statement, values)
-
-    def execute_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement once for each row of values."""
-        self._db.executemany(statement, rows)
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
-        with self._checked():
-            return iter(self._db.execute(query, values).fetchall())
-
-    @contextmanager
-    def _checked(self) -> Iterator[None]:
-        """Map SQLite's errors, and refuse a file that another index has replaced.
-
-        SQLite finds a journal by the file's name. It would therefore use the journal of the new
-        file, fail as if the disk had failed, or delete that journal while it is being written.
-        """
-        taken = "another index has taken its place"
-        if not self.is_there:
-            raise IndexCorrupted(taken)
-        try:
-            with _mapped_errors():
-                yield
-        except OSError as error:
-            if self.is_there:
-                raise
-            raise IndexCorrupted(taken) from error
-
-
-@contextmanager
-def _mapped_errors() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        code = error.sqlite_errorcode & 0xFF
-        if code in _BUSY:  # locked by another process, not corrupted
-            raise TimedOut(
-                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
-            ) from error
-        if code in _REFUSALS:
-            number = _REFUSALS[code]
-            raise OSError(number, os.strerror(number)) from error
-        raise IndexCorrupted(str(error)) from error
-    except sqlite3.Error as error:
-        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
-
-
-def _file_identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 _MAX_INTEGER = 2**63 - 1
 _MAX_VARIABLES = 900
 """The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
 _MEMORIES_AT_ONCE = 2_000
+_STATE_COLUMNS = "uid, checked, etag, path, size, mtime, ctime, inode"
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
 
@@ -272,6 +153,9 @@ class BlockTable:
 
         None if they were never counted.
         """
+        return self._db.kept("frequency", self._frequency)
+
+    def _frequency(self) -> tuple[bytes, int] | None:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
                 return zlib.decompress(packed), memories
@@ -422,14 +306,13 @@ class Manifest:
 
     def known(self) -> dict[str, IndexedFile]:
         """Return every indexed file, by path."""
-        columns = "uid, checked, etag, path, size, mtime, ctime, inode"
-        rows = list(self._db.rows(f"SELECT {columns} FROM memories"))
-        if not rows:
-            return {}
-        uids, checked, etags, paths, *state = zip(*rows, strict=True)
-        states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
-        found = map(IndexedFile, uids, states, checked, etags)
-        return {known.state.path: known for known in found}
+        return _indexed_files(self._db.rows(f"SELECT {_STATE_COLUMNS} FROM memories"))
+
+    def known_of(self, paths: Collection[str]) -> dict[str, IndexedFile]:
+        """Return the indexed files among the given paths, by path."""
+        query = f"SELECT {_STATE_COLUMNS} FROM memories WHERE path = ?"
+        rows = (self._db.rows(query, (_encoded(path),)) for path in paths)
+        return _indexed_files(chain.from_iterable(rows))
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
@@ -447,16 +330,18 @@ class Manifest:
 
     def languages(self) -> dict[str, int]:
         """Return the number of memories indexed in each language."""
-        return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
+        query = "SELECT language, count(*) FROM memories GROUP BY language"
+        return dict(self._db.kept("languages", lambda: dict(self._db.rows(query))))
 
     def language_of(self, uid: int) -> str:
         """Return the language that a memory is indexed in."""
         row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 
-    def uids(self) -> set[int]:
+    def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
-        return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
+        query = "SELECT uid FROM memories"
+        return self._db.kept("uids", lambda: frozenset(uid for (uid,) in self._db.rows(query)))
 
     def count(self) -> int:
         """Return the number of memories."""
@@ -671,6 +556,17 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         if isinstance(value, str):
             value.encode()
     return columns
+
+
+def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
+    """Return the files in rows of ``_STATE_COLUMNS``, by path."""
+    found = list(rows)
+    if not found:
+        return {}
+    uids, checked, etags, paths, *state = zip(*found, strict=True)
+    states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
+    files = map(IndexedFile, uids, states, checked, etags)
+    return {known.state.path: known for known in files}
 
 
 def _encoded(path: str) -> str | bytes:

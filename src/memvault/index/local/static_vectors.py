@@ -90,7 +90,8 @@ class StaticVectors:
     ) -> None:
         """Embed all pending memories, lowest uid first; ``texts`` are passages already split.
 
-        Those ``embedded`` already are added if no others are pending.
+        Those ``embedded`` already are added if no others are pending. With either, this is a part
+        of indexing, which reports its own progress.
         """
         found = self.opened(manifest)
         if found is not None and not found.file.is_unchanged:
@@ -112,7 +113,7 @@ class StaticVectors:
             uids = [uid for uid, _ in batch]
             found.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
             done += len(batch)
-            if len(pending) > _BATCH:
+            if not texts and len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
         file = found.file
         if (

@@ -1,0 +1,65 @@
+"""The command ``watch``: the resident process, which makes commands quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.cli import resident_process
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import Refused
+
+if TYPE_CHECKING:
+    from memvault.cli.resident import Resident
+
+current: Resident | None = None
+"""The resident process, in that process only."""
+
+
+@command(
+    "watch",
+    ("memvault watch --detach", "memvault watch --status", "memvault watch --stop"),
+    view="""{running:a resident process runs|no resident process runs}  process {process}  \
+        {commands:command|commands}  {megabytes:.0f} MB
+           {vaults:each}
+        {stopped:the resident process has ended|no resident process runs}""",
+)
+def watch(
+    _: GlobalOptions,
+    detach: Annotated[bool, Arg("Run in the background, until unused for 30 minutes")] = False,
+    status: Annotated[bool, Arg("Show the process that runs, and its memory")] = False,
+    stop: Annotated[bool, Arg("End the process that runs")] = False,
+) -> dict[str, Any] | None:
+    """Keep vaults open in a process that answers other commands within milliseconds.
+
+    Results are the same as without it, and no edit is missed. By default the second recall
+    within ten minutes starts it in the background; MEMVAULT_RESIDENT=off prevents that,
+    and leaves a running one unused. It needs Linux.
+    """
+    folder = resident_process.socket_folder()
+    if status:
+        return _status()
+    if stop:
+        return {"stopped": resident_process.stop(folder)}
+    if detach:
+        resident_process.start(folder)
+        return None
+    _serve(folder)
+    return None
+
+
+def _status() -> dict[str, Any]:
+    if current is None:
+        return {"running": False}
+    return {"running": True, **current.status()}
+
+
+def _serve(folder: Path) -> None:
+    global current  # noqa: PLW0603  # one process serves once
+    from memvault.cli.resident import Resident
+
+    current = Resident(folder)
+    if not current.serve():
+        raise Refused("A resident process runs already", "memvault watch --status shows it")
