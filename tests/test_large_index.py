@@ -52,8 +52,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """Return the environment of a process whose index is in a folder of its own."""
-    return {**os.environ, "MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off"}
+    """Return the environment of a process whose index is in a folder of its own.
+
+    Products are computed by one thread, since several add up in another order.
+    """
+    own = {"MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off", "OPENBLAS_NUM_THREADS": "1"}
+    return {**os.environ, **own}
 
 
 def answers(root: Path, cache: Path, executable: str = "", processors: int = 2) -> str:

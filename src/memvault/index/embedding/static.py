@@ -30,7 +30,7 @@ Subwords = np.ndarray[Any, np.dtype[np.uint16]]
 """The ids of a text's subwords; a vocabulary of WordPiece has about 30,000."""
 _BATCH = 64
 _MIN_CACHED_BATCH = 16
-_MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 100_000, 40
+_MAX_CACHED_WORDS, _MAX_CACHED_LENGTH = 80_000, 40
 """The maximum number of words whose tokens are cached, and the maximum length of such a word."""
 _MAX_SHORT = 2_000
 """The maximum number of characters of few texts that are encoded in Python, in 4 ms."""

@@ -48,9 +48,9 @@ _MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM_LENGTH = 80
-MAX_CACHED = 100_000
-"""The maximum number of cached strings, which take some 700 bytes each."""
-LONGEST_CACHED = 100
+_MAX_CACHED, _MAX_ANALYSED = 60_000, 10_000
+"""The maximum numbers of chunks whose terms are cached, and whose whole analysis is."""
+_LONGEST_CACHED = 100
 """The maximum length of cached strings: text without spaces is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
@@ -123,14 +123,15 @@ class ChunkCache(dict[str, Value]):
     A text's chunks can be looked up with ``map``, without a step of Python's for each.
     """
 
-    def __init__(self, compute: Callable[[str], Value]) -> None:
+    def __init__(self, compute: Callable[[str], Value], most: int = _MAX_CACHED) -> None:
         super().__init__()
         self._compute = compute
+        self._most = most
 
     def __missing__(self, chunk: str) -> Value:
         value = self._compute(chunk)
-        if len(chunk) <= LONGEST_CACHED:
-            if len(self) > MAX_CACHED:
+        if len(chunk) <= _LONGEST_CACHED:
+            if len(self) > self._most:
                 self.clear()
             self[chunk] = value
         return value
@@ -141,8 +142,7 @@ class Analyser:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._parts = ChunkCache(self._analyse)
-        self.parts = self._parts.__getitem__
+        self.parts = ChunkCache(self._analyse, _MAX_ANALYSED).__getitem__
         self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
         self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
 
