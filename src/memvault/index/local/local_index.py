@@ -113,10 +113,10 @@ class LocalIndex:
         return self.files.healing(lambda: self._refresh(vectors, patience))
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
-        began, pause = time.monotonic(), _SCAN_PAUSE
+        began, pause, whole = time.monotonic(), _SCAN_PAUSE, False
         self.freshness = ""
         while True:
-            (changes, is_current), scanned_at = self._look(vectors), time.monotonic()
+            (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
             if is_current:
                 self._settle()
                 return self._snapshot(EMPTY, vectors)
@@ -136,8 +136,8 @@ class LocalIndex:
             if locked:  # released before this, as embedding for the snapshot may take long
                 self._settle()
                 return self._snapshot(EMPTY, vectors)
-            if self._compared:  # what is read beside the index needs a look at the whole folder
-                self._compared = 0
+            if self._compared or (changes is not None and changes.is_partial):
+                self._compared, whole = 0, True  # what is read beside the index needs all of it
                 continue
             if changes is not None and (is_small or (patience.allow_partial and not remaining)):
                 overlay = self._read(changes.known, changes.small, changes.large)
@@ -446,8 +446,10 @@ class LocalIndex:
             and not opened.manifest.blocks.lacks_tokens()
         )
 
-    def _look(self, vectors: bool) -> tuple[PendingChanges | None, bool]:
+    def _look(self, vectors: bool, whole: bool) -> tuple[PendingChanges | None, bool]:
         """Compare the index with the folder, or only with what a watch has seen change.
+
+        Unless ``whole`` is set, only files that differ from a remembered scan are looked up.
 
         Returns the differences, None if no index can be read, and whether the index is current
         and, if they are wanted, has all static vectors. A current one has no differences, and None
@@ -465,17 +467,23 @@ class LocalIndex:
             known = opened.manifest.known_of(changed)
             diff = diff_folder(known, self._store.states_of(changed), ())
             self.freshness = self.freshness or ("behind" if diff.size else "current")
-            changes = PendingChanges(opened.commit, known, diff, *split_readable(diff))
+            changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), True)
             return changes, changes.is_unchanged and is_complete
         found = self._store.scan(self.watch)
-        if is_complete and self.files.is_remembered(found):
+        is_remembered = self.files.is_remembered(found)
+        if is_complete and is_remembered:
             self.freshness = self.freshness or "current"
             return None, True
-        known = opened.manifest.known()
-        diff = diff_folder(known, found.files, found.unreadable)
+        differing = None if whole else self.files.changed_since_scan(found)
+        if differing is None:
+            known, files = opened.manifest.known(), found.files
+        else:
+            known, files = opened.manifest.known_of(differing), found.states_of(differing)
+        diff = diff_folder(known, files, found.unreadable)
         self.freshness = self.freshness or ("behind" if diff.size else "current")
-        changes = PendingChanges(opened.commit, known, diff, *split_readable(diff))
-        if changes.is_unchanged:
+        is_partial = differing is not None
+        changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), is_partial)
+        if changes.is_unchanged and not is_remembered:
             self.files.remember_scan(found)
         return changes, changes.is_unchanged and is_complete
 

@@ -74,7 +74,7 @@ class PendingChanges(NamedTuple):
     """The differences between the folder and a commit, split by whether they can be read directly.
 
     ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
-    and ``large`` the rest.
+    and ``large`` the rest. If ``is_partial`` is set, ``known`` has only files that may differ.
     """
 
     commit: IndexCommit
@@ -82,6 +82,7 @@ class PendingChanges(NamedTuple):
     whole: FolderDiff
     small: FolderDiff
     large: FolderDiff
+    is_partial: bool = False
 
     @property
     def is_unchanged(self) -> bool:
