@@ -27,7 +27,13 @@ sys.executable = executable or sys.executable
 os.sched_setaffinity(0, {*sorted(os.sched_getaffinity(0))[: int(processors)]})
 from memvault import open_vault
 with open_vault(root) as vault:
-    found = [vault.call("memory_recall", query=query, limit=9, explain=True) for query in QUERIES]
+    found = [
+        [
+            (hit["memId"], {**hit["why"]["parts"], "recency": 0})  # which depends on the time
+            for hit in vault.call("memory_recall", query=query, limit=9, explain=True)["memories"]
+        ]
+        for query in QUERIES
+    ]
     print(json.dumps([found, vault.call("vault_status")["memories"]]))
 """
 TWO = len(os.sched_getaffinity(0)) > 1 if sys.platform == "linux" else False
