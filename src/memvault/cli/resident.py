@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import workspace
-from memvault.cli import app, hand_over, hook, person, plain_line
+from memvault.cli import app, hand_over, hook, output, plain_line
 from memvault.cli.peer import Peer, find_peer
 from memvault.cli.shutdown import run_guarded
+from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.tools.core import registry
@@ -98,7 +99,7 @@ class Resident:
             return False
         with ExitStack() as stack:
             stack.callback(lock.release)
-            (self._folder / "process").write_text(f"{os.getpid()}\n", "ascii")
+            atomic.write(self._folder / "process", b"%d\n" % os.getpid(), durable=False)
             listener = stack.enter_context(_listening(self._folder))
             kept = workspace.kept = workspace.KeptWorkspaces()
             stack.callback(kept.close)
@@ -205,13 +206,13 @@ class Resident:
             stack.enter_context(_environment(request.environment))
             stack.enter_context(_standard_streams(streams, request.errors))
             stack.enter_context(_signals_from(connection))
-            stack.enter_context(person.unreachable())
+            stack.enter_context(output.without_person())
             sys.argv[1:] = request.arguments
             try:
                 if request.is_prompt_hook:
                     return run_guarded(lambda: hook.respond(request.arguments[1:]))
                 return run_guarded(lambda: app.run(request.arguments))
-            except person.PersonNeeded:
+            except output.PersonNeeded:
                 return None
             finally:
                 self._used = time.monotonic()
