@@ -311,3 +311,16 @@ def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> 
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, f"note-{number}".encode() in out) == (0, True)
     assert len(child(folder, "list", "--json").json["memories"]) == 8
+
+
+def test_plans_that_are_due_become_events(
+    folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that comes due while the process runs is an event in the inbox, exactly once."""
+    child(folder, "plans", "set", "Report", "Write it", "--run-after", "1 second")
+    child(folder, "list")
+    inbox = folder / "agents/main/inbox"
+    time.sleep(1.2)
+    child(folder, "list")  # after which the process looks again
+    until(lambda: inbox.exists() and len(list(inbox.glob("*.md"))) == 1)
+    assert "Write it" in child(folder, "inbox", "peek").out
