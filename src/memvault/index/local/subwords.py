@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memvault.errors import MemvaultError
-from memvault.index.embedding.arrays import Integers, Matrix, Numbers
+from memvault.index.embedding.arrays import Integers, Matrix, Numbers, distinct
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted
@@ -56,7 +56,7 @@ def complete(
     if frequency is None or abs(memories - frequency[1]) > _RECOUNT_CHANGE * memories:
         holding = np.zeros(table.vocabulary, dtype=np.uint32)
         for tokens in manifest.blocks.tokens():
-            holding[np.unique(np.frombuffer(tokens, np.uint16))] += 1
+            holding[distinct(np.frombuffer(tokens, np.uint16))] += 1
         manifest.blocks.count_tokens(holding.tobytes(), memories)
 
 
@@ -81,9 +81,9 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     if not tokens:
         return [(b"", b"") for _ in blocks]
     segments = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
-    distinct = np.unique(segments + np.concatenate(tokens))
-    counts = np.bincount(distinct >> _ID_BITS, minlength=len(tokens))
-    ids = distinct.astype(np.uint16)  # the lower bits
+    merged = distinct(segments + np.concatenate(tokens))
+    counts = np.bincount(merged >> _ID_BITS, minlength=len(tokens))
+    ids = merged.astype(np.uint16)  # the lower bits
     found = []
     segment = start = 0
     for texts in blocks:
