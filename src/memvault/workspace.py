@@ -195,10 +195,9 @@ class KeptWorkspaces:
         watches = (index.local.watch for index in indexes if index is not None)
         return [watch for watch in watches if watch is not None]
 
-    def refresh(self) -> None:
-        """Index what has changed in the vaults of this environment; drop those that fail."""
+    def for_each(self, work: Callable[[Workspace], object]) -> None:
+        """Do some work in each vault of this environment; drop the vaults in which it fails."""
         from memvault.errors import MemvaultError
-        from memvault.index.protocol import BEST_EFFORT
 
         surroundings = _surroundings()
         for key, workspace in list(self._workspaces.items()):
@@ -207,7 +206,7 @@ class KeptWorkspaces:
             try:
                 with workspace.lock:
                     workspace.refresh_settings()
-                    workspace.search_index.refresh(False, BEST_EFFORT)
+                    work(workspace)
             except (MemvaultError, OSError):
                 self._drop(key)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memvault.errors import MemvaultError
-from memvault.index.embedding.arrays import Integers, Matrix, Numbers
+from memvault.index.embedding.arrays import Integers, Matrix, Numbers, distinct
 from memvault.index.embedding.static import StaticEmbedder, Subwords
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted
@@ -106,12 +106,10 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
 
 def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwords]:
     """Return the distinct subwords of each text, sorted: the text's number, and the subword."""
+    if not tokens:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint16)
     owners = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
-    if not len(owners):
-        return owners, np.zeros(0, np.uint16)
-    pairs = owners + np.concatenate(tokens)
-    pairs.sort()
-    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
+    pairs = distinct(owners + np.concatenate(tokens))
     return pairs >> _ID_BITS, pairs.astype(np.uint16)  # the lower bits
 
 
