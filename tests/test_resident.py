@@ -324,3 +324,12 @@ def test_plans_that_are_due_become_events(
     child(folder, "list")  # after which the process looks again
     until(lambda: inbox.exists() and len(list(inbox.glob("*.md"))) == 1)
     assert "Write it" in child(folder, "inbox", "peek").out
+
+
+def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder that lies in a vault is refused, since the vault may come from anyone."""
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
+    ran = child(folder, "watch", "--detach")
+    assert (ran.code, "lies in the vault" in ran.err) == (1, True)
+    assert not (folder / "cache/resident").exists()
