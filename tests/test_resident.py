@@ -127,11 +127,11 @@ def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
 @pytest.mark.promise("R82")
 def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
     """When the process is killed, the next command works by itself, and another one can start."""
+    write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", 'resident = "off"\n')
     child(folder, "remember", "Zebra", "It sleeps.")
     watching.process.kill()
     watching.process.wait()
     assert "Zebra" in child(folder, "recall", "zebra").out
-    assert child(folder, "watch", "--stop").code == 0  # one that the recall may have started
     assert child(folder, "watch", "--status", "--json").json["running"] is False
     assert child(folder, "watch", "--detach").code == 0
     status = child(folder, "watch", "--status", "--json").json
@@ -324,3 +324,12 @@ def test_plans_that_are_due_become_events(
     child(folder, "list")  # after which the process looks again
     until(lambda: inbox.exists() and len(list(inbox.glob("*.md"))) == 1)
     assert "Write it" in child(folder, "inbox", "peek").out
+
+
+def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder that lies in a vault is refused, since the vault may come from anyone."""
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
+    ran = child(folder, "watch", "--detach")
+    assert (ran.code, "lies in the vault" in ran.err) == (1, True)
+    assert not (folder / "cache/resident").exists()

@@ -31,7 +31,6 @@ from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
-from memvault.index.protocol import BEST_EFFORT
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import KeptWorkspaces, Workspace
@@ -226,7 +225,9 @@ class Resident:
 def _keep_up(opened: Workspace) -> None:
     """Index what has changed in a vault, and deliver the events of plans that are due."""
     opened.progress = lambda *_: None
-    opened.search_index.refresh(False, BEST_EFFORT)
+    if opened.settings.index.sent:  # its memories are elsewhere
+        return
+    opened.index.keep_up()
     for name in address.known(opened.root):
         call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
         with contextlib.suppress(MemvaultError):  # such as a name that no agent can have

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memvault.cli import hand_over
 from memvault.errors import MemvaultError, Refused, TimedOut
+from memvault.files.user_folders import enclosing_vault
 from memvault.settings import user_settings
 
 _START_SECONDS = 10.0
@@ -21,13 +22,20 @@ def socket_folder() -> Path:
     """Return the folder of the socket.
 
     Raises:
-        Refused: the platform lacks what the process needs, or there is no cache folder.
+        Refused: the platform lacks what the process needs, or there is no cache folder outside of
+            a vault.
     """
     if sys.platform != "linux":
         raise Refused("watch needs Linux", "all commands work without it")
     folder = hand_over.socket_folder(os.environ)
     if not folder:
         raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder of yours")
+    above = enclosing_vault(Path(folder).parent)
+    if above is not None:
+        raise Refused(
+            f"The cache folder lies in the vault {above}, which may come from anyone",
+            "set MEMVAULT_CACHE to a folder outside of every vault",
+        )
     return Path(folder)
 
 

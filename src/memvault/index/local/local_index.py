@@ -55,6 +55,8 @@ _MAX_SCAN_AGE = 0.1
 """Seconds after which a scan that was made before the lock was acquired is repeated."""
 _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
+_LITTLE = 50
+"""The number of changed memories that ``keep_up`` indexes."""
 _BEGINNING = 40
 """How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
 """
@@ -407,6 +409,17 @@ class LocalIndex:
 
             self._cross_encoder = open_reranker(self._store.settings, self._store.root)
         return self._cross_encoder.scores(query, texts)
+
+    def keep_up(self) -> None:
+        """Index what has changed if that is little, so that the next refresh has less to do.
+
+        The rest is left to a command, whose user sees its progress. Errors as for ``refresh``.
+        """
+        changes, is_current = self.files.healing(lambda: self._look(False))
+        if is_current:
+            self._settle()
+        elif changes is not None and changes.whole.size <= _LITTLE:
+            self.refresh(False, BEST_EFFORT)
 
     def watch_folder(self) -> None:
         """Watch the folder from the next refresh on, where all changes can be seen."""
