@@ -459,7 +459,7 @@ class LocalIndex:
             and not opened.manifest.blocks.lacks_tokens()
         )
 
-    def _look(self, vectors: bool, whole: bool) -> tuple[PendingChanges | None, bool]:
+    def _look(self, vectors: bool, whole: bool = False) -> tuple[PendingChanges | None, bool]:
         """Compare the index with the folder, or only with what a watch has seen change.
 
         Unless ``whole`` is set, only files that differ from a remembered scan are looked up.
