@@ -157,11 +157,14 @@ class McpServer:
         http = context.request
         replies: ReplyTracker = self._replies if http is None else http.scope[REPLIES]
         replies.register(context.request_id, call)
+
+        def run() -> types.CallToolResult:
+            found = call.run()
+            return results.result(self._call(), found, call.is_presented)
+
         try:
             with self._reporting_progress(context):
-                result = await self._run_in_thread(
-                    lambda: results.result(self._call(), call.run()), context, call
-                )
+                result = await self._run_in_thread(run, context, call)
         except BaseException:  # cancelled, or the tool is unknown
             replies.abandon(context.request_id, call)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,19 +20,24 @@ _UNKNOWN_BYTES = 2
 
 def count_tokens(text: str) -> int:
     """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
-    tokenizer, unknown = open_tokenizer()
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    total = len(encoding.ids)
-    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-        if token == unknown:
-            total += max(0, len(text[start:end].encode("utf-8", "replace")) // _UNKNOWN_BYTES - 1)
-    return total
+    return sum(size for size, _, _ in _sized_tokens(text))
 
 
 def prefix_within(text: str, most: int) -> int:
-    """Return the length of the longest prefix of a text that has at most ``most`` tokens."""
-    if count_tokens(text) <= most:
-        return len(text)
+    """Return the length of a prefix of a text that has at most ``most`` tokens.
+
+    It ends before the token that no longer fits, and within the first one only if that does not.
+    """
+    total = 0
+    for size, start, end in _sized_tokens(text):
+        total += size
+        if total > most:
+            return start if total > size else _part_within(text[:end], most)
+    return len(text)
+
+
+def _part_within(text: str, most: int) -> int:
+    """Return the length of a prefix of one token that counts as at most ``most``."""
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
@@ -40,6 +46,15 @@ def prefix_within(text: str, most: int) -> int:
         else:
             too_long = middle
     return fits
+
+
+def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield what each token of a text counts as, and where it starts and ends."""
+    tokenizer, unknown = open_tokenizer()
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        size = len(text[start:end].encode("utf-8", "replace")) if token == unknown else 0
+        yield max(1, size // _UNKNOWN_BYTES), start, end
 
 
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
