@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.results import presented, unknown_tool
+from memvault.store.memory_store import ARRIVAL
 from memvault.tools.core import available, invoke, wording
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
@@ -99,7 +101,8 @@ class PendingCall:
 
     What the result delivers, such as events, is acknowledged by ``settle`` and returned to its
     queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
-    ``ending`` returns true, a tool that waits ends; any other runs to its end.
+    ``ending`` returns true, a tool that waits ends; any other runs to its end. ``arrived`` is when
+    a call that only reads did, by ``time.monotonic``.
     """
 
     def __init__(
@@ -110,8 +113,10 @@ class PendingCall:
         arguments: Mapping[str, Any],
         find: FindTool = available.find_tool,
         ending: Callable[[], bool] = not_cancelled,
+        arrived: float = math.inf,
     ) -> None:
         self._workspace = workspace
+        self._arrived = arrived
         self._state = threading.Lock()
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
@@ -144,7 +149,7 @@ class PendingCall:
         Raises:
             MCPError: there is no such tool.
         """
-        WAITS.begin = self._begin_to_wait
+        WAITS.begin, ARRIVAL.at = self._begin_to_wait, self._arrived
         try:
             with self._workspace.lock:
                 if self._cancelled.is_set():
@@ -155,7 +160,7 @@ class PendingCall:
         except Exception as error:
             return to_memvault_error(error).result()
         finally:
-            del WAITS.begin
+            del WAITS.begin, ARRIVAL.at
         self.is_presented = outcome.is_presented
         with self._state:
             if not self._cancelled.is_set():
