@@ -281,6 +281,13 @@ def test_a_beginning_keeps_each_word_that_fits(words: list[str], kept: int) -> N
     assert found >= len(beginning)
 
 
+@given(st.text(), st.text())
+def test_words_count_alike_in_any_text(one: str, other: str) -> None:
+    """The tokens of two texts with a space between them are those of both."""
+    both = tokenizer.count_tokens(f"{one} {other}")
+    assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
+
+
 def test_unknown_text_counts_by_its_bytes() -> None:
     """A long run of letters that is no word does not pass for one token."""
     assert tokenizer.count_tokens("x" * 1_000) >= 300

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import sys
 import threading
 import time
@@ -21,7 +20,6 @@ from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.results import presented, unknown_tool
-from memvault.store.memory_store import ARRIVAL
 from memvault.tools.core import available, invoke, wording
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
@@ -101,8 +99,7 @@ class PendingCall:
 
     What the result delivers, such as events, is acknowledged by ``settle`` and returned to its
     queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
-    ``ending`` returns true, a tool that waits ends; any other runs to its end. ``arrived`` is when
-    a call that only reads did, by ``time.monotonic``.
+    ``ending`` returns true, a tool that waits ends; any other runs to its end.
     """
 
     def __init__(
@@ -113,10 +110,8 @@ class PendingCall:
         arguments: Mapping[str, Any],
         find: FindTool = available.find_tool,
         ending: Callable[[], bool] = not_cancelled,
-        arrived: float = math.inf,
     ) -> None:
         self._workspace = workspace
-        self._arrived = arrived
         self._state = threading.Lock()
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
@@ -149,7 +144,7 @@ class PendingCall:
         Raises:
             MCPError: there is no such tool.
         """
-        WAITS.begin, ARRIVAL.at = self._begin_to_wait, self._arrived
+        WAITS.begin = self._begin_to_wait
         try:
             with self._workspace.lock:
                 if self._cancelled.is_set():
@@ -160,7 +155,7 @@ class PendingCall:
         except Exception as error:
             return to_memvault_error(error).result()
         finally:
-            del WAITS.begin, ARRIVAL.at
+            del WAITS.begin
         self.is_presented = outcome.is_presented
         with self._state:
             if not self._cancelled.is_set():

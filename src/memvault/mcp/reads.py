@@ -29,13 +29,12 @@ _AT_ONCE = 2
 
 
 class Read(NamedTuple):
-    """A call that only reads; ``arrived`` is when, by ``time.monotonic``."""
+    """A call of a tool that only reads."""
 
     root: Path
     caller: Caller
     tool: str
     arguments: Mapping[str, Any]
-    arrived: float
 
     def run(self, workspace: Workspace, offer: ToolSelection) -> types.CallToolResult:
         """Run the tool in a workspace that nobody else uses; return the result for its client.
@@ -43,9 +42,7 @@ class Read(NamedTuple):
         Raises:
             MCPError: there is no such tool.
         """
-        call = PendingCall(
-            workspace, self.caller, self.tool, self.arguments, offer.find, arrived=self.arrived
-        )
+        call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
         found = call.run()
         context = Call(workspace, self.caller, read_only=True)
         try:

@@ -24,7 +24,7 @@ from memvault.mcp import calls, prompts, resources, results, stdio
 from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Read, Reads, only_reads
+from memvault.mcp.reads import Read, Reads
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread, take_all
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
@@ -150,7 +150,7 @@ class McpServer:
         if self._reads is not None and self._reads.takes(params.name):
             with self._reporting_progress(context):
                 arguments = params.arguments or {}
-                read = Read(self._workspace.root, self._caller, params.name, arguments, started)
+                read = Read(self._workspace.root, self._caller, params.name, arguments)
                 result = await self._reads.run(read, self._queue_key, _request_slot(context))
             return await self._finish(context, params.name, result, started)
         call = PendingCall(
@@ -160,7 +160,6 @@ class McpServer:
             params.arguments or {},
             self._selection.find,
             self._is_ending,
-            started if only_reads(params.name) else math.inf,
         )
         assert context.request_id is not None
         # Over HTTP several clients use the same ids, so each request tracks its own answers.

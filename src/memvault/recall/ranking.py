@@ -270,14 +270,24 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     Of duplicates with nearly equal scores that contain as much of the query, the newest keeps its
     score.
     """
-    groups: list[list[Ranked]] = []
+    groups: list[tuple[int, list[Ranked]]] = []
+    overlap = constants().duplicate_overlap
     for entry in ranked:
-        duplicates = next((group for group in groups if _are_duplicates(entry, group[0])), [])
+        size = len(entry.row.sentences.term_ids)
+        least, most = overlap * size - 1, size / overlap + 1  # what is not too short or too long
+        duplicates = next(
+            (
+                group
+                for length, group in groups
+                if least < length < most and _are_duplicates(entry, group[0])
+            ),
+            [],
+        )
         if not duplicates:
-            groups.append(duplicates)
+            groups.append((size, duplicates))
         duplicates.append(entry)
     demoted = []
-    for group in groups:
+    for _, group in groups:
         best = group[0]
         near_equals = [
             entry

@@ -2,9 +2,9 @@
 
 The server itself keeps sessions, limits, the audit log, notifications, everything that writes and
 whatever waits, so each of them is as without the processes. It sends them lines of JSON, the fields
-of a ``Read``, whose ``arrived`` is by the monotonic clock of the machine. Each is answered by any
-number of ``{"progress": [what, done, total]}``, and one ``{"result": [text, structured content, is
-error]}`` or ``{"refused": [code, message, data]}``, which is an error of the protocol.
+of a ``Read``. Each is answered by any number of ``{"progress": [what, done, total]}``, and one
+``{"result": [text, structured content, is error]}`` or ``{"refused": [code, message, data]}``,
+which is an error of the protocol.
 """
 
 from __future__ import annotations

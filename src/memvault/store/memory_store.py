@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import threading
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
@@ -33,16 +30,6 @@ from memvault.vault.reader import Scan, listed, scan, state_of
 if TYPE_CHECKING:
     from memvault.store.revisions import Revisions, TrashedFile
     from memvault.store.writer import VaultWriter
-
-
-class _Arrival(threading.local):
-    """When the call of each thread arrived, by ``time.monotonic``."""
-
-    at = math.inf
-
-
-ARRIVAL = _Arrival()
-"""The arrival of a call that only reads, for which a scan that began later is new enough."""
 
 
 class WriteResult(NamedTuple):
@@ -85,7 +72,6 @@ class MemoryStore:
         self.change_set = change_set or ChangeSet()
         self.unlisted: list[str] = []
         """The folders that the last scan could not list."""
-        self._last_scan: tuple[float, Scan] | None = None
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
 
@@ -109,22 +95,9 @@ class MemoryStore:
 
     def scan(self) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
-        began = time.monotonic()
         found = scan(self.root, self.settings.ignore)
         self.unlisted = found.unreadable
-        self._last_scan = began, found
         return found
-
-    def scan_of_others(self) -> Scan | None:
-        """Return the last scan if it began after this thread's call arrived, or else None.
-
-        Calls that wait for each other share it. A call gets it once only: when it looks again, it
-        has found that something changed meanwhile.
-        """
-        arrived, ARRIVAL.at = ARRIVAL.at, math.inf
-        if self._last_scan is None or self._last_scan[0] < arrived:
-            return None
-        return self._last_scan[1]
 
     def state(self) -> Hashable:
         """Return a value that differs once any file has changed; raises as ``scan`` does."""

@@ -436,10 +436,8 @@ class LocalIndex:
         if opened is None:
             self.freshness = self.freshness or "missing"
             return None, False
+        found = self._store.scan()
         is_complete = not vectors or self._is_complete()
-        found = self._store.scan_of_others()
-        if found is None or not (is_complete and self.files.is_remembered(found)):
-            found = self._store.scan()
         if is_complete and self.files.is_remembered(found):
             self.freshness = self.freshness or "current"
             return None, True
