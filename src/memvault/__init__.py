@@ -7,10 +7,10 @@ has the types of the results, ``memvault.errors`` the exceptions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, which takes 5 ms to load
 if TYPE_CHECKING:
     from os import PathLike
+    from typing import Any
 
     from memvault import errors, results
     from memvault.errors import MemvaultError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
 import sys
+
+from memvault.cli.hand_over import hand_over
 
 _OBJECTS = 100_000
 """Garbage collection threshold of new objects; those made at startup live until the end anyway."""
@@ -16,9 +16,13 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # An exception of Python's own handler is lost in a callback, and imports run many.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if arguments is None:
+        _end_at_once_on_interrupt()
+        code = hand_over(sys.argv[1:])
+        if code is not None:
+            os._exit(code)
+    import gc
+
     from memvault.cli.shutdown import exit_process, run_guarded
 
     if arguments is None:
@@ -38,6 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
         exit_process(code)
         gc.freeze()  # so that Python's own end does not collect garbage in all modules once more
     return code
+
+
+def _end_at_once_on_interrupt() -> None:
+    """Replace Python's handler, whose exception is lost in a callback; imports run many."""
+    import _signal  # as signal, which takes 3 ms to load
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _run(given: list[str]) -> int:

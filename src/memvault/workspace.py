@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.files.user_folders import SETTINGS_FILE
+from memvault.files.user_folders import SETTINGS_FILE, user_folder
 from memvault.settings import locate, vault_settings
 
 if TYPE_CHECKING:
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
     from memvault.store.memory_store import MemoryReader, MemoryStore
+    from memvault.vault.folder_watch import FolderWatch
 
+_MAX_KEPT = 4
+_PER_CALL = ("MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_PAGER", "MEMVAULT_VAULT")
 
 _NO_KINGFISHER = (
     "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
@@ -48,11 +52,19 @@ class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
     ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
-    as a condition: waiting on it lets other calls run.
+    as a condition: waiting on it lets other calls run. A process that ``stays`` watches the folder,
+    so that only the first of its calls scans it.
     """
 
-    def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
+    def __init__(
+        self,
+        root: Path,
+        progress: Callable[[str, int, int], None] = _silent,
+        stays: bool = False,
+    ) -> None:
         self.root = root
+        self.stays = stays
+        self.is_kept = False
         self.lock = threading.RLock()
         self.condition = Turn(self.lock)
         self.progress = progress
@@ -102,7 +114,7 @@ class Workspace:
         from memvault.index.folder import prepare_folder
         from memvault.index.milvus.access import open_remote
 
-        return open_remote(self.root, self.settings, prepare_folder(self.root), self.progress)
+        return open_remote(self.root, self.settings, prepare_folder(self.root), self._report)
 
     @cached_property
     def index(self) -> Index:
@@ -110,20 +122,27 @@ class Workspace:
         from memvault.index.factory import open_index
         from memvault.index.folder import prepare_folder
 
-        return open_index(self.store, prepare_folder(self.root), self.progress)
+        index = open_index(self.store, prepare_folder(self.root), self._report)
+        if self.stays:
+            index.local.watch_folder()
+        return index
+
+    def _report(self, what: str, done: int, total: int) -> None:
+        self.progress(what, done, total)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""
         if root == self.root:
             return self
         if root not in self._other_vaults:
-            self._other_vaults[root] = Workspace(locate.find_vault(str(root)), self.progress)
+            found = locate.find_vault(str(root))
+            self._other_vaults[root] = Workspace(found, self._report, self.stays)
         self._other_vaults[root].refresh_settings()
         return self._other_vaults[root]
 
     def reload(self) -> None:
         """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
-        self.close()
+        self._close()
         for name in ("settings", "store", "index", "_remote"):
             self.__dict__.pop(name, None)
 
@@ -133,13 +152,101 @@ class Workspace:
             self.condition.notify_all()
 
     def close(self) -> None:
-        """Close all open files and other vaults."""
+        """Close all open files and other vaults, unless the vault is kept open."""
+        if not self.is_kept:
+            self._close()
+
+    def _close(self) -> None:
         for name in ("index", "_remote"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for other in self._other_vaults.values():
-            other.close()
+            other._close()
         self._other_vaults.clear()
+
+
+class KeptWorkspaces:
+    """The vaults that a resident process keeps open: those used last, by folder and environment."""
+
+    def __init__(self) -> None:
+        self._workspaces: dict[tuple[Path, object], Workspace] = {}
+
+    @property
+    def roots(self) -> list[Path]:
+        """The folders of the vaults, the last used one at the end."""
+        return [root for root, _ in self._workspaces]
+
+    def open(self, root: Path) -> Workspace:
+        """Return a vault that is kept open from now on."""
+        key = root, _surroundings()
+        workspace = self._workspaces.pop(key, None)
+        if workspace is None:
+            workspace = Workspace(root, stays=True)
+            workspace.is_kept = True
+        self._workspaces[key] = workspace
+        while len(self._workspaces) > _MAX_KEPT:
+            self._drop(next(iter(self._workspaces)))
+        return workspace
+
+    def watched(self) -> list[FolderWatch]:
+        """Return the watches of the vaults' folders."""
+        indexes = (kept.__dict__.get("index") for kept in self._workspaces.values())
+        watches = (index.local.watch for index in indexes if index is not None)
+        return [watch for watch in watches if watch is not None]
+
+    def refresh(self) -> None:
+        """Index what has changed in the vaults of this environment; drop those that fail."""
+        from memvault.errors import MemvaultError
+        from memvault.index.protocol import BEST_EFFORT
+
+        surroundings = _surroundings()
+        for key, workspace in list(self._workspaces.items()):
+            if key[1] != surroundings:
+                continue
+            try:
+                with workspace.lock:
+                    workspace.refresh_settings()
+                    workspace.search_index.refresh(False, BEST_EFFORT)
+            except (MemvaultError, OSError):
+                self._drop(key)
+
+    def close(self) -> None:
+        """Close all vaults."""
+        for key in list(self._workspaces):
+            self._drop(key)
+
+    def _drop(self, key: tuple[Path, object]) -> None:
+        workspace = self._workspaces.pop(key)
+        workspace.is_kept = False
+        workspace.close()
+
+
+kept: KeptWorkspaces | None = None
+"""Where ``open_workspace`` keeps vaults open; None in a process that ends after one command."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = _silent) -> Workspace:
+    """Return the vault in a folder, as the resident process has kept it if this is one."""
+    if kept is None:
+        return Workspace(root, progress)
+    workspace = kept.open(root)
+    workspace.progress = progress
+    return workspace
+
+
+def _surroundings() -> object:
+    """Return what a vault's parts depend on besides its folder: variables and the user's settings.
+
+    Those that the command line reads at each call are left out.
+    """
+    variables = tuple(
+        (name, value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("MEMVAULT_", "XDG_", "HOME", "OPENBLAS_", "HF_"))
+        and name not in _PER_CALL
+    )
+    folder = user_folder("config")
+    return variables, _state(folder / "settings.toml") if folder is not None else ()
 
 
 def _state(path: Path) -> tuple[int, ...]:

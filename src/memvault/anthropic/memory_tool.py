@@ -222,7 +222,9 @@ class MemoryFiles:
         from memvault.settings.locate import find_vault
 
         address(agent)
-        self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
+        self._workspace = Workspace(
+            find_vault(os.fspath(vault) if vault is not None else None), stays=True
+        )
         self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
         memory_type_name = paths.normal_type(memory_type) if memory_type else FALLBACK_TYPE
         memory_folder = MemoryFolder(folder.strip("/"), memory_type_name)

@@ -144,9 +144,9 @@ class GlobalOptions:
         """
         from memvault.cli.output import ProgressBar
         from memvault.settings.locate import find_vault
-        from memvault.workspace import Workspace
+        from memvault.workspace import open_workspace
 
-        return Workspace(find_vault(self.vault), ProgressBar(self.quiet))
+        return open_workspace(find_vault(self.vault), ProgressBar(self.quiet))
 
     @property
     def may_ask(self) -> bool:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from memvault import sanitize
@@ -179,6 +180,7 @@ class ProgressBar:
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
     def _start(self) -> None:
+        require_person()
         import atexit
 
         from rich.console import Console
@@ -196,6 +198,34 @@ class ProgressBar:
         self._bar.add_task("")
         self._bar.start()
         atexit.register(self._bar.stop)
+
+
+class PersonNeeded(BaseException):
+    """Raised where a person would be asked or shown something over time, and may not be."""
+
+
+_may_meet_person = True
+
+
+@contextmanager
+def without_person() -> Iterator[None]:
+    """Raise ``PersonNeeded`` for prompts, pagers, editors and progress bars in the block."""
+    global _may_meet_person  # noqa: PLW0603  # one command runs at a time
+    _may_meet_person = False
+    try:
+        yield
+    finally:
+        _may_meet_person = True
+
+
+def require_person() -> None:
+    """Check that a person may be asked, or shown something over time.
+
+    Raises:
+        PersonNeeded: If not.
+    """
+    if not _may_meet_person:
+        raise PersonNeeded
 
 
 def has_terminal() -> bool:
@@ -219,6 +249,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 
 def _answer(lines: Iterable[str], question: str) -> str:
+    require_person()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

@@ -56,7 +56,7 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     The server ends when its input ends or a signal arrives. The client may name programs and
     models to run only if ``caller.may_run_programs``.
     """
-    workspace = Workspace(root, calls.report_progress)
+    workspace = Workspace(root, calls.report_progress, stays=True)
     with contextlib.suppress(MemvaultError):  # every call reports the same error
         _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
     try:

@@ -137,7 +137,7 @@ class TenantServers:
         with self._vaults_lock:
             workspace = self._vaults.get(vault)
             if workspace is None or workspace.root != root:
-                workspace = Workspace(root, report_progress)
+                workspace = Workspace(root, report_progress, stays=True)
                 _ = workspace.settings
                 self._vaults[vault] = workspace
                 self._in_use[workspace] += 0

@@ -30,6 +30,7 @@ from memvault.vault.reader import Scan, listed, scan, state_of
 if TYPE_CHECKING:
     from memvault.store.revisions import Revisions, TrashedFile
     from memvault.store.writer import VaultWriter
+    from memvault.vault.folder_watch import FolderWatch
 
 
 class WriteResult(NamedTuple):
@@ -93,11 +94,18 @@ class MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
         return MemoryStore(self.root, self.settings, change_set)
 
-    def scan(self) -> Scan:
+    def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
-        found = scan(self.root, self.settings.ignore)
+        ignore = self.settings.ignore
+        found = scan(self.root, ignore) if watch is None else watch.scan(ignore)
         self.unlisted = found.unreadable
         return found
+
+    def states_of(self, found: Iterable[str]) -> list[FileState]:
+        """Return the states of those of the given paths that a scan of their folders would list."""
+        ignore = self.settings.ignore
+        listed = (path for path in found if not paths.is_ignored(path, ignore))
+        return [state for path in listed if (state := state_of(self.root, path)) is not None]
 
     def state(self) -> Hashable:
         """Return a value that differs once any file has changed; raises as ``scan`` does."""

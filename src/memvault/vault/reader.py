@@ -26,10 +26,14 @@ _TIMESTAMP_GRANULARITY = 1_000_000_000
 
 
 class Scan:
-    """The files found by a scan; ``unreadable`` are folders that could not be listed."""
+    """The files found by a scan; ``unreadable`` are folders that could not be listed.
+
+    ``has_hard_links`` is whether a file has more than one name.
+    """
 
     def __init__(self) -> None:
         self.unreadable: list[str] = []
+        self.has_hard_links = False
         self._paths: list[str] = []
         self._states = array("q")
         """Size, mtime, ctime and inode of each file."""
@@ -40,6 +44,8 @@ class Scan:
     def add(self, path: str, status: os.stat_result) -> None:
         """Add a file."""
         self._paths.append(path)
+        if status.st_nlink > 1:
+            self.has_hard_links = True
         try:
             self._states.extend(
                 (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
@@ -65,11 +71,17 @@ class Scan:
         ).digest()
 
 
-def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
+def _no_watch(folder: str) -> None:
+    """Let a folder change unnoticed."""
+
+
+def scan(
+    root: Path, ignore: tuple[str, ...] = (), enter: Callable[[str], object] = _no_watch
+) -> Scan:
     """List the files of all memories without opening them.
 
     Symbolic links are not followed: their target is either in the vault under its own name or does
-    not belong to it.
+    not belong to it. ``enter`` is called with each folder before it is listed.
 
     Raises:
         VaultUnreadable: the root folder cannot be listed.
@@ -78,6 +90,7 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
     pending = [""]
     while pending:
         folder = pending.pop()
+        enter(folder)
         try:
             with _entries(root / folder if folder else root) as entries:
                 for entry in entries:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors
     from memvault.index.local.vector_search import VectorSearch
+    from memvault.vault.folder_watch import FolderWatch
 
 _SHORT_WAIT = 0.05
 _MAX_SCAN_AGE = 0.1
@@ -93,6 +94,12 @@ class LocalIndex:
         self.files = IndexFiles(store.settings, place, backend, name)
         self._cross_encoder: CrossEncoder | None = None
         self._counted: tuple[IndexCommit, Mapping[str, int]] | None = None
+        self.watch: FolderWatch | None = None
+        """Notes which files change, in a process that stays; None if each look is a scan."""
+        self._compared = 0
+        """The identity of the index that equals the watched folder but for changes; 0 if none."""
+        self._changed: frozenset[str] = frozenset()
+        """The changes that the last look has read from the watch."""
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
 
@@ -111,6 +118,7 @@ class LocalIndex:
         while True:
             (changes, is_current), scanned_at = self._look(vectors), time.monotonic()
             if is_current:
+                self._settle()
                 return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
@@ -126,7 +134,11 @@ class LocalIndex:
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
+                self._settle()
                 return self._snapshot(EMPTY, vectors)
+            if self._compared:  # what is read beside the index needs a look at the whole folder
+                self._compared = 0
+                continue
             if changes is not None and (is_small or (patience.allow_partial and not remaining)):
                 overlay = self._read(changes.known, changes.small, changes.large)
                 return self._snapshot(overlay, vectors)
@@ -396,8 +408,17 @@ class LocalIndex:
             self._cross_encoder = open_reranker(self._store.settings, self._store.root)
         return self._cross_encoder.scores(query, texts)
 
+    def watch_folder(self) -> None:
+        """Watch the folder from the next refresh on, where all changes can be seen."""
+        from memvault.vault.folder_watch import open_watch
+
+        self.watch = self.watch or open_watch(self._store.root)
+
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
+        if self.watch is not None:
+            self.watch.close()
+            self.watch, self._compared = None, 0
         self.files.close()
         for name in ("deep", "static", "_writer"):
             self.__dict__.pop(name, None)
@@ -426,18 +447,27 @@ class LocalIndex:
         )
 
     def _look(self, vectors: bool) -> tuple[PendingChanges | None, bool]:
-        """Compare the index with the folder.
+        """Compare the index with the folder, or only with what a watch has seen change.
 
         Returns the differences, None if no index can be read, and whether the index is current
         and, if they are wanted, has all static vectors. A current one has no differences, and None
         stands for them if the scan is the one remembered.
         """
         opened = self.files.open()
+        self._changed = frozenset()
         if opened is None:
             self.freshness = self.freshness or "missing"
             return None, False
-        found = self._store.scan()
         is_complete = not vectors or self._is_complete()
+        changed = self._watched_changes(opened.commit)
+        if changed is not None:
+            self._changed = changed
+            known = opened.manifest.known_of(changed)
+            diff = diff_folder(known, self._store.states_of(changed), ())
+            self.freshness = self.freshness or ("behind" if diff.size else "current")
+            changes = PendingChanges(opened.commit, known, diff, *split_readable(diff))
+            return changes, changes.is_unchanged and is_complete
+        found = self._store.scan(self.watch)
         if is_complete and self.files.is_remembered(found):
             self.freshness = self.freshness or "current"
             return None, True
@@ -448,6 +478,21 @@ class LocalIndex:
         if changes.is_unchanged:
             self.files.remember_scan(found)
         return changes, changes.is_unchanged and is_complete
+
+    def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
+        """Return which files may differ from the index; None if the folder must be scanned."""
+        changed = self.watch.changes() if self.watch is not None and self._compared else None
+        if self._compared != commit.number[0] or self._place.folder is None:
+            changed = None
+        if changed is None:
+            self._compared = 0
+        return changed
+
+    def _settle(self) -> None:
+        """Note that the index has been compared with the folder, or brought up to date with it."""
+        if self.watch is not None and self.files.opened is not None:
+            self.watch.settle(self._changed)
+            self._compared = self.files.opened.commit.number[0]
 
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""

@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby, islice, repeat
+from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -166,6 +166,7 @@ _MAX_VARIABLES = 900
 """The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
+_STATE_COLUMNS = "uid, checked, etag, path, size, mtime, ctime, inode"
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
 
@@ -416,14 +417,13 @@ class Manifest:
 
     def known(self) -> dict[str, IndexedFile]:
         """Return every indexed file, by path."""
-        columns = "uid, checked, etag, path, size, mtime, ctime, inode"
-        rows = list(self._db.rows(f"SELECT {columns} FROM memories"))
-        if not rows:
-            return {}
-        uids, checked, etags, paths, *state = zip(*rows, strict=True)
-        states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
-        found = map(IndexedFile, uids, states, checked, etags)
-        return {known.state.path: known for known in found}
+        return _indexed_files(self._db.rows(f"SELECT {_STATE_COLUMNS} FROM memories"))
+
+    def known_of(self, paths: Collection[str]) -> dict[str, IndexedFile]:
+        """Return the indexed files among the given paths, by path."""
+        query = f"SELECT {_STATE_COLUMNS} FROM memories WHERE path = ?"
+        rows = (self._db.rows(query, (_encoded(path),)) for path in paths)
+        return _indexed_files(chain.from_iterable(rows))
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
@@ -646,6 +646,17 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         if isinstance(value, str):
             value.encode()
     return columns
+
+
+def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
+    """Return the files in rows of ``_STATE_COLUMNS``, by path."""
+    found = list(rows)
+    if not found:
+        return {}
+    uids, checked, etags, paths, *state = zip(*found, strict=True)
+    states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
+    files = map(IndexedFile, uids, states, checked, etags)
+    return {known.state.path: known for known in files}
 
 
 def _encoded(path: str) -> str | bytes:

@@ -1,0 +1,143 @@
+"""Hand a command line over to the resident process, before anything else is loaded.
+
+The client sends its arguments, environment and standard streams. The process answers within
+``PATIENCE`` seconds that it is ready, and begins only when the client confirms that it still
+waits; otherwise the command is run here, as always. So no command runs twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memvault import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from socket import socket
+
+VARIABLE = "MEMVAULT_RESIDENT"
+FOLDER = "resident"
+"""The folder in the user's cache folder that contains the socket."""
+SOCKET = "socket"
+PATIENCE = 0.1
+"""Seconds to wait for the resident process."""
+READS, WRITES, BEGIN = b"r", b"w", b"b"
+"""The answers of a process that is ready to run a command that reads, or one that changes
+something, and the confirmation of the client."""
+SIZE = 4
+"""Bytes of the number before a request: its length."""
+_MAX_REQUEST = 1 << 20
+_LOST = 70
+_LOST_MESSAGE = (
+    b"error: The resident process ended while it ran the command\n"
+    b"hint: memvault log shows what was changed; then run it again\n"
+)
+
+
+def hand_over(arguments: Sequence[str]) -> int | None:
+    """Run a command line in the resident process; None if it has to be run in this process.
+
+    The exit code is returned once the command has ended.
+    """
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
+        return None
+    if None in (sys.stdin, sys.stdout, sys.stderr) or sys.gettrace() or sys.getprofile():
+        return None
+    if sys.getfilesystemencoding() != "utf-8" or sys.stdout.encoding.lower() != "utf-8":
+        return None
+    folder = socket_folder(os.environ)
+    try:
+        connection = _connected(folder) if folder else None
+        return None if connection is None else _run(connection, arguments)
+    except OSError:
+        return None
+
+
+def socket_folder(environment: Mapping[str, str]) -> str:
+    """Return the folder of the socket, below the user's cache folder; empty if it is unknown.
+
+    The cache folder is that of ``user_folders.user_folder`` on Linux.
+    """
+    base = environment.get("MEMVAULT_CACHE", "")
+    if not base:
+        base = environment.get("XDG_CACHE_HOME", "")
+        if not base.startswith("/"):
+            base = os.path.join(environment.get("HOME", ""), ".cache")
+        base = os.path.join(base, "memvault")
+    return os.path.join(base, FOLDER) if base.startswith("/") else ""
+
+
+def identity() -> str:
+    """Return what has to be the same in both processes: the program, its version, and Python's."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    changed = os.stat(package).st_mtime_ns
+    flags = [
+        f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:6] == "PYTHON"
+    ]
+    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {sys.flags} {flags}"
+
+
+def _connected(folder: str) -> socket | None:
+    """Connect to the socket in a private folder of this user; None if it is not one."""
+    from _socket import AF_UNIX, SOCK_STREAM
+    from _socket import socket as new_socket
+
+    # A descriptor, since the folder cannot be replaced then, and its path may be too long.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            return None
+        connection = new_socket(AF_UNIX, SOCK_STREAM)
+        connection.settimeout(PATIENCE)
+        connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+    finally:
+        os.close(descriptor)
+    return connection  # type: ignore[return-value]  # what socket.socket is a subclass of
+
+
+def _run(connection: socket, arguments: Sequence[str]) -> int | None:
+    from _socket import SCM_RIGHTS, SOL_SOCKET
+
+    message = request(arguments)
+    if len(message) > _MAX_REQUEST:
+        return None
+    streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    data = len(message).to_bytes(SIZE, "big") + message
+    sent = connection.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, streams)])
+    connection.sendall(data[sent:])
+    answer = connection.recv(1)
+    if answer not in (READS, WRITES):
+        return None
+    connection.settimeout(None)
+    _pass_signals_on(connection)
+    connection.sendall(BEGIN)
+    code = connection.recv(1)
+    if code:
+        return code[0]
+    if answer == READS:
+        return None
+    os.write(2, _LOST_MESSAGE)
+    return _LOST
+
+
+def request(arguments: Sequence[str]) -> bytes:
+    """Return a command line as the resident process reads it: texts that end with a null byte."""
+    errors = sys.stdin.errors or "strict"
+    texts = [identity(), errors, str(len(arguments)), *arguments]
+    variables = [f"{name}={value}" for name, value in os.environ.items()]
+    return b"\0".join(os.fsencode(text) for text in (*texts, *variables))
+
+
+def _pass_signals_on(connection: socket) -> None:
+    """Send the signals that end a command to the process that runs it, which then answers."""
+    import _signal
+
+    def send(number: int, _: object) -> None:
+        connection.send(bytes([number]))
+
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, send)

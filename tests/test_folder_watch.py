@@ -1,0 +1,219 @@
+"""A process that stays sees every change of a vault's folder, without scanning it at each call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memvault import Vault, open_vault
+from memvault.files import inotify
+from memvault.vault import folder_watch
+from memvault.vault.folder_watch import FolderWatch
+from memvault.vault.reader import Scan
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+FOLDERS = st.sampled_from(["", "a", "a/b", "c", ".git", "agents/main/inbox"])
+NAMES = st.sampled_from(["x.md", "y.md", "Z.MD", ".hidden.md", "note.txt"])
+PLACES = st.tuples(FOLDERS, NAMES)
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that are scanned, in order."""
+    found: list[Path] = []
+    scan = FolderWatch.scan
+
+    def counted(watch: FolderWatch, ignore: tuple[str, ...] = ()) -> Scan:
+        found.append(watch._root)
+        return scan(watch, ignore)
+
+    monkeypatch.setattr(FolderWatch, "scan", counted)
+    return found
+
+
+def paths_of(vault: Vault) -> list[str]:
+    """Return the paths that a vault lists, with their titles."""
+    listed = vault.call("memory_list", limit=1_000)["memories"]
+    return sorted(f"{entry['filePath']}: {entry['title']}" for entry in listed)
+
+
+class WatchedAgainstScanned(RuleBasedStateMachine):
+    """A watched vault lists what one that is scanned at each call lists, whatever changes."""
+
+    @initialize()
+    def begin(self) -> None:
+        import tempfile
+
+        self.place = Path(tempfile.mkdtemp())
+        self.root = self.place / "vault"
+        self.root.mkdir()
+        (self.root / "memvault.toml").write_text("version = 1\n", "utf-8")
+        self.vault = open_vault(self.root)
+        self.number = 0
+
+    def teardown(self) -> None:
+        self.vault.close()
+        shutil.rmtree(self.place)
+
+    def _text(self) -> str:
+        self.number += 1
+        return f"# Title {self.number}\n"
+
+    @rule(place=PLACES)
+    def write(self, place: tuple[str, str]) -> None:
+        file = self.root.joinpath(*place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.is_symlink():
+            file.write_text(self._text(), "utf-8")
+
+    @rule(place=PLACES)
+    def replace(self, place: tuple[str, str]) -> None:
+        outside = self.place / "new"
+        outside.write_text(self._text(), "utf-8")
+        file = self.root.joinpath(*place)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(outside, file)
+
+    @rule(place=PLACES)
+    def delete(self, place: tuple[str, str]) -> None:
+        self.root.joinpath(*place).unlink(missing_ok=True)
+
+    @rule(old=PLACES, new=PLACES)
+    def rename(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        source, target = self.root.joinpath(*old), self.root.joinpath(*new)
+        if source.exists() and target.parent.is_dir():
+            os.replace(source, target)
+
+    @rule(old=FOLDERS, new=st.sampled_from(["moved", "a/moved", ".moved"]))
+    def move_folder(self, old: str, new: str) -> None:
+        source, target = self.root / old, self.root / new
+        may_move = target.parent.is_dir() and source not in target.parents and not target.exists()
+        if old and source.is_dir() and may_move:
+            source.rename(target)
+
+    @rule(folder=FOLDERS)
+    def delete_folder(self, folder: str) -> None:
+        if folder:
+            shutil.rmtree(self.root / folder, ignore_errors=True)
+
+    @rule(place=PLACES)
+    def link(self, place: tuple[str, str]) -> None:
+        file = self.root.joinpath(*place)
+        if file.parent.is_dir() and not file.exists():
+            file.symlink_to(self.root / "memvault.toml")
+
+    @rule(ignored=st.sampled_from([[], ["a/"], ["x.md"]]))
+    def ignore(self, ignored: list[str]) -> None:
+        text = f"version = 1\n[vault]\nignore = {ignored}\n"
+        (self.root / "memvault.toml").write_text(text, "utf-8")
+
+    @rule()
+    def swap_the_vault(self) -> None:
+        self.root.rename(self.place / "old")
+        shutil.copytree(self.place / "old", self.root, symlinks=True)
+        shutil.rmtree(self.place / "old")
+        (self.root / "swapped.md").write_text(self._text(), "utf-8")
+
+    @invariant()
+    def listed_alike(self) -> None:
+        if not hasattr(self, "vault"):
+            return
+        found = paths_of(self.vault)
+        with open_vault(self.root) as fresh:  # after the other, whose index it would update
+            assert found == paths_of(fresh)
+
+
+TestWatchedAgainstScanned = WatchedAgainstScanned.TestCase
+
+
+def test_only_the_first_call_scans_the_folder(
+    vault: Vault, folder: Path, scans: list[Path]
+) -> None:
+    """Edits, new files and deletions are found without another scan; a new folder needs one."""
+    (folder / "a").mkdir()
+    (folder / "a/one.md").write_text("# One\n", "utf-8")
+    assert paths_of(vault) == ["a/one.md: One"]
+    scans.clear()
+    (folder / "a/one.md").write_text("# Changed\n", "utf-8")
+    (folder / "two.md").write_text("# Two\n", "utf-8")
+    assert paths_of(vault) == ["a/one.md: Changed", "two.md: Two"]
+    vault.call("memory_remember", memoryType="fact", name="Three", information="Three")
+    paths_of(vault)  # of the new folder "fact"
+    scans.clear()
+    (folder / "two.md").unlink()
+    assert "two.md: Two" not in paths_of(vault)
+    assert scans == []
+    (folder / "new").mkdir()
+    (folder / "new/four.md").write_text("# Four\n", "utf-8")
+    assert "new/four.md: Four" in paths_of(vault)
+    assert scans
+
+
+def test_after_some_minutes_the_folder_is_scanned(
+    vault: Vault, scans: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some minutes, the folder is scanned, since rare changes are not reported."""
+    paths_of(vault)
+    scans.clear()
+    monkeypatch.setattr(folder_watch, "TRUSTED_SECONDS", 0.0)
+    paths_of(vault)
+    assert len(scans) == 1
+
+
+def test_a_network_folder_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose file system is not known to be of this machine only has to be scanned."""
+    monkeypatch.setattr(inotify, "_LOCAL_FILE_SYSTEMS", {})
+    watch = FolderWatch(tmp_path)
+    watch.scan()
+    assert watch.changes() is None
+    watch.close()
+
+
+def test_a_file_with_another_name_is_not_watched(tmp_path: Path) -> None:
+    """A file that can be changed through a hard link outside has to be looked at each time."""
+    (tmp_path / "a.md").touch()
+    os.link(tmp_path / "a.md", tmp_path / "other")
+    watch = FolderWatch(tmp_path)
+    watch.scan()
+    assert watch.changes() is None
+    watch.close()
+
+
+def test_lost_events_need_a_scan(tmp_path: Path) -> None:
+    """If more has happened than the kernel keeps, the folder has to be scanned."""
+    watch = FolderWatch(tmp_path)
+    watch.scan()
+    assert watch.changes() == frozenset()
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text("ascii"))
+    if most > 40_000:
+        pytest.skip("too many events are kept here to lose any soon")
+    for number in range(most // 2 + 2):
+        (tmp_path / f"{number % 2}.md").touch()
+        (tmp_path / f"{number % 2}.md").unlink()
+    assert watch.changes() is None
+    watch.scan()
+    assert watch.changes() == frozenset()
+    watch.close()
+
+
+def test_a_twin_has_seen_the_same(tmp_path: Path) -> None:
+    """A watch for another process has the changes so far, and sees those to come by itself."""
+    watch = FolderWatch(tmp_path)
+    watch.scan()
+    (tmp_path / "before.md").touch()
+    twin = watch.twin()
+    assert twin.changes() == frozenset({"before.md"})
+    watch.settle(frozenset({"before.md"}))
+    (tmp_path / "after.md").touch()
+    assert twin.changes() == frozenset({"before.md", "after.md"})
+    watch.close()
+    (tmp_path / "last.md").touch()
+    assert twin.changes() == frozenset({"before.md", "after.md", "last.md"})
+    twin.close()
