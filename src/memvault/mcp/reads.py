@@ -81,7 +81,7 @@ class LocalReads:
     def __init__(self, root: Path, offer: ToolSelection) -> None:
         self._offer = offer
         self._queue = RequestQueue(total=_AT_ONCE)
-        self._workspaces = [Workspace(root, report_progress) for _ in range(_AT_ONCE)]
+        self._workspaces = [Workspace(root, report_progress, stays=True) for _ in range(_AT_ONCE)]
         self._idle = [*self._workspaces]
         self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
 

@@ -57,7 +57,7 @@ class Reader:
             self._write({"result": [text, shown.structured_content, shown.is_error]})
 
     def _workspace(self, root: Path) -> Workspace:
-        workspace = self._open.pop(root, None) or Workspace(root, self._report)
+        workspace = self._open.pop(root, None) or Workspace(root, self._report, stays=True)
         self._open[root] = workspace
         if len(self._open) > _MAX_VAULTS:
             self._open.popitem(last=False)[1].close()

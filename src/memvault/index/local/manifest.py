@@ -13,8 +13,9 @@ import os
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -272,7 +273,7 @@ class BlockTable:
         """
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
-                return zlib.decompress(packed), memories
+                return _decompressed(packed), memories
             except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
                 raise IndexCorrupted(str(error)) from error
         return None
@@ -283,6 +284,11 @@ class BlockTable:
             self._db.execute("DELETE FROM token_frequency")
             packed = zlib.compress(holding, 1)  # most are 0
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
+
+
+@lru_cache(4)
+def _decompressed(packed: bytes) -> bytes:
+    return zlib.decompress(packed)
 
 
 def _block(
@@ -377,6 +383,8 @@ class Manifest:
     def __init__(self, path: Path, new: bool = False) -> None:
         self._db = Database(path, _SCHEMA if new else "")
         self.blocks = BlockTable(self._db)
+        self._kept: dict[str, Any] = {}
+        self._kept_for: tuple[int, int] | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -397,9 +405,14 @@ class Manifest:
             self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Run the block in one transaction of the manifest."""
-        return self._db.transaction()
+        try:
+            with self._db.transaction():
+                yield
+        finally:
+            self._kept.clear()
 
     def committed(self) -> IndexCommit | None:
         """Return the last commit; None if there is none."""
@@ -407,6 +420,9 @@ class Manifest:
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
             rows = list(self._db.rows("SELECT name, state FROM files"))
             number = self._counter("identity"), self._counter("commits")
+        if number != self._kept_for:
+            self._kept.clear()
+            self._kept_for = number
         if made_for is None:
             return None
         try:
@@ -428,7 +444,7 @@ class Manifest:
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
+        row = self._once(f"SELECT {sums} FROM memories", next)
         return dict(zip(_FIELDS, row, strict=True))
 
     def lengths_of(self, uid: int) -> dict[str, int]:
@@ -439,16 +455,26 @@ class Manifest:
 
     def languages(self) -> dict[str, int]:
         """Return the number of memories indexed in each language."""
-        return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
+        query = "SELECT language, count(*) FROM memories GROUP BY language"
+        return dict(self._once(query, dict))
 
     def language_of(self, uid: int) -> str:
         """Return the language that a memory is indexed in."""
         row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
         return str(row[0])
 
-    def uids(self) -> set[int]:
+    def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
-        return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
+        found: frozenset[int] = self._once(
+            "SELECT uid FROM memories", lambda rows: frozenset(uid for (uid,) in rows)
+        )
+        return found
+
+    def _once(self, query: str, read: Callable[[Iterator[tuple[Any, ...]]], Any]) -> Any:
+        """Return what is read from the rows of a query, once for each commit."""
+        if query not in self._kept:
+            self._kept[query] = read(self._db.rows(query))
+        return self._kept[query]
 
     def count(self) -> int:
         """Return the number of memories."""
@@ -551,7 +577,7 @@ class Manifest:
         aliases = [
             (name, row.record.key) for row in added_rows for name in _other_names(row.record)
         ]
-        with self._db.transaction():
+        with self.transaction():
             self.blocks.replace([*removed_uids, *blocks], blocks)
             for table in ("memories", "links"):
                 self._db.execute_each(
