@@ -465,9 +465,8 @@ class Manifest:
 
     def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
-        found: frozenset[int] = self._once(
-            "SELECT uid FROM memories", lambda rows: frozenset(uid for (uid,) in rows)
-        )
+        query = "SELECT uid FROM memories"
+        found: frozenset[int] = self._once(query, lambda rows: frozenset(row[0] for row in rows))
         return found
 
     def _once(self, query: str, read: Callable[[Iterator[tuple[Any, ...]]], Any]) -> Any:
