@@ -18,6 +18,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 
 from http_client import HELLO_REQUEST, NOTE, Served, named, token
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from memvault.files.lock import FileLock
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="processes are seen by it")
 _EITHER = pytest.mark.parametrize("workers", ["1", "2"])
@@ -111,6 +112,27 @@ def test_what_is_read_is_whole_and_new(team: Path, run: Run, workers: str) -> No
                 assert versions == sorted(versions)
         code, said = server.end()
     assert (code, "Traceback" in said) == (0, False), said
+
+
+@_EITHER
+def test_what_writes_delays_no_read(team: Path, run: Run, workers: str) -> None:
+    """A write that waits for another process keeps no read waiting, and ends all the same."""
+    given = token(run, "ann", "team", "write")
+    lock = team / ".memvault" / "lock"
+    with Served("--workers", workers, "--tools", "all") as server:
+        _call(server, given, "memory_compound", query="tea-7k2m9q", modifications="And more.")
+        with ThreadPoolExecutor(1) as pool:
+            with FileLock(lock):
+                added = {"query": "rum-7k2m9q", "modifications": "Or grog."}
+                writing = pool.submit(_call, server, given, "memory_compound", **added)
+                server.waits(str(lock))
+                for _ in range(3):
+                    found = _call(server, given, "memory_show", memId="rum-7k2m9q")
+                    assert "grog" not in found["content"]
+                    assert _call(server, given, "memory_recall", query="who likes rum")["count"]
+                assert not writing.done()
+            assert writing.result()["success"], writing.result()
+        assert "grog" in _call(server, given, "memory_show", memId="rum-7k2m9q")["content"]
 
 
 def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:
