@@ -50,6 +50,7 @@ def prepare_environment(cache: Path) -> None:
         PYTHONPYCACHEPREFIX=str(cache),
         MEMVAULT_CACHE=str(cache / "memvault"),
         MEMVAULT_DEEP=deep,
+        MEMVAULT_RESIDENT="off",
     )
 
 

@@ -28,6 +28,7 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("MEMVAULT_")]:
         del os.environ[name]
     os.environ["MEMVAULT_CACHE"] = str(CACHE)
+    os.environ["MEMVAULT_RESIDENT"] = "off"
     say(
         "A vault is a folder. The sample is a real project's notes: decisions, daily notes,\n"
         "# posts, guides in three languages. None of the files is touched to become memories."

@@ -134,6 +134,7 @@ def _keep_apart(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             monkeypatch.delenv(name)
     for kind in ("cache", "state", "config"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+    monkeypatch.setenv("MEMVAULT_RESIDENT", "off")  # no test leaves a process behind
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -168,7 +169,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the user's settings and caches out of the tests, and the tests out of them."""
     _keep_apart(monkeypatch, tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("MEMVAULT_DEEP", "off")  # no test leaves a process behind
+    monkeypatch.setenv("MEMVAULT_DEEP", "off")  # for the same reason
     monkeypatch.setenv("PYTHONWARNINGS", "error::ResourceWarning:memvault")
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from conftest import ROOT, Run, sampled
 from deep_share import stopped_at
-from test_transcripts import _BLOCK, _SCORE, PAGES, _formal
+from test_transcripts import _BLOCK, _SCORE, PAGES, formal
 
 SHARES = {"quick-alone": 0.0, "half-way": 0.5, "complete": 1.0}
 _ASKING = re.compile(r"memvault (?:\w+ )?(?:recall|search|context|compound|remember)\b")
@@ -119,7 +119,7 @@ def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_p
         pytest.skip("there is no git")
     session = Session(run, folder, folder, SHARES[share])
     played = _BLOCK.sub(lambda block: session.play(block[0]), text)
-    assert _formal(_SCORE.sub("…", played)) == _formal(text)
+    assert formal(_SCORE.sub("…", played)) == formal(text)
 
 
 @sampled(3)
@@ -129,8 +129,8 @@ def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path:
     text = (ROOT / "README.md").read_text("utf-8")
     (shown,) = (block for block in _BLOCK.findall(text) if "\n$ memvault" in block)
     played = Session(run, tmp_path, tmp_path, SHARES[share]).play(shown)
-    pattern = re.escape(_formal(shown)).replace("\\ \\ \\ …\\\n", "(?:   .*\n)*").replace("…", ".*")
-    assert re.fullmatch(pattern, _formal(played)), played
+    pattern = re.escape(formal(shown)).replace("\\ \\ \\ …\\\n", "(?:   .*\n)*").replace("…", ".*")
+    assert re.fullmatch(pattern, formal(played)), played
 
 
 @sampled(3)

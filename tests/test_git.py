@@ -62,9 +62,10 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
     assert attributes == b"*.png binary\r\n*.md -text merge=memvault\n"
 
 
-def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault) -> None:
+def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
     """No repository, a clone that does not know the merge driver, and one that waits are told."""
-    assert vault.call("git_status")["todo"] == ["memvault git init"]
+    assert vault.call("git_status")["todo"] == ["git_init"]
+    assert "to do: memvault git init" in run("git", "status").out
     for one, two in cloned(tmp_path):
         two.sync()
         one.remember("Wombats", "They dig.")
@@ -76,7 +77,7 @@ def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault) -> None:
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
-        assert (found["driver"], found["todo"]) == (False, ["memvault git init"])
+        assert (found["driver"], found["todo"]) == (False, ["git_init"])
         assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
 

@@ -21,6 +21,7 @@ from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.git.sync import sync
 from memvault.settings import grants
+from memvault.tools.core.wording import without_shell
 from memvault.workspace import Workspace
 
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
@@ -124,11 +125,12 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
         found = vault.call("git_status")
     assert found["success"], found
     assert (found["repository"], found["branch"]) == (True, "main")
-    assert "memvault git init" in found["todo"][-1]
+    assert "git_init" in found["todo"][-1]
     workspace = Workspace(folder)
-    with pytest.raises(Refused, match="nobody at this machine"):
+    with pytest.raises(Refused, match="nobody at this machine") as refused:
         sync(Call(workspace, CLIENT))
     workspace.close()
+    assert "memvault git init" in without_shell(refused.value.hint, None, CLIENT)
     assert not ran.exists()
 
 

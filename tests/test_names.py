@@ -73,6 +73,13 @@ def test_an_unknown_name_is_answered_with_the_closest(
     assert ("did you mean" in failed["error"]["hint"]) is bool(found)
 
 
+def test_a_word_that_begins_with_an_unknown_name_is_close(folder: Path, vault: Vault) -> None:
+    """The first letters of a word of a title are enough to be shown the memory's name."""
+    write(folder, "db.md", "---\nid: db-1a2b3c\n---\n\n# Use PostgreSQL\n")
+    failed = vault.call("memory_show", memId="post")
+    assert "'Use PostgreSQL' (db-1a2b3c)" in failed["error"]["hint"]
+
+
 def test_nothing_is_changed_by_a_part_of_a_title(ferries: Path, vault: Vault, run: Run) -> None:
     """Without a terminal a writing tool refuses an inexact name and names the memory it is near."""
     before = contents(ferries)
@@ -231,6 +238,7 @@ def test_what_changed_before_the_answer_is_not_forgotten(ferries: Path) -> None:
     [
         ("decision", "architectural-decision or design-decision"),
         ("lerning", "learning"),
+        ("Decison", "architectural-decision or design-decision"),
         ("Preferences", "user-preference or project-preference"),
         ("bug", "issue"),
     ],

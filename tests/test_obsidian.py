@@ -18,8 +18,8 @@ from made_secrets import MADE
 from memvault import Vault, open_vault
 from memvault.call import Call
 from memvault.index.local.local_index import LocalIndex
-from memvault.index.protocol import MemoryRecord
-from memvault.memories.link_graph import LinkGraph
+from memvault.index.protocol import LinkEntry, MemoryRecord
+from memvault.memories.link_graph import LinkGraph, keys_of
 from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
@@ -311,6 +311,10 @@ def test_doctor_follows_links_in_markdown_to_notes(vault: Vault, folder: Path) -
     found = examined(vault)
     assert told(found) == {("link-broken", "notes/a.md")}
     assert found["findings"][0]["message"] == "[b](b.md) leads to no file"
+    write(folder, "notes/a.md", "[[d.png]] and a picture: [d](d.png), [b](b.md)\n")
+    (first, second) = examined(vault)["findings"]
+    assert first["message"] == "[[d.png]] leads to no file"
+    assert second["message"] == "[b](b.md) leads to no file"
 
 
 Note = tuple[str, str, str | None, list[tuple[int, str]], list[int]]
@@ -338,12 +342,19 @@ NOTE = st.tuples(
 NOTES = st.lists(NOTE, min_size=2, max_size=4, unique_by=lambda note: note[:2])
 
 
+def graph_of(records: list[MemoryRecord]) -> LinkGraph:
+    """Return the graph of memories whose links are not indexed, to resolve names."""
+    by_key = {record.key: record for record in records}
+    entries = {key: LinkEntry(record.path, keys_of(record), ()) for key, record in by_key.items()}
+    return LinkGraph(entries, by_key.get)
+
+
 def leads(root: Path) -> dict[tuple[str, int], str]:
     """Return where each link leads that leads to one memory, by its source's id and its place."""
     workspace = Workspace(root)
     try:
         call = Call(workspace)
-        graph = LinkGraph.of_records(call.engine.list_records(Filters()))
+        graph = graph_of(call.engine.list_records(Filters()))
         found = {}
         for memory in (call.store.read(entry.path) for entry in graph.entries.values()):
             for place, link in enumerate(graph.outgoing(memory)):
@@ -430,7 +441,7 @@ def resolved_links(root: Path) -> list[tuple[str, int | str, str]]:
     memories = [store.read(state.path) for state in store.scan().files]
     records = [MemoryRecord.from_memory(n, 0, memory, "") for n, memory in enumerate(memories)]
     records.sort(key=lambda record: (record.modified, record.path), reverse=True)
-    graph = LinkGraph.of_records(records)
+    graph = graph_of(records)
     found: dict[tuple[str, int | str, str], None] = {}
     for record in records:
         memory = store.read(record.path)

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,43 @@ def test_there_is_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Embedding", 4, 5),
         ("Embedding", 5, 5),
     ]
+
+
+def test_the_bar_of_a_large_vault_never_goes_back(folder: Path) -> None:
+    """While thousands of memories are indexed, one bar counts all of them, and only forwards."""
+    for number in range(4_460):
+        write(folder, f"m{number}.md", f"# Note {number}\n\n{'A word of many. ' * 60}\n")
+    code, shown = at_terminal(folder, "reindex", environment={"MEMVAULT_DEEP": "off"})
+    assert code == 0
+    steps = re.findall(r"(\w*) [━╸╺ ]+ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown))
+    assert {(work, total) for work, _, total in steps} == {("Indexing", "4500")}
+    counts = [int(done) for _, done, _ in steps]
+    assert counts == sorted(counts)
+
+
+def test_times_are_those_of_the_users_clock(folder: Path, run: Run) -> None:
+    """Messages, episodes, plans and the status show the time in the user's zone, midnight too."""
+    succeeded(run("inbox", "push", "ci", "Build 7 failed"))
+    succeeded(run("episode", "store", "--reflection", "It held."))
+    succeeded(run("plans", "set", "Launch", "Check all", "--at", "2999-01-01T00:00:00Z"))
+    sent = datetime.fromisoformat(run("inbox", "list", "--json").json["events"][0]["timestamp"])
+    here = (sent + timedelta(hours=14)).isoformat()
+    for words, expected in (
+        (("inbox", "list"), here[:19]),
+        (("episode", "recent"), here[:10]),
+        (("plans", "get"), "2999-01-01T14:00:00"),
+        (("status",), f"since {here[:16]}, a plan due at 2999-01-01T14:00"),
+    ):
+        environment = {"TZ": "Pacific/Kiritimati", "COLUMNS": "200", "NO_COLOR": "1"}
+        _, shown = at_terminal(folder, *words, environment=environment)
+        assert expected in shown
+        assert not re.search(r"T[\d:.]+Z", shown)
+
+
+def test_settings_of_the_vault_are_shown_in_words(folder: Path, run: Run) -> None:
+    """The status lists the names that a vault ignores as its owner would write them."""
+    write(folder, "memvault.toml", 'version = 1\nignore = ["README.md", "old/"]\n')
+    assert "settings: ignore README.md, old/\n" in succeeded(run("status")).out
 
 
 def test_colours_can_be_switched_off(folder: Path, tmp_path: Path) -> None:

@@ -75,6 +75,18 @@ def test_comments_are_not_shown(vault: Vault, folder: Path) -> None:
     assert units("50%% of `%%` a ```%%x%%``` ~~~")[0].text.startswith("50%% of `%%`")
 
 
+@pytest.mark.parametrize(
+    "head", ["<!-- zebra: generated, do not edit -->", "%% zebra %%", "[![zebra](b.svg)](c.html)"]
+)
+def test_what_stands_before_the_first_heading_is_no_snippet(
+    vault: Vault, folder: Path, head: str
+) -> None:
+    """A comment or a badge at the top of a file is not shown, although it has the word."""
+    write(folder, "a.md", f"{head}\n\n# Zebra\n\nThe project counts stripes in Kenya.\n")
+    (found,) = explained(vault, "zebra")
+    assert found["snippet"] == "The project counts stripes in Kenya."
+
+
 def test_a_long_sentence_is_cut_around_the_words(vault: Vault, folder: Path) -> None:
     """It says on which side there is more; words near its beginning are shown from there."""
     filler = " ".join(f"w{number}" for number in range(100))

@@ -66,7 +66,7 @@ _SCORE = re.compile(
 class _Shell:
     """Runs command lines in a folder, with both streams as one, in ``sh`` where one needs it."""
 
-    def __init__(self, launcher: Launcher, folder: Path) -> None:
+    def __init__(self, launcher: Launcher | None, folder: Path) -> None:
         self._launcher = launcher
         self._folder = folder
         shim = write(
@@ -77,7 +77,8 @@ class _Shell:
     def run(self, line: str) -> tuple[int, str]:
         """Return the exit code and what was printed."""
         plain = _QUOTED.sub("", line)
-        if plain.startswith("memvault ") and not _MARKS & {*plain}:
+        is_plain = plain.startswith("memvault ") and not _MARKS & {*plain}
+        if is_plain and self._launcher is not None:
             words = shlex.split(line)[1:]
             found = self._launcher.run(words, b"", self._folder, 60, merged=True)
             assert found is not None
@@ -107,10 +108,26 @@ def _played(block: str, shell: _Shell, folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _formal(text: str) -> str:
+def formal(text: str) -> str:
+    """Return a text with names for what differs from run to run."""
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return text
+
+
+def play(
+    page: Path, place: Path, monkeypatch: pytest.MonkeyPatch, launcher: Launcher | None
+) -> str:
+    """Return a page with every command's output as it is now; without a launcher, of processes."""
+    folder = place / "notes"
+    folder.mkdir()
+    text = page.read_text("utf-8")
+    if "$ git " in text and shutil.which("git") is None:
+        pytest.skip("there is no git")
+    monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(folder))
+    shell = _Shell(launcher, folder)
+    return _SCORE.sub("…", _BLOCK.sub(lambda block: _played(block[0], shell, folder), text))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
@@ -122,17 +139,10 @@ def test_a_page_shows_what_the_program_does(
     request: pytest.FixtureRequest,
 ) -> None:
     """What the documentation shows of a session is what a user sees."""
-    folder = tmp_path / "notes"
-    folder.mkdir()
     text = page.read_text("utf-8")
-    if "$ git " in text and shutil.which("git") is None:
-        pytest.skip("there is no git")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("HOME", str(folder))
-    shell = _Shell(launcher, folder)
-    played = _SCORE.sub("…", _BLOCK.sub(lambda block: _played(block[0], shell, folder), text))
+    played = play(page, tmp_path, monkeypatch, launcher)
     if request.config.getoption("--rewrite-transcripts"):
-        if _formal(played) != _formal(text):
+        if formal(played) != formal(text):
             page.write_text(played, "utf-8")
         return
-    assert _formal(played) == _formal(text), "make docs writes the pages anew"
+    assert formal(played) == formal(text), "make docs writes the pages anew"

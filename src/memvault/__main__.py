@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from memvault import threads
 from memvault.cli.hand_over import hand_over
 
 _OBJECTS = 100_000
@@ -31,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Not in os.environ, which the programs that a command starts are given.
         if _BLAS_THREADS not in os.environ:
             os.putenv(_BLAS_THREADS, "1")
+            threads.blas_has_one = True
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # A locale without UTF-8 cannot represent most file names; Python's UTF-8 mode can. -P:
         # never import a module from the current folder, which may be a vault.
@@ -46,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _end_at_once_on_interrupt() -> None:
     """Replace Python's handler, whose exception is lost in a callback; imports run many."""
-    import _signal  # as signal, which takes 3 ms to load
+    import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

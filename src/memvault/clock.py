@@ -52,10 +52,11 @@ def today(moment: datetime | None = None) -> date:
 def local(text: str, length: int = len("2026-01-31")) -> str:
     """Return the first characters of a stored time as ISO 8601 in the user's time zone.
 
-    Midnight in UTC is how a day without a time is stored, and remains that day. Other text is
-    returned unchanged, cut to ``length``.
+    Midnight in UTC is how a day without a time is stored, and remains that day unless seconds are
+    asked for. Other text is returned unchanged, cut to ``length``.
     """
-    moment = None if text.endswith(_MIDNIGHT) or "T" not in text else parse(text)
+    is_day = text.endswith(_MIDNIGHT) and length < len("2026-01-31T00:00:00")
+    moment = None if is_day or "T" not in text else parse(text)
     try:
         return (moment.astimezone().isoformat() if moment else text)[:length]
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar

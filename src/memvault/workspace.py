@@ -142,7 +142,7 @@ class Workspace:
 
     def reload(self) -> None:
         """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
-        self._close()
+        self.close()
         for name in ("settings", "store", "index", "_remote"):
             self.__dict__.pop(name, None)
 
@@ -151,17 +151,18 @@ class Workspace:
         with self.condition:
             self.condition.notify_all()
 
-    def close(self) -> None:
-        """Close all open files and other vaults, unless the vault is kept open."""
+    def release(self) -> None:
+        """Close the vault after a command, unless the process keeps it open for others."""
         if not self.is_kept:
-            self._close()
+            self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close all open files and other vaults."""
         for name in ("index", "_remote"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for other in self._other_vaults.values():
-            other._close()
+            other.close()
         self._other_vaults.clear()
 
 
@@ -216,9 +217,7 @@ class KeptWorkspaces:
             self._drop(key)
 
     def _drop(self, key: tuple[Path, object]) -> None:
-        workspace = self._workspaces.pop(key)
-        workspace.is_kept = False
-        workspace.close()
+        self._workspaces.pop(key).close()
 
 
 kept: KeptWorkspaces | None = None

@@ -308,10 +308,10 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 def split_tags(text: str) -> list[str]:
     """Return the tags in a text: its lines, without bullets, and their parts at commas.
 
-    A part whose words all begin with # is split at blanks, too.
+    A part whose words all begin with # is split at blanks, too; the fence of a code block is none.
     """
     tags: list[str] = []
-    lines = (_BULLET.sub("", line) for line in text.splitlines())
+    lines = (_BULLET.sub("", line) for line in text.splitlines() if not line.startswith("```"))
     for part in filter(str.strip, (part for line in lines for part in line.split(","))):
         words = part.split()
         tags += words if all(word.startswith("#") for word in words) else [part.strip()]

@@ -167,7 +167,11 @@ def run_tool(
         if not options.quiet:
             output.notes(notes)
     finally:
-        workspace.close()
+        workspace.release()
+    if name == "memory_recall":
+        from memvault.cli import resident_process
+
+        resident_process.start_if_used_again()
     if tool and outcome.result.get(tool.fails_if):
         raise Exit(1)
 

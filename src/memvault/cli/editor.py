@@ -226,7 +226,7 @@ def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call,
         invoke.require_local_files(call, "this command")
         yield call, name
     finally:
-        workspace.close()
+        workspace.release()
 
 
 def _result(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Hand a command line over to the resident process, before anything else is loaded.
 
-The client sends its arguments, environment and standard streams. The process answers within
-``PATIENCE`` seconds that it is ready, and begins only when the client confirms that it still
-waits; otherwise the command is run here, as always. So no command runs twice.
+The client sends its arguments and environment. The process answers within ``PATIENCE`` seconds
+that it is ready, and begins only when the client confirms that it still waits, with its standard
+streams; otherwise the command is run here, as always. So no command runs twice, and nobody else
+holds the streams of one that runs here.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ FOLDER = "resident"
 SOCKET = "socket"
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
+HOOK_SECONDS = 0.9
+"""Seconds that a hook may take; the client's agent waits for it."""
 READS, WRITES, BEGIN = b"r", b"w", b"b"
 """The answers of a process that is ready to run a command that reads, or one that changes
 something, and the confirmation of the client."""
 SIZE = 4
 """Bytes of the number before a request: its length."""
-_MAX_REQUEST = 1 << 20
+MAX_REQUEST = 1 << 20
 _LOST = 70
 _LOST_MESSAGE = (
     b"error: The resident process ended while it ran the command\n"
@@ -71,12 +74,13 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
 def identity() -> str:
     """Return what has to be the same in both processes: the program, its version, and Python's."""
-    package = os.path.dirname(os.path.dirname(__file__))
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # pathlib takes 5 ms
     changed = os.stat(package).st_mtime_ns
     flags = [
         f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:6] == "PYTHON"
     ]
-    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {sys.flags} {flags}"
+    modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
+    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {modes} {flags}"
 
 
 def _connected(folder: str) -> socket | None:
@@ -102,19 +106,22 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     from _socket import SCM_RIGHTS, SOL_SOCKET
 
     message = request(arguments)
-    if len(message) > _MAX_REQUEST:
+    if len(message) > MAX_REQUEST:
         return None
-    streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
-    data = len(message).to_bytes(SIZE, "big") + message
-    sent = connection.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, streams)])
-    connection.sendall(data[sent:])
+    connection.sendall(len(message).to_bytes(SIZE, "big") + message)
     answer = connection.recv(1)
     if answer not in (READS, WRITES):
         return None
     connection.settimeout(None)
     _pass_signals_on(connection)
-    connection.sendall(BEGIN)
-    code = connection.recv(1)
+    streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    connection.sendmsg([BEGIN], [(SOL_SOCKET, SCM_RIGHTS, streams)])
+    if arguments[:1] == ["hook"]:
+        connection.settimeout(HOOK_SECONDS)
+    try:
+        code = connection.recv(1)
+    except TimeoutError:
+        return 0
     if code:
         return code[0]
     if answer == READS:
@@ -126,14 +133,15 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
 def request(arguments: Sequence[str]) -> bytes:
     """Return a command line as the resident process reads it: texts that end with a null byte."""
     errors = sys.stdin.errors or "strict"
-    texts = [identity(), errors, str(len(arguments)), *arguments]
+    has_terminal = "terminal" if any(map(os.isatty, (0, 1, 2))) else ""
+    texts = [identity(), errors, has_terminal, str(len(arguments)), *arguments]
     variables = [f"{name}={value}" for name, value in os.environ.items()]
     return b"\0".join(os.fsencode(text) for text in (*texts, *variables))
 
 
 def _pass_signals_on(connection: socket) -> None:
     """Send the signals that end a command to the process that runs it, which then answers."""
-    import _signal
+    import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 
     def send(number: int, _: object) -> None:
         connection.send(bytes([number]))

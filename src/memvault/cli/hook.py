@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,11 +16,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
+from memvault.cli.hand_over import HOOK_SECONDS
+
 if TYPE_CHECKING:
     from memvault.clients.programs import Event
     from memvault.workspace import Workspace
 
-_SESSION_START, _LIMIT = 5.0, 0.9
+_SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
 """Time limits in seconds: for the start of a session, and for every other event."""
 _MAX_INPUT = 1 << 20
 _MAX_QUERY = 1_000
@@ -64,6 +67,14 @@ class HookInvocation(NamedTuple):
 def main(arguments: list[str]) -> NoReturn:
     """Answer the event that a command line names."""
     answer(_parse_arguments(arguments))
+
+
+def respond(arguments: list[str]) -> int:
+    """Answer an event in a process that goes on; return 0, after an error too."""
+    line = _parse_arguments(arguments)
+    with contextlib.suppress(Exception):
+        _write(_response(line, _read_event()))
+    return 0
 
 
 def answer(line: HookInvocation) -> NoReturn:
@@ -214,9 +225,9 @@ def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _workspace(line: HookInvocation) -> Workspace:
     from memvault.settings.locate import find_vault
-    from memvault.workspace import Workspace
+    from memvault.workspace import open_workspace
 
-    return Workspace(find_vault(line.vault))
+    return open_workspace(find_vault(line.vault))
 
 
 def _call_tool(

@@ -10,10 +10,10 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, TextIO
 
 from memvault import sanitize
+from memvault.cli import person
 from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
@@ -170,17 +170,17 @@ class ProgressBar:
         self._done = self._offset + done
         if self._bar is None and time.monotonic() - self._started < _PROGRESS_DELAY:
             return
-        if self._bar is None:
-            self._start()
         whole = self._offset + total
         about = sanitize.escape_line(what).capitalize()
+        if self._bar is None:
+            self._start(about, whole)
         task = self._bar.task_ids[0]
         if is_new:
             self._bar.reset(task, description=about)
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
-    def _start(self) -> None:
-        require_person()
+    def _start(self, about: str, total: int) -> None:
+        person.require()
         import atexit
 
         from rich.console import Console
@@ -195,37 +195,9 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
-        self._bar.add_task("")
+        self._bar.add_task(about, total=total)
         self._bar.start()
         atexit.register(self._bar.stop)
-
-
-class PersonNeeded(BaseException):
-    """Raised where a person would be asked or shown something over time, and may not be."""
-
-
-_may_meet_person = True
-
-
-@contextmanager
-def without_person() -> Iterator[None]:
-    """Raise ``PersonNeeded`` for prompts, pagers, editors and progress bars in the block."""
-    global _may_meet_person  # noqa: PLW0603  # one command runs at a time
-    _may_meet_person = False
-    try:
-        yield
-    finally:
-        _may_meet_person = True
-
-
-def require_person() -> None:
-    """Check that a person may be asked, or shown something over time.
-
-    Raises:
-        PersonNeeded: If not.
-    """
-    if not _may_meet_person:
-        raise PersonNeeded
 
 
 def has_terminal() -> bool:
@@ -249,7 +221,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 
 def _answer(lines: Iterable[str], question: str) -> str:
-    require_person()
+    person.require()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ import resource
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from socket import SO_PEERCRED, SOL_SOCKET, socket
 from typing import NamedTuple
 
@@ -16,9 +17,7 @@ _CREDENTIALS = struct.Struct("3i")
 _RIGHTS = ("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapEff")
 """Lines of /proc/PID/status that have to be equal for one process to act for the other."""
 _NAMESPACES = ("mnt", "net", "pid", "user")
-_LIMITS = tuple(
-    number for name, number in vars(resource).items() if name.startswith("RLIMIT_")
-)  # fmt: skip
+_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU)
 
 
 class Peer(NamedTuple):
@@ -74,4 +73,4 @@ def _status(process: str) -> dict[str, str]:
 
 def _surroundings(process: str) -> list[str]:
     names = [f"ns/{name}" for name in _NAMESPACES]
-    return [os.readlink(f"/proc/{process}/{name}") for name in ("root", *names)]
+    return [str(Path(f"/proc/{process}/{name}").readlink()) for name in ("root", *names)]

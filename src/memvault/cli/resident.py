@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import gc
-import io
 import os
 import select
 import signal
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import workspace
-from memvault.cli import app, hand_over, output, plain_line
+from memvault.cli import app, hand_over, hook, person, plain_line
 from memvault.cli.peer import Peer, find_peer
 from memvault.cli.shutdown import run_guarded
 from memvault.files.lock import FileLock
@@ -33,33 +32,49 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import KeptWorkspaces
 
 _IDLE_SECONDS = 1_800.0
+_CHECK_SECONDS = 60.0
 _PAUSE = 1.0
 """Seconds without a command after which changes of the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
 """Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_PIECE = 1 << 16
 _STREAMS = 3
-_STOPPED = 128 + signal.SIGTERM
-_NEEDS_CLIENT = frozenset({"wait_for"})
-"""Tools that take long by design."""
+_STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
+_NEEDS_CLIENT = frozenset(
+    {
+        "call_tool",
+        "consolidate_memories",
+        "git_init",
+        "git_sync",
+        "model_use",
+        "model_verify",
+        "vault_doctor",
+        "vault_reindex",
+        "wait_for",
+    }
+)
+"""Tools that take long, load other libraries or run other programs."""
 
 
 class Request(NamedTuple):
-    """A command line of another process, with its environment and its standard streams.
+    """A command line of another process, with its environment.
 
-    ``errors`` is how undecodable bytes of its standard input are read.
+    ``errors`` is how undecodable bytes of its standard input are read, and ``has_terminal`` whether
+    one of its standard streams is a terminal.
     """
 
     identity: str
     errors: str
+    has_terminal: bool
     arguments: list[str]
     environment: dict[str, str]
-    streams: list[int]
 
     @property
-    def has_terminal(self) -> bool:
-        """Whether one of its streams is a terminal."""
-        return any(map(os.isatty, self.streams))
+    def is_prompt_hook(self) -> bool:
+        """Whether an agent's program waits for what concerns a prompt."""
+        return self.arguments[:2] == ["hook", "prompt"]
 
 
 class Resident:
@@ -67,7 +82,6 @@ class Resident:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stops = False
         self._used = time.monotonic()
         self._answered = 0
         self._identity = hand_over.identity()
@@ -88,8 +102,10 @@ class Resident:
             listener = stack.enter_context(_listening(self._folder))
             kept = workspace.kept = workspace.KeptWorkspaces()
             stack.callback(kept.close)
-            _prepare_process(self._stop)
-            self._serve(listener, kept)
+            os.chdir("/")
+            _leave_streams()
+            woken = stack.enter_context(_wake_up_by_signals())
+            self._serve(listener, woken, kept)
         return True
 
     def status(self) -> dict[str, Any]:
@@ -101,13 +117,21 @@ class Resident:
             "vaults": [str(root) for root in workspace.kept.roots] if workspace.kept else [],
         }
 
-    def _serve(self, listener: socket.socket, kept: KeptWorkspaces) -> None:
+    def _serve(self, listener: socket.socket, woken: int, kept: KeptWorkspaces) -> None:
+        """Answer clients, and index what changes in the kept vaults, until the process ends.
+
+        ``woken`` is a descriptor with the numbers of the signals that were received.
+        """
         pending = False
         while not self._is_over():
-            timeout = _PAUSE if pending else _IDLE_SECONDS
-            watched = [] if pending else kept.watched()
-            ready, _, _ = select.select([listener, *watched], [], [], timeout)
-            if listener in ready:
+            waited = [listener.fileno(), woken]
+            if not pending:
+                waited += [watch.fileno() for watch in kept.watched()]
+            ready, _, _ = select.select(waited, [], [], _PAUSE if pending else _CHECK_SECONDS)
+            if woken in ready:
+                if _ENDING & {*os.read(woken, 4096)}:
+                    return
+            elif listener.fileno() in ready:
                 connection, _ = listener.accept()
                 with connection:
                     self._answer(connection)
@@ -120,17 +144,14 @@ class Resident:
 
     def _is_over(self) -> bool:
         is_idle = time.monotonic() - self._used >= _IDLE_SECONDS
-        return self._stops or is_idle or _memory() > _MAX_MEMORY
-
-    def _stop(self, *_: object) -> None:
-        self._stops = True
+        return is_idle or _memory() > _MAX_MEMORY or not (self._folder / hand_over.SOCKET).exists()
 
     def _answer(self, connection: socket.socket) -> None:
         """Run the command of a client, if it may be run here; it works by itself otherwise."""
         connection.settimeout(hand_over.PATIENCE)
         streams: list[int] = []
         try:
-            request = _receive(connection, streams)
+            request = _receive(connection)
             peer = find_peer(connection)
             if request is None or peer is None or request.identity != self._identity:
                 return
@@ -138,37 +159,43 @@ class Resident:
             if answer is None:
                 return
             connection.sendall(answer)
-            if connection.recv(1) != hand_over.BEGIN:
+            begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
+            if begin != hand_over.BEGIN or len(streams) != _STREAMS:
                 return
             self._used = time.monotonic()
-            code = self._run_for(request, peer, connection)
+            code = self._run_for(request, streams, peer, connection)
             if code is not None:
                 connection.sendall(bytes([code & 0xFF]))
             self._answered += 1
-        except OSError:
-            return  # the client has ended
+        except (OSError, ValueError):
+            return  # the client has ended, or is none
         finally:
             for descriptor in streams:
                 os.close(descriptor)
 
     def _ready_for(self, request: Request) -> bytes | None:
         """Return the answer to a request, None if the client has to run the command."""
+        if request.is_prompt_hook:
+            return hand_over.READS
         line = plain_line.parse(request.arguments)
         if line is None:
             return None
-        tool = line.command if isinstance(line.command, Tool) else None
-        if tool is None and line.command.words == "call":
-            tool = registry.lookup(str(line.values["name"] or ""))
-        if tool is None:
-            is_status = line.command.words == "watch" and line.values["status"]
-            return hand_over.READS if is_status else None
-        if tool.name in _NEEDS_CLIENT or tool.open_world:
+        tool: Tool | None = None
+        if isinstance(line.command, Tool):
+            tool = line.command
+        elif line.command.words == "call":
+            tool = registry.lookup(str(line.values["name"]))
+        elif line.command.words == "watch" and line.values["status"]:
+            return hand_over.READS
+        if tool is None or tool.name in _NEEDS_CLIENT or tool.open_world:
             return None
         if tool.read_only:
             return hand_over.READS
         return None if request.has_terminal else hand_over.WRITES
 
-    def _run_for(self, request: Request, peer: Peer, connection: socket.socket) -> int | None:
+    def _run_for(
+        self, request: Request, streams: list[int], peer: Peer, connection: socket.socket
+    ) -> int | None:
         """Run a command as its client; return its exit code, None if the client has to run it."""
         with ExitStack() as stack:
             try:
@@ -176,30 +203,45 @@ class Resident:
             except OSError:
                 return None
             stack.enter_context(_environment(request.environment))
-            stack.enter_context(_streams(request))
+            stack.enter_context(_standard_streams(streams, request.errors))
             stack.enter_context(_signals_from(connection))
-            stack.enter_context(output.without_person())
+            stack.enter_context(person.unreachable())
             sys.argv[1:] = request.arguments
             try:
+                if request.is_prompt_hook:
+                    return run_guarded(lambda: hook.respond(request.arguments[1:]))
                 return run_guarded(lambda: app.run(request.arguments))
-            except output.PersonNeeded:
+            except person.PersonNeeded:
                 return None
             finally:
                 self._used = time.monotonic()
         raise AssertionError("nothing above suppresses exceptions")
 
 
-def _prepare_process(stop: Callable[..., None]) -> None:
-    """Leave the terminal and the folder of the process that started this one."""
-    os.chdir("/")
+@contextmanager
+def _wake_up_by_signals() -> Iterator[int]:
+    """Yield a descriptor that can be read once a signal was received, with its number."""
+    reader, writer = os.pipe()
+    for descriptor in (reader, writer):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+    try:
+        yield reader
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        os.close(reader)
+        os.close(writer)
+
+
+def _leave_streams() -> None:
+    """Read and write nothing between two commands."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(_STREAMS):
         os.dup2(null, number)
     os.close(null)
-    signal.signal(signal.SIGTERM, stop)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    gc.set_threshold(100_000, 20, 20)
 
 
 @contextmanager
@@ -224,24 +266,28 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
             path.unlink()
 
 
-def _receive(connection: socket.socket, streams: list[int]) -> Request | None:
-    """Read a request; its descriptors are added to ``streams``. None if it is not one."""
-    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, _STREAMS)
-    streams += descriptors
-    size = int.from_bytes(data[: hand_over.SIZE], "big")
-    parts = [data[hand_over.SIZE :]]
-    missing = size - len(parts[0])
-    while missing > 0:
-        parts.append(connection.recv(min(missing, 1 << 16)))
-        if not parts[-1]:
+def _receive(connection: socket.socket) -> Request | None:
+    """Read a request; None if the client has ended.
+
+    Raises:
+        ValueError: it is not a request.
+    """
+    data = b""
+    size = hand_over.SIZE
+    while len(data) < size:
+        piece = connection.recv(_PIECE)
+        if not piece:
             return None
-        missing -= len(parts[-1])
-    identity, errors, count, *texts = map(os.fsdecode, b"".join(parts).split(b"\0"))
+        data += piece
+        size = hand_over.SIZE + int.from_bytes(data[: hand_over.SIZE], "big")
+        if size > hand_over.MAX_REQUEST:
+            raise ValueError(f"a request of {size} bytes")
+    texts = [os.fsdecode(text) for text in data[hand_over.SIZE :].split(b"\0")]
+    identity, errors, has_terminal, count, *texts = texts
     number = int(count)
     variables = (text.partition("=") for text in texts[number:])
     environment = {name: value for name, _, value in variables}
-    found = Request(identity, errors, texts[:number], environment, streams)
-    return found if len(streams) == _STREAMS else None
+    return Request(identity, errors, bool(has_terminal), texts[:number], environment)
 
 
 @contextmanager
@@ -253,28 +299,26 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(variables)
         if zone != variables.get("TZ"):
             time.tzset()
-        if "tempfile" in sys.modules:
-            sys.modules["tempfile"].tempdir = None  # found anew
+        tempfile.tempdir = None  # found anew
     yield
 
 
 @contextmanager
-def _streams(request: Request) -> Iterator[None]:
-    """Use the standard streams of a client."""
-    kept = sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__
-    for number, descriptor in enumerate(request.streams):
+def _standard_streams(streams: list[int], errors: str) -> Iterator[None]:
+    """Use the standard streams of a client; ``errors`` as in ``Request``."""
+    kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
+    for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    reader = io.open(0, encoding="utf-8", errors=request.errors, closefd=False)
+    reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
     out, err = (
-        io.open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+        open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for number in (1, 2)
     )
     err.reconfigure(line_buffering=True)
     if out.isatty():
         out.reconfigure(line_buffering=True)
-    sys.stdin = sys.__stdin__ = reader
-    sys.stdout = sys.__stdout__ = out
-    sys.stderr = sys.__stderr__ = err
+    for name, stream in zip(_STREAM_NAMES, (reader, out, err) * 2, strict=True):
+        setattr(sys, name, stream)
     try:
         yield
     finally:
@@ -283,11 +327,9 @@ def _streams(request: Request) -> Iterator[None]:
                 stream.flush()
             with contextlib.suppress(OSError, ValueError):
                 stream.detach()
-        sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__ = kept
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in range(_STREAMS):
-            os.dup2(null, number)
-        os.close(null)
+        for name, stream in kept.items():
+            setattr(sys, name, stream)
+        _leave_streams()
 
 
 @contextmanager

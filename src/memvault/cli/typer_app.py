@@ -21,7 +21,7 @@ from memvault.cli.commands import metavar
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.plain_line import option_names, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
-from memvault.command_table import COMMANDS
+from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound
 from memvault.tools.core.registry import Tool
 
@@ -101,10 +101,12 @@ class CommandGroup(typer.core.TyperGroup):
         alias = canonical_name(cmd_name, names)
         if alias is not None:
             return self.get_command(ctx, alias)
-        from memvault.tools.core.suggestions import suggest_command
+        from memvault.tools.core.suggestions import suggest_command, suggest_tools
 
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
+        if "_" in cmd_name and not self.prefix:  # it is meant as the name of a tool
+            suggestion = " or ".join(suggest_tools(cmd_name, [tool.tool for tool in TOOLS]))
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"

@@ -366,15 +366,12 @@ def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """
     for given_id, (memory, *others) in vault.by_id().items():
         match = _GENERATED_ID.fullmatch(given_id)
-        if (
-            match is None
-            or others
-            or memory.record.metadata.get("id") != given_id
-            or given_id == derived_id(memory.path)
-        ):
+        if match is None or others or memory.record.metadata.get("id") != given_id:
             continue
         stem = PurePosixPath(memory.path).stem
         title = slug(memory.record.title)
+        if title == stem or given_id == derived_id(memory.path):
+            continue
         names = set(map(slug, {stem, _NUMBER_SUFFIX.sub("", stem)}))
         if title not in names and match[1] in {
             slug(name, _MAX_ID_SLUG) for name in (title, *names)

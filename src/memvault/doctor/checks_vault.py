@@ -15,10 +15,11 @@ from memvault.command_table import GROUPS, TOOLS
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
-from memvault.files import atomic, lock
+from memvault.files import atomic, lock, plain_files
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.git import index_file, program
 from memvault.git.tree_merge import LINK
+from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.recall.filters import Filters
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import MOVE_INTENT
@@ -31,7 +32,8 @@ from memvault.vault.file_names import (
     name_keys,
     referenced_names,
 )
-from memvault.vault.markdown import Link, path_beside
+from memvault.vault.front_matter import split_front_matter
+from memvault.vault.markdown import Link, links, path_beside
 from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
@@ -153,29 +155,48 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
     so only those to notes are checked.
     """
-    linking = [memory for memory in vault.memories if memory.file.links]
-    if not linking:
-        return
     files = {name_key(name) for path in vault.tree["file"] for name in (path, *ends(path))}
-    for memory in linking:
+    for entry in vault.links.entries.values():
+        unresolved = {
+            (link.target, not link.beside)
+            for link in entry.links
+            if not _is_resolved(vault, link, entry, files)
+        }
+        if not unresolved:
+            continue
         broken = dict.fromkeys(
             f"[[{link.target}]]" if link.is_wikilink else f"[{link.shown}]({link.target})"
-            for link in memory.file.links
-            if not _is_resolved(vault, link, memory.path, files)
+            for link in _links_in(vault.call, entry.path)
+            if (link.target, link.is_wikilink) in unresolved
         )
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
-            yield Finding(memory.path, f"{shown} leads to no file")
+            yield Finding(entry.path, f"{shown} leads to no file")
         if len(broken) > _MAX_LINKS_SHOWN:
             more = len(broken) - _MAX_LINKS_SHOWN
-            yield Finding(memory.path, f"{more} more of its links lead to no file")
+            yield Finding(entry.path, f"{more} more of its links lead to no file")
 
 
-def _is_resolved(vault: VaultInspection, link: Link, path: str, files: set[str]) -> bool:
+def _is_resolved(
+    vault: VaultInspection, link: StoredLink, entry: LinkEntry, files: set[str]
+) -> bool:
     bare = link.target.removeprefix("./").strip("/")
-    relative = path_beside(link.target, path)
-    if not link.is_wikilink and (relative.startswith("../") or bare[-3:].lower() != ".md"):
-        return True  # leads out of the vault, or not to a note
-    return any(name_key(name) in files or vault.links.has_name(name) for name in (bare, relative))
+    if link.key or (link.beside and bare[-3:].lower() != ".md"):
+        return True  # is in the header, or leads not to a note
+    if name_key(bare) in files or vault.links.has_name(bare):
+        return True
+    relative = link.beside or path_beside(link.target, entry.path)
+    if link.beside.startswith("../"):
+        return True  # leads out of the vault
+    return name_key(relative) in files or vault.links.has_name(relative)
+
+
+def _links_in(call: Call, path: str) -> list[Link]:
+    """Return the links in the text of a memory as it is now."""
+    try:
+        data = plain_files.read(call.root / path)
+    except OSError:
+        return []
+    return list(links(split_front_matter(document.decode(data).text).body))
 
 
 @check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")

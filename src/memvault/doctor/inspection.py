@@ -1,7 +1,7 @@
 """Inspection of a vault: a read-only snapshot of the files that the checks look at.
 
-Memories come from the records of the index; everything else comes from reading each file once. Only
-the parts of a text that checks need are retained. Symbolic links are never followed.
+Memories and their links come from the index; everything else comes from reading each file once.
+Only the parts of a text that checks need are retained. Symbolic links are never followed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from memvault import clock
 from memvault.call import Call
 from memvault.files import plain_files
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
-from memvault.recall.filters import Filters
 from memvault.store import writer
 from memvault.vault import document, paths
 from memvault.vault.front_matter import MAX_HEADER, repeated_keys, split_front_matter
-from memvault.vault.markdown import Link, has_conflict_markers, links
+from memvault.vault.markdown import has_conflict_markers
 
 EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unreadable", "too deep"]
 """The kind of a directory entry.
@@ -110,7 +108,6 @@ class InspectedFile(NamedTuple):
     conflict_markers: bool = False
     duplicate_keys: tuple[str, ...] = ()
     secrets: str = ""
-    links: tuple[Link, ...] = ()
 
 
 class InspectedMemory(NamedTuple):
@@ -126,7 +123,7 @@ class InspectedMemory(NamedTuple):
 
 
 class VaultInspection:
-    """The input of every check: the memories, other files and entries of a vault.
+    """The input of every check: the memories, their links, other files and entries of a vault.
 
     ``others`` are the markdown files that are not memories, such as files of agents. Checks of the
     machine's state, such as the index or the journal, ask ``call`` for it.
@@ -136,7 +133,12 @@ class VaultInspection:
         self.call = call
         self.now: datetime = clock.now()
         call.engine.invalidate()
-        records = call.engine.list_records(Filters())
+
+        def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
+            by_key = {record.key: record for record in view.records()}
+            return latest_first(by_key.values()), LinkGraph(call.index.links(view), by_key.get)
+
+        records, self.links = call.engine.on_view(read_index)
         self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.ignore)
         self.memories = [_inspect_memory(call, record) for record in records]
         self.memory_paths = frozenset(record.path for record in records)
@@ -151,11 +153,6 @@ class VaultInspection:
         self.index = call.index.status()
         if self.index.away:
             call.notes.append(self.index.away)
-
-    @cached_property
-    def links(self) -> LinkGraph:
-        """The names of the memories, to resolve links."""
-        return LinkGraph.of_records(memory.record for memory in self.memories)
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories with each memId."""
@@ -191,10 +188,8 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
     file = InspectedFile(path, document.etag(data), mtime)
     if call.settings.secrets.on_write != "off":
         file = file._replace(secrets=writer.in_file(path, data, call.settings.detector))
-    if data[:2] in _UTF16 or any(sign in data for sign in (b"[[", b"](", b"<<<<<<< ")):
-        text = document.decode(data).text
-        note_links = tuple(links(split_front_matter(text).body)) if is_memory else ()
-        file = file._replace(conflict_markers=has_conflict_markers(text), links=note_links)
+    if data[:2] in _UTF16 or b"<<<<<<< " in data:
+        file = file._replace(conflict_markers=has_conflict_markers(document.decode(data).text))
     if file.conflict_markers or not (is_memory or path.startswith(("agents/", "spaces/"))):
         return file
     if not is_memory:

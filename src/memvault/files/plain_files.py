@@ -41,8 +41,10 @@ def read(path: Path, most: int = MEMORY) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
-        # The file may grow while it is read.
-        data = file.read(most + 1) if status.st_size <= most else b""
+        # The file may grow while it is read. Python allocates what it is asked to read.
+        data = file.read(status.st_size + 1) if status.st_size <= most else b""
+        if len(data) > status.st_size:
+            data += file.read(most + 1 - len(data))
     if status.st_size > most or len(data) > most:
         raise OSError(errno.EFBIG, f"The file is larger than {most >> 20} MB", str(path))
     return data

@@ -55,7 +55,7 @@ class NotAllowed(Refused):
         message = "Git runs programs that a repository names, and nobody at this machine allowed it"
         if self.was_allowed:
             message = f"What git may run here, or lead to, has changed since: {self.summary}"
-        super().__init__(message, "run memvault git init there once")
+        super().__init__(message, "a person runs 'memvault git init' there once")
 
     @property
     def summary(self) -> str:

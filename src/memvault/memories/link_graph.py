@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -63,15 +63,6 @@ class LinkGraph:
         for key, entry in entries.items():
             for name in entry.names:
                 self._named.setdefault(name, []).append(key)
-
-    @classmethod
-    def of_records(cls, records: Iterable[MemoryRecord]) -> LinkGraph:
-        """Create a graph of memories without their links, to resolve names."""
-        by_key = {record.key: record for record in records}
-        entries = {
-            key: LinkEntry(record.path, keys_of(record), ()) for key, record in by_key.items()
-        }
-        return cls(entries, by_key.get)
 
     @cached_property
     def files(self) -> Counter[str]:

@@ -27,6 +27,8 @@ _TYPE_SYNONYMS = {
 """Names that other programs use for the memory types, in the singular."""
 _MODES = ("hybrid", "keyword", "vector", "tag")
 _MAX_SUGGESTIONS = 2
+_SAME_WORD = 0.85
+"""Minimum similarity of two spellings of one word, in 0..1."""
 _MAX_UNKNOWN_TAGS = 10
 """The maximum number of unknown tags to suggest alternatives for: each is compared with every tag
 of the vault."""
@@ -100,9 +102,9 @@ def _similar_types(kind: str, known: list[str], only_close: bool = False) -> lis
 def _similar_names(name: str, known: list[str], only_close: bool = False) -> list[str]:
     """Return the nearest names.
 
-    These are similar ones, else those that have the name, without a plural "s", as one of their
-    words, else the single most similar one. With ``only_close`` they are very similar, else have
-    the name as their last word, so that a name of its own, such as "contact", has none.
+    These are similar ones, else those of which a word is nearly the name without a plural "s",
+    else the single most similar one. With ``only_close`` they are very similar, else their last
+    word nearly is the name, so that names of their own, "contact" or "reference", have none.
     """
     from difflib import get_close_matches
 
@@ -111,7 +113,12 @@ def _similar_names(name: str, known: list[str], only_close: bool = False) -> lis
     cutoff, first_word = (0.8, -1) if only_close else (0.7, 0)
     similar = get_close_matches(word, list(by_form), n=_MAX_SUGGESTIONS, cutoff=cutoff)
     stem = word.removesuffix("s")
-    containing = [entry for entry in by_form if stem in entry.split("-")[first_word:]]
+    containing = [
+        entry
+        for entry in by_form
+        for words in [entry.split("-")[first_word:]]
+        if get_close_matches(stem, [w for w in words if w[:1] == stem[:1]], cutoff=_SAME_WORD)
+    ]
     chosen = similar or containing
     if not chosen and not only_close:
         chosen = get_close_matches(word, list(by_form), n=1)

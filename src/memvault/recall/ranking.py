@@ -270,24 +270,23 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     Of duplicates with nearly equal scores that contain as much of the query, the newest keeps its
     score.
     """
-    groups: list[tuple[int, list[Ranked]]] = []
+    groups: list[list[Ranked]] = []
+    sizes: list[int] = []
     overlap = constants().duplicate_overlap
     for entry in ranked:
         size = len(entry.row.sentences.term_ids)
-        least, most = overlap * size - 1, size / overlap + 1  # what is not too short or too long
-        duplicates = next(
-            (
-                group
-                for length, group in groups
-                if least < length < most and _are_duplicates(entry, group[0])
-            ),
-            [],
-        )
+        duplicates: list[Ranked] = []
+        for group, other in zip(groups, sizes, strict=True):
+            is_as_long = overlap * size <= other and overlap * other <= size
+            if is_as_long and _are_duplicates(entry, group[0]):
+                duplicates = group
+                break
         if not duplicates:
-            groups.append((size, duplicates))
+            groups.append(duplicates)
+            sizes.append(size)
         duplicates.append(entry)
     demoted = []
-    for _, group in groups:
+    for group in groups:
         best = group[0]
         near_equals = [
             entry
@@ -316,11 +315,14 @@ def _match_quality(entry: Ranked) -> float:
 
 
 def _are_duplicates(one: Ranked, other: Ranked) -> bool:
-    """Return whether two memories share nearly all terms and all numbers and negations."""
+    """Return whether two memories share nearly all terms and all numbers and negations.
+
+    The caller has compared their numbers of terms.
+    """
     first, second = one.row.sentences.term_ids, other.row.sentences.term_ids
-    smaller, larger = sorted((len(first), len(second)))
     overlap = constants().duplicate_overlap
-    if smaller < overlap * larger or not smaller:
+    smaller = min(len(first), len(second))
+    if not smaller:
         return False
     if smaller > _SAMPLE_FROM:  # a sample of terms rules out most pairs
         sample = [term for term in islice(first, _SAMPLE_SIZE) if term in second]

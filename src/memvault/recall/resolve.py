@@ -13,6 +13,8 @@ MOST_CLOSE = 5
 """Maximum number of memories listed for a name that none has."""
 _SIMILARITY = 0.7
 """Minimum similarity of a name to a title or a word of it, as ``difflib`` measures it."""
+_MIN_BEGINNING = 3
+"""Minimum characters of a name for words that begin with it to be close."""
 _WORD = lazy_pattern(r"\w+")
 _GENERATED_ID = lazy_pattern(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -133,7 +135,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries with a title, an alias or a word of these similar to a name, best first.
 
-    There are at most ``MOST_CLOSE``.
+    A word that begins with the name counts, too. There are at most ``MOST_CLOSE``.
     """
     from difflib import get_close_matches
 
@@ -144,7 +146,10 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
         for text in map(fold, (entry.title, *entry.aliases)):
             for part in {text, *_WORD.findall(text)}:
                 known.setdefault(part, []).append(entry)
-    near = get_close_matches(fold(link_target(name)), known, MOST_CLOSE, _SIMILARITY)
+    wanted = fold(link_target(name))
+    near = get_close_matches(wanted, known, MOST_CLOSE, _SIMILARITY)
+    if len(wanted) >= _MIN_BEGINNING:
+        near += [part for part in known if part.startswith(wanted)]
     found = {entry.path: entry for part in near for entry in known[part]}
     return list(found.values())[:MOST_CLOSE]
 

@@ -49,7 +49,7 @@ def units(text: str) -> list[TextUnit]:
     result: list[TextUnit] = []
     block: list[str] = []
     last = ""
-    prose = _BADGE.sub("", mask_comments(_HEADER.sub("", text)))
+    prose = _prose(_HEADER.sub("", text))
     for kind, line in (*_lines(prose if prose.strip() else text), ("", "")):
         continues = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
         if block and not (kind == "text" and continues):
@@ -59,6 +59,11 @@ def units(text: str) -> list[TextUnit]:
             last = last if block else kind
             block.append(line)
     return result
+
+
+def _prose(text: str) -> str:
+    """Return a text without its badges, with spaces in place of its comments."""
+    return _BADGE.sub("", mask_comments(text))
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -162,8 +167,8 @@ def best_passage(
     candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
     with_text = [
-        entry for entry in candidates if _without_headings(body, entry)
-    ] or candidates  # not only headings
+        entry for entry in candidates if _prose(_without_headings(body, entry)).strip()
+    ] or candidates  # not only headings, comments and badges
     query_terms = _query_terms(query)
     best, max_weight = with_text[0], 0.0
     for passage in _preselect(body, with_text, query, nearest):

@@ -17,7 +17,16 @@ from memvault.files.user_folders import (
     user_folder,
 )
 from memvault.settings import table
-from memvault.settings.table import MODEL, TOOLS, Section, Setting, ValueKind, are_texts, texts
+from memvault.settings.table import (
+    MODEL,
+    TOOLS,
+    Section,
+    Setting,
+    ValueKind,
+    are_texts,
+    one_of,
+    texts,
+)
 
 _FILE_NAME = "settings.toml"
 
@@ -78,6 +87,7 @@ class UserTools(Section):
 class UserSettings(Section):
     """The user's settings; a model or tools that are not set are empty."""
 
+    resident = Setting("auto", one_of("auto", "off"), "off: start no process that stays")
     vaults = VaultLists()
     embedder = UserEmbedder()
     rerank = UserReranker()

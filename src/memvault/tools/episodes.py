@@ -148,7 +148,7 @@ def store_episode(
 
 
 _EPISODES = """*episodes
-    {episodeId}  {metadata[timestamp]}  distance {distance:.2f}  {strength}
+    {episodeId}  {metadata[timestamp]:second}  distance {distance:.2f}  {strength}
        {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
        > {summary:each}"""
 

@@ -285,7 +285,7 @@ def delete_goals(
 
 _PLANS = """*plans | There are no plans
     {name}  {status}
-       {id}  {cron}  {runAfter}  next {nextRunAt}  last {lastRunAt}
+       {id}  {cron}  {runAfter}  next {nextRunAt:second}  last {lastRunAt:second}
        > {instruction:each}"""
 
 

@@ -123,7 +123,7 @@ def _with_heads(found: Result) -> Result:
 
 _EVENTS = Template(
     """*events
-    {head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp}
+    {head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp:second}
     {seconds:second has|seconds have} passed
        > {text:each}
 
@@ -523,7 +523,7 @@ _SPACE_ALIASES = ("space", "id", "name", "spaceName")
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
     view="""{spaceName}  {spaceId}
         *history
-        {senderName}  {timestamp}
+        {senderName}  {timestamp:second}
            > {content:each}
 
         {history:#} of {totalMessages:message|messages}""",
@@ -579,7 +579,7 @@ def send_message(
     read_only=True,
     examples=("memvault space read", "memvault space read --space-id team --limit 5"),
     view="""*messages
-        {senderName}  {timestamp}
+        {senderName}  {timestamp:second}
            > {content:each}
 
         {messages:#} of {total:message|messages}""",

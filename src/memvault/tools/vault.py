@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused, UsageError
@@ -304,17 +305,17 @@ def _for_people(found: Result) -> Result:
     worker = "at the next recall"
     if deep.get("working"):
         process = f"process {deep['process']}" if "process" in deep else "a process"
-        worker = f"by {process}" + (f" since {deep['since'][:16]}" if "since" in deep else "")
+        worker = f"by {process}" + (f" since {_minute(deep['since'])}" if "since" in deep else "")
     total = found["memories"]
     static_state = _vectors(found["embedder"], found["pending"], total, "at the next recall")
     deep_state = _vectors(deep, deep.get("waiting", 0), total, worker)
     waiting = f"{events['waiting']} waiting"
-    waiting += f" since {events['since'][:16]}" if "since" in events else ""
+    waiting += f" since {_minute(events['since'])}" if "since" in events else ""
     if "nextPlan" in events:
         waiting += f", a plan {'due since' if events['planIsDue'] else 'due at'} "
-        waiting += events["nextPlan"][:16]
+        waiting += _minute(events["nextPlan"])
     own = [
-        f"{key} {setting['value']}"
+        f"{key} {', '.join(value) if isinstance(value := setting['value'], list) else value}"
         for key, setting in found["settings"].items()
         if setting["from"] != "default"
     ]
@@ -326,6 +327,11 @@ def _for_people(found: Result) -> Result:
         "events": waiting,
         "changed": ", ".join(own),
     }
+
+
+def _minute(moment: str) -> str:
+    """Return the minute of a moment in the user's time zone."""
+    return clock.local(moment, len("2026-01-31T00:00:00"))[:-3]
 
 
 def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:

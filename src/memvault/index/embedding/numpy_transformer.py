@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from memvault import threads
 from memvault.index.embedding.arrays import Codes, Matrix
 
 WEIGHTS = "weights.json"
@@ -34,6 +35,8 @@ _MAX_ALONE = 2**18
 """The multiplications up to which OpenBLAS computes a product in one thread."""
 _MAX_ROWS, _MAX_DEPTH = 16, 128
 """The largest part of the left side of a product that is multiplied at once."""
+_EXACT_DEPTH = 512
+"""The depth of products up to which no sum of theirs exceeds ``EXACT``: 512 * 255 * 128 < 2**24."""
 _STEPS = np.float32(255.0)
 _EPSILON = np.float32(1e-12)
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
@@ -219,8 +222,11 @@ def _multiply(left: Matrix, right: Product) -> Matrix:
 def _multiply_exactly(left: Matrix, right: Integers8) -> Matrix:
     """Return the product of two matrices of integers, as long as its sums are exact."""
     product = np.zeros((len(left), right.shape[1]), np.float32)
-    rows, depth = min(len(left), _MAX_ROWS), min(len(right), _MAX_DEPTH)
-    columns = _MAX_ALONE // (rows * depth)
+    if threads.blas_has_one:
+        rows, depth, columns = len(left), _EXACT_DEPTH, right.shape[1]
+    else:
+        rows, depth = min(len(left), _MAX_ROWS), min(len(right), _MAX_DEPTH)
+        columns = _MAX_ALONE // (rows * depth)
     for column in range(0, right.shape[1], columns):
         across = slice(column, column + columns)
         for start in range(0, len(right), depth):

@@ -60,8 +60,6 @@ class StaticEmbedder:
                 f"The built-in embedder cannot be loaded: {error}", REINSTALL
             ) from error
         self._cache: dict[str, list[int]] = {}
-        self._units = np.empty(self._table.shape, np.float32)  # no memory until it is written
-        self._is_kept = np.zeros(len(self._table), np.bool_)
         self.version = card.version
         self.dimension = card.dimension
         self.calibration = card.calibration
@@ -116,7 +114,9 @@ class StaticEmbedder:
         ids = np.flatnonzero(occurs)
         place = np.zeros(self.vocabulary, dtype=np.intp)
         place[ids] = np.arange(len(ids))
-        cosines = np.maximum(self._unit_rows(wanted) @ self._unit_rows(ids).T, 0.0)
+        rows = self._rows(ids)
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
+        cosines = np.maximum(normalize(self._rows(wanted)) @ rows.T / lengths, 0.0)
         cosines[:, ids == self._unknown] = 0.0
         result: Matrix = cosines[:, place[held]]
         return result
@@ -152,15 +152,6 @@ class StaticEmbedder:
         tokenizer, _ = open_tokenizer(self._folder)
         encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [entry.ids for entry in encoded]
-
-    def _unit_rows(self, ids: Integers) -> Matrix:
-        """Return the rows of subwords scaled to length 1; shape as for ``_rows``."""
-        new = ids[~self._is_kept[ids]]
-        if len(new):
-            self._units[new] = normalize(self._rows(new))
-            self._is_kept[new] = True
-        kept: Matrix = self._units[ids]
-        return kept
 
     def _rows(self, ids: Integers) -> Matrix:
         """Return the rows of subwords; shape (len(ids), dimension)."""

@@ -14,13 +14,12 @@ import sqlite3
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import TimedOut
 from memvault.files.plain_files import FileStamp, state_of
@@ -28,6 +27,8 @@ from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, Sto
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
+
+Value = TypeVar("Value")
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of a second."""
@@ -75,6 +76,8 @@ class Database:
                 self._db.executescript(schema)
             self._file = _file_identity(path)
             self._is_inside = False
+            self._kept: dict[str, Any] = {}
+            self._kept_at: tuple[int, int] = 0, 0
 
     def close(self) -> None:
         """Close the file."""
@@ -116,6 +119,19 @@ class Database:
         """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
+
+    def kept(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return what ``compute`` returned last, or now if the file has changed since.
+
+        The caller must not change the value.
+        """
+        ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
+        if self._kept_at != (version, self._db.total_changes):
+            self._kept, self._kept_at = {}, (version, self._db.total_changes)
+        if name not in self._kept:
+            self._kept[name] = compute()
+        found: Value = self._kept[name]
+        return found
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
@@ -271,9 +287,12 @@ class BlockTable:
 
         None if they were never counted.
         """
+        return self._db.kept("frequency", self._frequency)
+
+    def _frequency(self) -> tuple[bytes, int] | None:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
-                return _decompressed(packed), memories
+                return zlib.decompress(packed), memories
             except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
                 raise IndexCorrupted(str(error)) from error
         return None
@@ -284,11 +303,6 @@ class BlockTable:
             self._db.execute("DELETE FROM token_frequency")
             packed = zlib.compress(holding, 1)  # most are 0
             self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
-
-
-@lru_cache(4)
-def _decompressed(packed: bytes) -> bytes:
-    return zlib.decompress(packed)
 
 
 def _block(
@@ -383,8 +397,6 @@ class Manifest:
     def __init__(self, path: Path, new: bool = False) -> None:
         self._db = Database(path, _SCHEMA if new else "")
         self.blocks = BlockTable(self._db)
-        self._kept: dict[str, Any] = {}
-        self._kept_for: tuple[int, int] | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -405,14 +417,9 @@ class Manifest:
             self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Run the block in one transaction of the manifest."""
-        try:
-            with self._db.transaction():
-                yield
-        finally:
-            self._kept.clear()
+        return self._db.transaction()
 
     def committed(self) -> IndexCommit | None:
         """Return the last commit; None if there is none."""
@@ -420,9 +427,6 @@ class Manifest:
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
             rows = list(self._db.rows("SELECT name, state FROM files"))
             number = self._counter("identity"), self._counter("commits")
-        if number != self._kept_for:
-            self._kept.clear()
-            self._kept_for = number
         if made_for is None:
             return None
         try:
@@ -443,8 +447,11 @@ class Manifest:
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
+        return dict(self._db.kept("lengths", self._lengths))
+
+    def _lengths(self) -> dict[str, float]:
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        row = self._once(f"SELECT {sums} FROM memories", next)
+        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
         return dict(zip(_FIELDS, row, strict=True))
 
     def lengths_of(self, uid: int) -> dict[str, int]:
@@ -456,7 +463,7 @@ class Manifest:
     def languages(self) -> dict[str, int]:
         """Return the number of memories indexed in each language."""
         query = "SELECT language, count(*) FROM memories GROUP BY language"
-        return dict(self._once(query, dict))
+        return dict(self._db.kept("languages", lambda: dict(self._db.rows(query))))
 
     def language_of(self, uid: int) -> str:
         """Return the language that a memory is indexed in."""
@@ -466,14 +473,7 @@ class Manifest:
     def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
         query = "SELECT uid FROM memories"
-        found: frozenset[int] = self._once(query, lambda rows: frozenset(row[0] for row in rows))
-        return found
-
-    def _once(self, query: str, read: Callable[[Iterator[tuple[Any, ...]]], Any]) -> Any:
-        """Return what is read from the rows of a query, once for each commit."""
-        if query not in self._kept:
-            self._kept[query] = read(self._db.rows(query))
-        return self._kept[query]
+        return self._db.kept("uids", lambda: frozenset(uid for (uid,) in self._db.rows(query)))
 
     def count(self) -> int:
         """Return the number of memories."""
@@ -576,7 +576,7 @@ class Manifest:
         aliases = [
             (name, row.record.key) for row in added_rows for name in _other_names(row.record)
         ]
-        with self.transaction():
+        with self._db.transaction():
             self.blocks.replace([*removed_uids, *blocks], blocks)
             for table in ("memories", "links"):
                 self._db.execute_each(

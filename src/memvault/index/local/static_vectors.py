@@ -84,7 +84,10 @@ class StaticVectors:
     def embed(
         self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
     ) -> None:
-        """Embed all pending memories, lowest uid first; ``texts`` are passages already split."""
+        """Embed all pending memories, lowest uid first; ``texts`` are passages already split.
+
+        With ``texts``, this is a part of indexing, which reports its own progress.
+        """
         found = self.opened(manifest)
         if found is not None and not found.file.is_unchanged:
             found.file.write_card()
@@ -102,7 +105,7 @@ class StaticVectors:
             uids = [uid for uid, _ in batch]
             found.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
             done += len(batch)
-            if len(pending) > _BATCH:
+            if not texts and len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
         file, alive = found.file, manifest.uids()
         if (

@@ -58,6 +58,8 @@ _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
 
 
+_MIN_KEPT = 1_000
+"""The number of passages from which their places are kept for the next search."""
 _COLUMNS = (("hashes", "u64"), ("ends", "u64"))
 """The hash of each text, and the number of tokens stored up to and including its own."""
 
@@ -68,6 +70,8 @@ class TransformerVectorFile:
     def __init__(self, file: VectorFile) -> None:
         self._file = file
         self._order: tuple[Places, Hashes] | None = None
+        self._found: tuple[Hashes, Integers] | None = None
+        """The hashes and places of the last search, which usually are those of the next one."""
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
@@ -104,10 +108,14 @@ class TransformerVectorFile:
             return np.full(len(hashes), -1, np.int64)
         if self._order is None or len(self._order[1]) != len(known):
             order = np.argsort(known)
-            self._order = order, known[order]
+            self._order, self._found = (order, known[order]), None
+        if self._found is not None and np.array_equal(self._found[0], hashes):
+            return self._found[1]
         order, sorted_hashes = self._order
         nearest = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
         found: Integers = np.where(sorted_hashes[nearest] == hashes, order[nearest], -1)
+        if len(hashes) > _MIN_KEPT:
+            self._found = hashes, found
         return found
 
     def rows(self, places: Integers) -> Matrix:

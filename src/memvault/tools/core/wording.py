@@ -23,6 +23,8 @@ _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because a person decides about them."""
 _TEXTS = frozenset(("message", "hint", "error"))
 """The keys of a result that hold texts for the caller, or an object of texts."""
+_LISTS = frozenset(("warnings", "todo"))
+"""The keys of a result that hold lists of such texts."""
 
 
 @cache
@@ -100,8 +102,9 @@ def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str,
             if isinstance(value, Mapping)
             else worded(value)
         )
-    if isinstance(found.get("warnings"), list):
-        found["warnings"] = [worded(note) for note in found["warnings"]]
+    for key in _LISTS & found.keys():
+        if isinstance(found[key], list):
+            found[key] = [worded(text) for text in found[key]]
     return found
 
 

@@ -1,0 +1,120 @@
+"""Find, start and end the resident process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from memvault import workspace
+from memvault.cli import hand_over
+from memvault.errors import MemvaultError, Refused, TimedOut
+from memvault.files.user_folders import make_private
+from memvault.settings import user_settings
+
+_START_SECONDS = 10.0
+_STOP_SECONDS = 10.0
+_STEP = 0.05
+_RECENT_SECONDS = 600.0
+_ASKED = "asked"
+"""A file whose modification time is that of the last recall that this process did not run."""
+
+
+def socket_folder() -> Path:
+    """Return the folder of the socket.
+
+    Raises:
+        Refused: the platform lacks what the process needs, or there is no cache folder.
+    """
+    if sys.platform != "linux":
+        raise Refused("watch needs Linux", "all commands work without it")
+    folder = hand_over.socket_folder(os.environ)
+    if not folder:
+        raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder of yours")
+    return Path(folder)
+
+
+def start(folder: Path) -> None:
+    """Start the process in the background and wait until it answers.
+
+    Raises:
+        TimedOut: it does not answer.
+    """
+    _spawn()
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        if (folder / hand_over.SOCKET).exists() and _process_of(folder):
+            return
+        time.sleep(_STEP)
+    raise TimedOut("The resident process did not start", "memvault watch shows why")
+
+
+def _spawn() -> None:
+    """Start the resident process in the background.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    from memvault import process
+
+    command_line = [sys.executable, "-P", "-m", "memvault", "watch"]
+    process.spawn_detached(command_line, dict(os.environ))
+
+
+def start_if_used_again() -> None:
+    """Start the process in the background after the second recall within ten minutes.
+
+    It is not started where it cannot run, or the user does not want it; failures are ignored.
+    """
+    if sys.platform != "linux" or os.environ.get(hand_over.VARIABLE) == "off" or workspace.kept:
+        return
+    with contextlib.suppress(OSError, MemvaultError):
+        folder = socket_folder()
+        make_private(folder)
+        asked = folder / _ASKED
+        try:
+            age = time.time() - asked.stat().st_mtime
+        except FileNotFoundError:
+            age = _RECENT_SECONDS
+        asked.touch()
+        is_used = 0 <= age < _RECENT_SECONDS and not _process_of(folder)
+        if is_used and user_settings.load().resident == "auto":
+            _spawn()
+
+
+def stop(folder: Path) -> bool:
+    """End the process and wait for its end; return whether one ran.
+
+    Raises:
+        TimedOut: it does not end.
+    """
+    import signal
+
+    process = _process_of(folder)
+    if not process:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    until = time.monotonic() + _STOP_SECONDS
+    while _process_of(folder):
+        if time.monotonic() > until:
+            raise TimedOut(f"Process {process} does not end", f"kill -9 {process}")
+        time.sleep(_STEP)
+    return True
+
+
+def _process_of(folder: Path) -> int:
+    """Return the resident process that holds the lock; 0 if none does."""
+    from memvault.files.lock import FileLock
+
+    if not (folder / "lock").exists():
+        return 0
+    lock = FileLock(folder / "lock", makes_folder=False)
+    if lock.acquire(0.0):
+        lock.release()
+        return 0
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / "process").read_text("ascii"))
+    return 0

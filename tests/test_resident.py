@@ -1,0 +1,304 @@
+"""The resident process answers as a process of its own would, and is never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from conftest import Ran, child, examples, is_alive, sampled, until, write
+from copies import Copy
+from memvault.cli import hand_over
+from memvault.tools.core.registry import Tool, all_tools
+from plain_arguments import try_tool
+from test_same_everywhere import objects
+from test_transcripts import PAGES, formal, play
+from tool_calls import normal, sayable, words
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process needs Linux")
+
+TOOLS = [tool for tool in all_tools() if tool.name != "wait_for"]
+
+
+class Watching:
+    """A resident process for the environment at hand."""
+
+    def __init__(self) -> None:
+        os.environ.pop("MEMVAULT_RESIDENT", None)
+        self.folder = Path(hand_over.socket_folder(os.environ))
+        command = [sys.executable, "-m", "memvault", "watch"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        until((self.folder / "socket").exists)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the process says of itself."""
+        return dict(child(Path("/"), "watch", "--status", "--json").json)
+
+    def answered(self) -> int:
+        """Return how many commands it has run."""
+        return int(self.status()["commands"])
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
+    """A resident process that ends with the test."""
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    found = Watching()
+    yield found
+    found.process.kill()
+    found.process.wait()
+
+
+def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
+    """Run a command line by itself, and then through the resident process."""
+    os.environ["MEMVAULT_RESIDENT"] = "off"
+    try:
+        alone = child(folder, *line, stdin=stdin)
+    finally:
+        del os.environ["MEMVAULT_RESIDENT"]
+    return alone, child(folder, *line, stdin=stdin)
+
+
+def test_every_tool_says_and_does_the_same(
+    filled: Path, tmp_path: Path, watching: Watching, subtests: pytest.Subtests
+) -> None:
+    """Output, messages, exit code and files are those of a process of its own."""
+    copy = Copy(filled, tmp_path / "copy")
+    root = copy.root
+
+    def same(tool: Tool, data: st.DataObject) -> None:
+        line = words(tool, sayable(tool, data.draw(objects(tool.parameters))))
+        line += data.draw(st.sampled_from([(), ("--json",), ("--quiet",)]))
+        found = []
+        for mode in ("off", "auto"):
+            copy.put_back()
+            os.environ["MEMVAULT_RESIDENT"] = mode
+            ran = child(root, *line)
+            files = {
+                path.relative_to(root).as_posix() for path in root.rglob("*.md") if path.is_file()
+            }
+            shown = [f for f in sorted(files) if not f.startswith(".")]
+            found.append((ran.code, formal(str(normal(root, [ran.out, ran.err, shown])))))
+        assert found[0] == found[1], line
+
+    answered = watching.answered()
+    for tool in TOOLS:
+        with subtests.test(tool=tool.name):
+            try_tool(tool, examples(2), same)
+    assert watching.answered() > answered + len(TOOLS) // 2
+
+
+@sampled(3)
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_a_session_is_the_same(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watching: Watching
+) -> None:
+    """The sessions of the documentation look the same through the resident process."""
+    assert formal(play(page, tmp_path, monkeypatch, None)) == formal(page.read_text("utf-8"))
+
+
+def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
+    """What was written before a command began is in its answer, each time."""
+    note = folder / "note.md"
+    note.write_text("# Note\n\nalpha\n", "utf-8")
+    child(folder, "recall", "alpha")
+    for number in range(20):
+        note.write_text(f"# Note\n\nword{number}x\n", "utf-8")
+        ran = child(folder, "recall", f"word{number}x", "--mode", "keyword", "--json")
+        assert [found["title"] for found in ran.json["memories"]] == ["Note"], number
+        write(folder, f"more/{number}.md", f"# More {number}\n")
+        titles = [m["title"] for m in child(folder, "list", "--json").json["memories"]]
+        assert f"More {number}" in titles
+    assert watching.answered() >= 40
+
+
+def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
+    """When the process is killed, the next command works by itself, and another one can start."""
+    child(folder, "remember", "Zebra", "It sleeps.")
+    watching.process.kill()
+    watching.process.wait()
+    assert "Zebra" in child(folder, "recall", "zebra").out
+    assert child(folder, "watch", "--status", "--json").json["running"] is False
+    assert child(folder, "watch", "--detach").code == 0
+    status = child(folder, "watch", "--status", "--json").json
+    assert status["running"]
+    assert child(folder, "watch", "--stop", "--json").json["stopped"]
+    until(lambda: not is_alive(status["process"]))
+    assert not child(folder, "watch", "--stop", "--json").json["stopped"]
+
+
+def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> None:
+    """A process that does not answer is left alone, and never runs the command later."""
+    child(folder, "list")
+    os.kill(watching.process.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    assert child(folder, "remember", "Once", "only").code == 0
+    assert time.monotonic() - began < 10
+    os.kill(watching.process.pid, signal.SIGCONT)
+    assert watching.answered() >= 1
+    assert len(child(folder, "list", "--json").json["memories"]) == 1
+
+
+def test_the_second_recall_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recall that is used twice within ten minutes starts the process, unless that is off."""
+    child(folder, "recall", "a")
+    child(folder, "recall", "a")
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    assert not child(folder, "watch", "--status", "--json").json["running"]
+    write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", 'resident = "off"\n')
+    for _ in range(3):
+        child(folder, "recall", "a")
+    assert not child(folder, "watch", "--status", "--json").json["running"]
+    write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", "")
+    child(folder, "recall", "a")
+    until(lambda: child(folder, "watch", "--status", "--json").json["running"])
+    child(folder, "recall", "a")
+    assert child(folder, "watch", "--status", "--json").json["vaults"] == [str(folder)]
+    assert child(folder, "watch", "--stop").code == 0
+
+
+def test_a_deleted_vault_is_no_end(folder: Path, tmp_path: Path, watching: Watching) -> None:
+    """A vault that is deleted or replaced concerns only the commands in it."""
+    write(folder, "a.md", "# Alpha\n")
+    assert "Alpha" in child(folder, "list").out
+    folder.rename(tmp_path / "gone")
+    alone, resident = both(tmp_path, "--vault", str(folder), "list")
+    assert (alone.code, alone.err) == (resident.code, resident.err)
+    write(folder, "memvault.toml", "version = 1\n")
+    write(folder, "b.md", "# Beta\n")
+    assert "Beta" in child(folder, "list").out
+    assert watching.process.poll() is None
+
+
+def test_settings_of_the_vault_and_the_user_count_at_once(folder: Path, watching: Watching) -> None:
+    """A changed setting, and another environment, apply to the next command."""
+    write(folder, "a.md", "# Alpha\n")
+    write(folder, "sub/b.md", "# Beta\n")
+    assert "Beta" in child(folder, "list").out
+    write(folder, "memvault.toml", 'version = 1\nignore = ["sub/"]\n')
+    alone, resident = both(folder, "list")
+    assert alone == resident
+    assert "Beta" not in resident.out
+    os.environ["MEMVAULT_AGENT"] = "bob"
+    try:
+        assert child(folder, "memories", "set", "k=v").code == 0
+        assert "v" in child(folder, "memories", "get").out
+    finally:
+        del os.environ["MEMVAULT_AGENT"]
+    assert "v" not in child(folder, "memories", "get", "--json").json["memories"]
+
+
+@pytest.mark.parametrize("line", ["recall zebra", "remember New text", "show m1", "forget zebra"])
+def test_a_closed_or_full_output_is_reported_as_ever(
+    filled: Path, watching: Watching, line: str
+) -> None:
+    """Output that cannot be written gives the same exit code and message, and no process ends."""
+    command = [sys.executable, "-m", "memvault", *line.split()]
+    found = []
+    for mode in ("off", "auto"):
+        os.environ["MEMVAULT_RESIDENT"] = mode
+        reader, closed = os.pipe()
+        os.close(reader)
+        full = os.open("/dev/full", os.O_WRONLY)
+        for target in (full, closed):
+            process = subprocess.Popen(command, cwd=filled, stdout=target, stderr=subprocess.PIPE)
+            os.close(target)
+            _, err = process.communicate(timeout=60)
+            found.append((process.returncode, err))
+    assert found[:2] == found[2:]
+    assert watching.process.poll() is None
+
+
+def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -> None:
+    """Ctrl-C ends a command that waits for its input; the process goes on."""
+    for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+        command = [sys.executable, "-m", "memvault", "remember", "Long"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, cwd=folder, **pipes)  # type: ignore[call-overload]
+        time.sleep(0.4)
+        process.send_signal(sent)
+        assert process.wait(20) == code
+        process.communicate()
+        assert child(folder, "list", "--json").json["memories"] == []
+        assert watching.answered() >= 1
+
+
+def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
+    """The socket is the user's alone, and what another program or version sends is refused."""
+    write(folder, "a.md", "# Alpha\n")
+    place = watching.folder / "socket"
+    assert (place.stat().st_mode & 0o777, watching.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    answered = watching.answered()
+    for message in (
+        b"",
+        b"\0\0\0\1x",
+        b"\xff" * 4,
+        hand_over.request(["list"])[3:],
+        os.urandom(99),
+    ):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(str(place))
+            connection.sendall(message)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+    os.environ["PYTHONHASHSEED"] = "1"  # what another interpreter would have
+    try:
+        assert "Alpha" in child(folder, "list").out
+    finally:
+        del os.environ["PYTHONHASHSEED"]
+    assert "Alpha" in child(folder, "list", prefix=["nice"]).out
+    watching.folder.chmod(0o755)
+    assert "Alpha" in child(folder, "list").out
+    watching.folder.chmod(0o700)
+    assert watching.answered() == answered + 1
+
+
+def test_what_needs_a_person_or_time_is_left_alone(folder: Path, watching: Watching) -> None:
+    """Commands that wait, serve or set something up are run by the client itself."""
+    answered = watching.answered()
+    assert child(folder, "wait", "for", "hook", "--timeout", "0").code in (0, 2)
+    assert child(folder, "init", "--bare", "other").code == 0
+    assert child(folder, "--version").code == 0
+    assert watching.answered() == answered + 1
+
+
+def test_a_prompt_hook_is_answered(folder: Path, watching: Watching) -> None:
+    """What a prompt is given is the same, and nothing if there is nothing."""
+    write(folder, "a.md", "---\nid: m1\n---\n\n# Zebra crossing\n\nZebras cross at night.\n")
+    for prompt in ("When do zebras cross at night?", "unrelated words", "/slash"):
+        event = json.dumps({"prompt": prompt}).encode()
+        alone, resident = both(folder, "hook", "prompt", stdin=event)
+        assert alone == resident
+    assert both(folder, "hook", "prompt", stdin=b"{broken")[1] == Ran(0, "", "")
+    assert watching.answered() >= 4
+
+
+def test_one_process_serves_a_user(folder: Path, watching: Watching) -> None:
+    """A second one refuses to start, and the first one goes on."""
+    ran = child(folder, "watch")
+    assert (ran.code, "runs already" in ran.err) == (1, True) or ran.code != 0
+    assert watching.answered() >= 0
+
+
+def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> None:
+    """Of many commands at once, each has its own answer, whoever gives it."""
+    lines = [["remember", f"Note {number}", f"text {number}"] for number in range(8)]
+    command = [sys.executable, "-m", "memvault"]
+    processes = [
+        subprocess.Popen([*command, *line], cwd=folder, stdout=subprocess.PIPE) for line in lines
+    ]
+    for number, process in enumerate(processes):
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, f"note-{number}".encode() in out) == (0, True)
+    assert len(child(folder, "list", "--json").json["memories"]) == 8
