@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from array import array
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from memvault.vault.document import Document
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
 """The number of files that are compared at once."""
+_TIMESTAMP_GRANULARITY = 1_000_000_000
+"""Nanoseconds within which two edits may leave a file with the same times."""
 
 
 class Scan:
@@ -203,6 +206,11 @@ def state_of(root: Path, path: str) -> FileState | None:
     except (OSError, ValueError):
         return None
     return _state(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def is_settled(state: FileState) -> bool:
+    """Return whether any later edit of a file will change its state, unlike one just made."""
+    return max(state.mtime, state.ctime) + _TIMESTAMP_GRANULARITY < time.time_ns()
 
 
 def _state(path: str, status: os.stat_result) -> FileState:

@@ -102,12 +102,19 @@ class BlockTable:
             for uid, numbers in wanted.items()
         }
 
-    def block_of_passage(self, uid: int, passage: int) -> int:
-        """Return the number of the block that contains a memory's passage."""
-        query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
-        for (place,) in self._db.rows(query, (uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS, passage)):
-            return place % _MAX_BLOCKS if place is not None else 0
-        return 0
+    def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
+        """Return the number of the block that contains a passage of each memory, by uid."""
+        found: dict[int, int] = {}
+        for some in _batches(passages, _MAX_VARIABLES // 2):
+            rows = ",".join(["(?, ?)"] * len(some))
+            query = (
+                "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
+                f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
+            )
+            values = [value for uid in some for value in (uid * _MAX_BLOCKS, passages[uid])]
+            places = [place for (place,) in self._db.rows(query, values) if place is not None]
+            found |= {place // _MAX_BLOCKS: place % _MAX_BLOCKS for place in places}
+        return found
 
     def lacks_tokens(self) -> bool:
         """Return whether any block has no subwords yet."""
@@ -500,10 +507,10 @@ class Manifest:
             yield from map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
 
 
-def _batches(values: Iterable[int]) -> Iterator[tuple[int, ...]]:
+def _batches(values: Iterable[int], size: int = _MAX_VARIABLES) -> Iterator[tuple[int, ...]]:
     """Yield values in batches that one statement takes."""
     rest = iter(values)
-    while some := tuple(islice(rest, _MAX_VARIABLES)):
+    while some := tuple(islice(rest, size)):
         yield some
 
 
