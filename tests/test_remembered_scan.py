@@ -65,6 +65,28 @@ def test_all_changes_since_a_remembered_scan_are_seen(folder: Path, settled: set
     check()
 
 
+def test_what_leaves_and_comes_back_unchanged_is_seen(folder: Path, settled: set[str]) -> None:
+    """Folders that are moved out or in, and files that are ignored for a while, are followed."""
+    outside = folder.parent / "outside"
+    first = {f"Note {number}" for number in range(0, MANY, 3)}
+    for _ in range(2):
+        (folder / "0").rename(outside)
+        assert titles_of(folder) == settled - first
+        outside.rename(folder / "0")
+        assert titles_of(folder) == settled
+        write(folder, "memvault.toml", 'version = 1\nignore = ["0/"]\n')
+        assert titles_of(folder) == settled - first
+        write(folder, "memvault.toml", "version = 1\n")
+        assert titles_of(folder) == settled
+    write(outside, "old.md", "# Old\n")
+    time.sleep(1.1)
+    for _ in range(2):
+        (outside).rename(folder / "3")
+        assert titles_of(folder) == settled | {"Old"}
+        (folder / "3").rename(outside)
+        assert titles_of(folder) == settled
+
+
 @pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
 def test_a_damaged_scan_costs_time_and_nothing_else(
     folder: Path, settled: set[str], damage: bytes

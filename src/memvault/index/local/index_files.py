@@ -186,15 +186,13 @@ class IndexFiles:
     def changed_since_scan(self, found: Scan) -> set[str] | None:
         """Return which files may differ from the open commit; None if each may.
 
-        These are the files that differ from the remembered scan. It may be of an earlier commit of
-        the same index: a file that is as it was then cannot have been indexed otherwise since, as
-        no file was remembered that could change without another time.
+        These are the files that differ from the scan that was remembered for this commit.
         """
         if self.opened is None or found.unreadable:
             return None
         try:
-            identity, _, packed = self._scan_file.read_bytes().split(b" ", 2)
-            if int(identity) != self.opened.commit.number[0]:
+            identity, commits, packed = self._scan_file.read_bytes().split(b" ", 2)
+            if (int(identity), int(commits)) != self.opened.commit.number:
                 return None
             changed = found.paths_that_differ(Scan.unpack(packed))
         except (OSError, ValueError):

@@ -255,7 +255,7 @@ Offset = Annotated[
 ]
 _Entry = TypeVar("_Entry")
 _MAX_SIMILAR = 3
-_MAX_SIMILAR_TEXT = 2_000
+_MAX_SIMILAR_TEXT = 600
 _COUNT_TIMEOUT = 1.0
 """Maximum number of seconds that counting may delay a result."""
 
