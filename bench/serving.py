@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure a served vault: how soon an agent has its answer, alone and among others.
 
-    python bench/serving.py [--memories 2000] [--calls 400] [--workers 1,2] [--beside ../other/src]
+    python bench/serving.py [--memories 2000] [--calls 400] [--workers 0,2] [--beside ../other/src]
 
 The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
 keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--memories", type=int, default=2_000)
     parser.add_argument("--calls", type=int, default=400)
-    parser.add_argument("--workers", default="1,2", help="how many processes read")
+    parser.add_argument("--workers", default="0,2", help="how many processes read")
     parser.add_argument("--beside", default="", help="the src folder of another checkout")
     wished = parser.parse_args()
     with workplace(None) as place:

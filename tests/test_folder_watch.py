@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -197,8 +199,9 @@ def test_a_network_folder_is_not_watched(tmp_path: Path, monkeypatch: pytest.Mon
     """A folder whose file system is not known to be of this machine only has to be scanned."""
     monkeypatch.setattr(inotify, "_LOCAL_FILE_SYSTEMS", {})
     watch = FolderWatch(tmp_path)
-    watch.scan()
-    assert watch.changes() is None
+    for _ in range(2):
+        watch.scan()
+        assert watch.changes() is None
     watch.close()
 
 
@@ -229,17 +232,27 @@ def test_lost_events_need_a_scan(tmp_path: Path) -> None:
     watch.close()
 
 
-def test_a_twin_has_seen_the_same(tmp_path: Path) -> None:
-    """A watch for another process has the changes so far, and sees those to come by itself."""
-    watch = FolderWatch(tmp_path)
-    watch.scan()
-    (tmp_path / "before.md").touch()
-    twin = watch.twin()
-    assert twin.changes() == frozenset({"before.md"})
-    watch.settle(frozenset({"before.md"}))
-    (tmp_path / "after.md").touch()
-    assert twin.changes() == frozenset({"before.md", "after.md"})
-    watch.close()
-    (tmp_path / "last.md").touch()
-    assert twin.changes() == frozenset({"before.md", "after.md", "last.md"})
-    twin.close()
+def test_a_forked_process_watches_by_itself(folder: Path, vault: Vault) -> None:
+    """After a fork neither process takes events from the other."""
+    assert paths_of(vault) == []
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            (folder / "new").mkdir()
+            (folder / "new/a.md").write_text("# A\n", "utf-8")
+            os._exit(0 if paths_of(vault) == ["new/a.md: A"] else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert paths_of(vault) == ["new/a.md: A"]
+    (folder / "new/b.md").write_text("# B\n", "utf-8")
+    assert paths_of(vault) == ["new/a.md: A", "new/b.md: B"]
+
+
+def test_a_vault_that_is_dropped_leaves_no_watch(folder: Path) -> None:
+    """A vault that nobody closes takes nothing of what the system has for the user."""
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        open_vault(folder).call("memory_list")
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1

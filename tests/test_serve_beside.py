@@ -21,7 +21,7 @@ from mcp_client import LOADED as LOADED  # what commands begin with, see conftes
 from memvault.files.lock import FileLock
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="processes are seen by it")
-_EITHER = pytest.mark.parametrize("workers", ["1", "2"])
+_EITHER = pytest.mark.parametrize("workers", ["0", "2"])
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:
         ("no_such_tool", {}),
     ]
     answers = []
-    for workers in ("1", "2"):
+    for workers in ("0", "2"):
         with Served("--workers", workers, "--tools", "all") as server:
             answers.append(
                 [server.call(given, tool, **arguments).json for tool, arguments in calls]

@@ -15,7 +15,7 @@ from memvault import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from socket import socket
 
 VARIABLE = "MEMVAULT_RESIDENT"
@@ -53,7 +53,7 @@ def hand_over(arguments: Sequence[str]) -> int | None:
         return None
     folder = socket_folder(os.environ)
     try:
-        connection = _connected(folder) if folder else None
+        connection = connected(folder) if folder else None
         return None if connection is None else _run(connection, arguments)
     except OSError:
         return None
@@ -70,7 +70,10 @@ def was_used_lately() -> bool:
     from contextlib import suppress
     from pathlib import Path
 
-    folder = Path(socket_folder(os.environ))
+    name = socket_folder(os.environ)
+    if not name:
+        return False
+    folder = Path(name)
     try:
         age = time.time() - folder.stat().st_mtime
         os.utime(folder)
@@ -86,7 +89,7 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
     The cache folder is that of ``user_folders.user_folder`` on Linux.
     """
-    base = environment.get("MEMVAULT_CACHE", "")
+    base = os.path.expanduser(environment.get("MEMVAULT_CACHE", ""))  # noqa: PTH111  # as above
     if not base:
         base = environment.get("XDG_CACHE_HOME", "")
         if not base.startswith("/"):
@@ -96,7 +99,7 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
 
 def identity() -> str:
-    """Return what has to be the same in both processes: the program, its version, and Python's."""
+    """Return the program's version and folder, and Python's flags, which both processes share."""
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # pathlib takes 5 ms
     changed = os.stat(package).st_mtime_ns
     flags = [
@@ -106,8 +109,12 @@ def identity() -> str:
     return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {modes} {flags}"
 
 
-def _connected(folder: str) -> socket | None:
-    """Connect to the socket in a private folder of this user; None if it is not one."""
+def connected(folder: str) -> socket | None:
+    """Connect to the socket in a private folder of this user; None if it is not one.
+
+    Raises:
+        OSError: no process listens.
+    """
     from _socket import AF_UNIX, SOCK_STREAM
     from _socket import socket as new_socket
 
@@ -135,22 +142,33 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     answer = connection.recv(1)
     if answer not in (READS, WRITES):
         return None
-    connection.settimeout(None)
-    _pass_signals_on(connection)
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     connection.sendmsg([BEGIN], [(SOL_SOCKET, SCM_RIGHTS, streams)])
-    if arguments[:1] == ["hook"]:
-        connection.settimeout(HOOK_SECONDS)
+    # From here on the process may have begun, so a command that writes is not run again.
+    restore = _pass_signals_on(connection)
+    code = _exit_code(connection, HOOK_SECONDS if arguments[:1] == ["hook"] else None)
+    if code is not None:
+        return code
+    if answer == READS:
+        restore()
+        return None
+    os.write(2, _LOST_MESSAGE)
+    return _LOST
+
+
+def _exit_code(connection: socket, seconds: float | None) -> int | None:
+    """Wait for the end of the command and return its exit code; None if the process is lost.
+
+    A hook that takes longer than ``seconds`` ends with 0.
+    """
+    connection.settimeout(seconds)
     try:
         code = connection.recv(1)
     except TimeoutError:
         return 0
-    if code:
-        return code[0]
-    if answer == READS:
+    except OSError:
         return None
-    os.write(2, _LOST_MESSAGE)
-    return _LOST
+    return code[0] if code else None
 
 
 def request(arguments: Sequence[str]) -> bytes:
@@ -162,13 +180,24 @@ def request(arguments: Sequence[str]) -> bytes:
     return b"\0".join(os.fsencode(text) for text in (*texts, *variables))
 
 
-def _pass_signals_on(connection: socket) -> None:
-    """Send the signals that end a command to the process that runs it, which then answers."""
+def _pass_signals_on(connection: socket) -> Callable[[], None]:
+    """Send the signals that end a command to the process that runs it, which then answers.
+
+    Returns a function that restores the handlers.
+    """
     import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 
     def send(number: int, _: object) -> None:
-        connection.send(bytes([number]))
+        from contextlib import suppress
 
-    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-        if _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, send)
+        with suppress(OSError):  # the process has ended, which is noticed where it is waited for
+            connection.send(bytes([number]))
+
+    def restore() -> None:
+        for number, handler in replaced.items():
+            _signal.signal(number, handler)
+
+    numbers = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+    handled = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
+    replaced = {number: _signal.signal(number, send) for number in handled}
+    return restore

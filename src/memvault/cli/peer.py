@@ -16,7 +16,7 @@ _CREDENTIALS = struct.Struct("3i")
 """Process, user and group."""
 _RIGHTS = ("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapEff")
 """Lines of /proc/PID/status that have to be equal for one process to act for the other."""
-_NAMESPACES = ("mnt", "net", "pid", "user")
+_NAMESPACES = ("cgroup", "mnt", "net", "pid", "user")
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU)
 
 
@@ -47,8 +47,7 @@ def find_peer(connection: socket) -> Peer | None:
 
     Another user, a sandbox, a container, other limits and another priority are reasons.
     """
-    data = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(data)
+    process, user, _ = _credentials(connection)
     if user != os.geteuid() or not process:
         return None
     with contextlib.suppress(OSError, ValueError):
@@ -66,6 +65,20 @@ def find_peer(connection: socket) -> Peer | None:
     return None
 
 
+def process_behind(connection: socket) -> int:
+    """Return the process at the other end; 0 if it is in another namespace.
+
+    Raises:
+        OSError: the connection has none.
+    """
+    return _credentials(connection)[0]
+
+
+def _credentials(connection: socket) -> tuple[int, ...]:
+    data = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(data)
+
+
 def _status(process: str) -> dict[str, str]:
     text = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
     lines = (line.partition(":") for line in text.splitlines())
@@ -74,4 +87,7 @@ def _status(process: str) -> dict[str, str]:
 
 def _surroundings(process: str) -> list[str]:
     names = [f"ns/{name}" for name in _NAMESPACES]
-    return [str(Path(f"/proc/{process}/{name}").readlink()) for name in ("root", *names)]
+    found = [str(Path(f"/proc/{process}/{name}").readlink()) for name in ("root", *names)]
+    with contextlib.suppress(OSError):  # without a security module
+        found.append(Path(f"/proc/{process}/attr/current").read_text("utf-8", "replace"))
+    return found

@@ -25,10 +25,9 @@ from memvault import workspace
 from memvault.agents import address
 from memvault.call import LOCAL, Call
 from memvault.cli import app, hand_over, hook, output, plain_line
-from memvault.cli.peer import Peer, find_peer
+from memvault.cli.peer import find_peer
 from memvault.cli.shutdown import run_guarded
 from memvault.errors import MemvaultError
-from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.tools.core import invoke, registry
@@ -43,6 +42,11 @@ _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
 """Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_INTERRUPTED = 128
+"""Exit codes from here on are those of signals."""
+_MAX_DESCRIPTORS = 65_536
+_FIELDS = 4
+"""How many texts come before the arguments in a request."""
 _PIECE = 1 << 16
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
@@ -96,13 +100,14 @@ class Resident:
         Raises:
             OSError: the socket cannot be created.
         """
+        # What the process that started this one has open is not kept for as long.
+        os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
         make_private(self._folder)
         lock = FileLock(self._folder / "lock")
-        if not lock.acquire(0.0):
+        if not lock.acquire(_PAUSE):
             return False
         with ExitStack() as stack:
             stack.callback(lock.release)
-            atomic.write(self._folder / "process", b"%d\n" % os.getpid(), durable=False)
             listener = stack.enter_context(_listening(self._folder))
             kept = workspace.kept = workspace.KeptWorkspaces()
             stack.callback(kept.close)
@@ -127,11 +132,12 @@ class Resident:
         ``woken`` is a descriptor with the numbers of the signals that were received.
         """
         pending = False
-        while not self._is_over():
+        socket_file = _identity(self._folder)
+        while not self._is_over(socket_file):
             waited = [listener.fileno(), woken]
             if not pending:
                 waited += [watch.fileno() for watch in kept.watched()]
-            ready, _, _ = select.select(waited, [], [], _PAUSE if pending else _CHECK_SECONDS)
+            ready = _readable(waited, _PAUSE if pending else _CHECK_SECONDS)
             if woken in ready:
                 if _ENDING & {*os.read(woken, 4096)}:
                     return
@@ -146,9 +152,14 @@ class Resident:
             else:
                 pending = True
 
-    def _is_over(self) -> bool:
-        is_idle = time.monotonic() - self._used >= _IDLE_SECONDS
-        return is_idle or _memory() > _MAX_MEMORY or not (self._folder / hand_over.SOCKET).exists()
+    def _is_over(self, socket_file: tuple[int, int] | None) -> bool:
+        """Return whether the process is unused, too large, out of reach, or of another version."""
+        return (
+            time.monotonic() - self._used >= _IDLE_SECONDS
+            or _memory() > _MAX_MEMORY
+            or _identity(self._folder) != socket_file
+            or hand_over.identity() != self._identity
+        )
 
     def _answer(self, connection: socket.socket) -> None:
         """Run the command of a client, if it may be run here; it works by itself otherwise."""
@@ -162,17 +173,16 @@ class Resident:
             answer = self._ready_for(request)
             if answer is None:
                 return
-            connection.sendall(answer)
-            begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
-            if begin != hand_over.BEGIN or len(streams) != _STREAMS:
-                return
-            self._used = time.monotonic()
-            code = self._run_for(request, streams, peer, connection)
+            with peer.folder_and_mask():
+                connection.sendall(answer)
+                begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
+                if begin != hand_over.BEGIN or len(streams) != _STREAMS:
+                    return
+                code = self._run_for(request, streams, connection)
             if code is not None:
                 connection.sendall(bytes([code & 0xFF]))
-            self._answered += 1
-        except (OSError, ValueError):
-            return  # the client has ended, or is none
+        except OSError:
+            return  # the client has ended
         finally:
             for descriptor in streams:
                 os.close(descriptor)
@@ -198,27 +208,30 @@ class Resident:
         return None if request.has_terminal else hand_over.WRITES
 
     def _run_for(
-        self, request: Request, streams: list[int], peer: Peer, connection: socket.socket
+        self, request: Request, streams: list[int], connection: socket.socket
     ) -> int | None:
         """Run a command as its client; return its exit code, None if the client has to run it."""
+        self._used = time.monotonic()
+        self._answered += 1
+        is_whole = False
         with ExitStack() as stack:
-            try:
-                stack.enter_context(peer.folder_and_mask())
-            except OSError:
-                return None
             stack.enter_context(_environment(request.environment))
             stack.enter_context(_standard_streams(streams, request.errors))
             stack.enter_context(_signals_from(connection))
             stack.enter_context(output.without_person())
             sys.argv[1:] = request.arguments
             try:
-                if request.is_prompt_hook:
-                    return run_guarded(lambda: hook.respond(request.arguments[1:]))
-                return run_guarded(lambda: app.run(request.arguments))
+                run = hook.respond if request.is_prompt_hook else app.run
+                words = request.arguments[request.is_prompt_hook :]
+                code = run_guarded(lambda: run(words))
+                is_whole = code < _INTERRUPTED
+                return code
             except output.PersonNeeded:
                 return None
             finally:
                 self._used = time.monotonic()
+                if not is_whole and workspace.kept is not None:
+                    workspace.kept.close()  # its parts were left anywhere
         raise AssertionError("nothing above suppresses exceptions")
 
 
@@ -278,20 +291,34 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
         os.umask(mask)
         os.close(descriptor)
     listener.listen(_BACKLOG)
+    own = _identity(folder)
     try:
         yield listener
     finally:
         listener.close()
-        with contextlib.suppress(OSError):
-            path.unlink()
+        if _identity(folder) == own:  # not another process's
+            path.unlink(missing_ok=True)
+
+
+def _readable(descriptors: list[int], seconds: float) -> set[int]:
+    """Return those of some descriptors that can be read, after waiting for one."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(seconds * 1_000)}
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return the device and inode of the socket in a folder; None if there is none."""
+    try:
+        status = (folder / hand_over.SOCKET).lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _receive(connection: socket.socket) -> Request | None:
-    """Read a request; None if the client has ended.
-
-    Raises:
-        ValueError: it is not a request.
-    """
+    """Read a request; None if there is none."""
     data = b""
     size = hand_over.SIZE
     while len(data) < size:
@@ -301,8 +328,10 @@ def _receive(connection: socket.socket) -> Request | None:
         data += piece
         size = hand_over.SIZE + int.from_bytes(data[: hand_over.SIZE], "big")
         if size > hand_over.MAX_REQUEST:
-            raise ValueError(f"a request of {size} bytes")
+            return None
     texts = [os.fsdecode(text) for text in data[hand_over.SIZE :].split(b"\0")]
+    if len(texts) < _FIELDS or not texts[_FIELDS - 1].isdecimal():
+        return None
     identity, errors, has_terminal, count, *texts = texts
     number = int(count)
     variables = (text.partition("=") for text in texts[number:])
@@ -359,8 +388,10 @@ def _signals_from(connection: socket.socket) -> Iterator[None]:
     def receive(_: int, frame: object) -> None:
         try:
             data = connection.recv(1, socket.MSG_DONTWAIT)
-        except OSError:
-            return
+        except OSError as error:
+            if isinstance(error, BlockingIOError):
+                return
+            data = b""
         number = data[0] if data else signal.SIGTERM
         handler = signal.getsignal(number)
         if callable(handler):
@@ -372,6 +403,7 @@ def _signals_from(connection: socket.socket) -> Iterator[None]:
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
     try:
+        os.kill(os.getpid(), signal.SIGIO)  # for what came before
         yield
     finally:
         signal.signal(signal.SIGIO, signal.SIG_IGN)

@@ -48,7 +48,7 @@ def start(folder: Path) -> None:
     _spawn()
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
-        if (folder / hand_over.SOCKET).exists() and _process_of(folder):
+        if process_of(folder):
             return
         time.sleep(_STEP)
     raise TimedOut("The resident process did not start", "memvault watch shows why")
@@ -70,7 +70,7 @@ def start_in_background() -> None:
     """Start the process, unless one runs or the user does not want it; failures are ignored."""
     with contextlib.suppress(OSError, MemvaultError):
         is_wanted = user_settings.load().resident == "auto"
-        if is_wanted and not _process_of(socket_folder()):
+        if is_wanted and not process_of(socket_folder()):
             _spawn()
 
 
@@ -82,29 +82,26 @@ def stop(folder: Path) -> bool:
     """
     import signal
 
-    process = _process_of(folder)
+    process = process_of(folder)
     if not process:
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     until = time.monotonic() + _STOP_SECONDS
-    while _process_of(folder):
+    while process_of(folder):
         if time.monotonic() > until:
             raise TimedOut(f"Process {process} does not end", f"kill -9 {process}")
         time.sleep(_STEP)
     return True
 
 
-def _process_of(folder: Path) -> int:
-    """Return the resident process that holds the lock; 0 if none does."""
-    from memvault.files.lock import FileLock
+def process_of(folder: Path) -> int:
+    """Return the process that listens on the socket in a folder; 0 if none does."""
+    from memvault.cli.peer import process_behind
 
-    if not (folder / "lock").exists():
-        return 0
-    lock = FileLock(folder / "lock", makes_folder=False)
-    if lock.acquire(0.0):
-        lock.release()
-        return 0
-    with contextlib.suppress(OSError, ValueError):
-        return int((folder / "process").read_text("ascii"))
+    with contextlib.suppress(OSError):
+        connection = hand_over.connected(str(folder))
+        if connection is not None:
+            with contextlib.closing(connection):
+                return process_behind(connection)
     return 0

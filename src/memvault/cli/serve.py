@@ -100,8 +100,8 @@ def serve(
     rate: Annotated[int, Arg("Maximum requests per second and token", minimum=1)] = 50,
     body: Annotated[int, Arg("Maximum size of a request in megabytes", minimum=1, maximum=64)] = 4,
     workers: Annotated[
-        int, Arg("Processes that run the tools which only read", minimum=1, maximum=64)
-    ] = 1,
+        int, Arg("More processes, for the tools which only read", minimum=0, maximum=64)
+    ] = 0,
     certificate: Annotated[
         str, Arg("TLS certificate in PEM format, for https", metavar="FILE")
     ] = "",
@@ -112,7 +112,7 @@ def serve(
     memvault tokens add creates a token. It gives access to the vaults that it names, the
     first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
     it listens on this machine only. --audit logs one line per call, without contents.
-    With --workers 2 or more, other processes run the tools that only read.
+    With --workers, so many other processes run the tools that only read.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server

@@ -200,4 +200,6 @@ def _exit_code(error: BaseException | None, code: int) -> int:
 def _discard_output() -> None:
     """Redirect standard output to the null device, so that Python's final flush succeeds."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -40,7 +40,7 @@ def watch(
     """
     folder = resident_process.socket_folder()
     if status:
-        return _status()
+        return _status(folder)
     if stop:
         return {"stopped": resident_process.stop(folder)}
     if detach:
@@ -50,10 +50,11 @@ def watch(
     return None
 
 
-def _status() -> dict[str, Any]:
-    if current is None:
-        return {"running": False}
-    return {"running": True, **current.status()}
+def _status(folder: Path) -> dict[str, Any]:
+    if current is not None:
+        return {"running": True, **current.status()}
+    process = resident_process.process_of(folder)
+    return {"running": True, "process": process} if process else {"running": False}
 
 
 def _serve(folder: Path) -> None:

@@ -12,6 +12,7 @@ import errno
 import os
 import struct
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ class Inotify:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         self._libc = ctypes.CDLL(None, use_errno=True)
         self.descriptor = _checked(self._libc.inotify_init1(_NONBLOCK | _CLOEXEC))
+        self._close = weakref.finalize(self, os.close, self.descriptor)
 
     def add(self, folder: str) -> int:
         """Watch the files directly in a folder, and return the watch; links are not followed.
@@ -100,7 +102,7 @@ class Inotify:
 
     def close(self) -> None:
         """Close the instance, which ends all watches."""
-        os.close(self.descriptor)
+        self._close()
 
 
 def reports_all_changes(folder: str) -> bool:

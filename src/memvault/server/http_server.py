@@ -196,12 +196,12 @@ def serve(
     offer: ToolSelection,
     limits: RequestLimits,
     audit: AuditLog,
-    workers: int = 1,
+    workers: int = 0,
 ) -> int:
     """Serve vaults over HTTP until a signal ends the process; return the exit code.
 
-    Without ``vaults`` every vault of this machine is served to the tokens that permit it. With more
-    than one of ``workers``, so many other processes run the tools that only read.
+    Without ``vaults`` every vault of this machine is served to the tokens that permit it.
+    ``workers`` is how many other processes run the tools that only read.
 
     Raises:
         StorageError: the address cannot be listened on.
@@ -255,7 +255,7 @@ class HttpServer:
                 self._exit_after(_FORCED_EXIT_TIMEOUT)
             stop.set()
 
-        reads = ReadPool(self.workers, self.offer) if self.workers > 1 else None
+        reads = ReadPool(self.workers, self.offer) if self.workers else None
         if reads is not None:
             await reads.start()
         async with anyio.create_task_group() as tasks:

@@ -32,6 +32,7 @@ class FolderWatch:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._process = os.getpid()
         self._inotify = Inotify()
         self._folders: dict[int, str] = {}
         """The watched folders by their watches, relative to the root."""
@@ -50,9 +51,11 @@ class FolderWatch:
 
         Raises as ``reader.scan``.
         """
+        if self._process != os.getpid():  # after a fork, both processes would read its events
+            self._process, self._inotify, self._folders = os.getpid(), Inotify(), {}
         self._drain()
         self._changed.clear()
-        earlier, self._folders = self._folders, {}
+        earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
         found = reader.scan(self._root, ignore, self._enter)
         for watch in earlier.keys() - self._folders.keys():
@@ -69,7 +72,9 @@ class FolderWatch:
             if status.st_dev != self._device:
                 self._is_complete &= inotify.reports_all_changes(path)
                 self._device = status.st_dev
-            self._folders[self._inotify.add(path)] = folder
+            watch = self._inotify.add(path)
+            self._is_complete &= watch not in self._folders  # a folder may be mounted twice
+            self._folders[watch] = folder
         except OSError:
             self._is_complete = False
 
@@ -78,7 +83,10 @@ class FolderWatch:
 
         None if the folder must be scanned.
         """
-        self._drain()
+        if self._process == os.getpid():
+            self._drain()
+        else:
+            self._is_complete = False
         if not self._is_complete or time.monotonic() - self._scanned_at > TRUSTED_SECONDS:
             return None
         try:
@@ -92,53 +100,32 @@ class FolderWatch:
         """Forget changes that ``changes`` has returned, since they have been indexed."""
         self._changed -= paths
 
-    def twin(self) -> FolderWatch:
-        """Return another watch of the same folders with the same changes, for another process.
-
-        Raises:
-            OSError: the user's limit is reached, or a folder no longer exists.
-        """
-        other = FolderWatch(self._root)
-        try:
-            for folder in self._folders.values():
-                other._folders[other._inotify.add(os.path.join(self._root, folder))] = folder
-        except OSError:
-            other.close()
-            raise
-        self._drain()  # what happens from now on is seen by both
-        other._identity, other._scanned_at = self._identity, self._scanned_at
-        other._changed, other._is_complete = set(self._changed), self._is_complete
-        return other
-
     def close(self) -> None:
         """Stop watching."""
         self._inotify.close()
         self._is_complete = False
 
     def _drain(self) -> None:
+        # Not complete meanwhile: an interrupt may lose events that are read and not noted.
+        was_complete, self._is_complete = self._is_complete, False
         try:
             for event in self._inotify.read():
-                self._note(event)
+                was_complete &= self._note(event)
         except OSError:
-            self._is_complete = False
-
-    def _note(self, event: FolderEvent) -> None:
-        folder = self._folders.get(event.watch)
-        if event.mask & inotify.OVERFLOW:
-            self._is_complete = False
-        elif folder is None or event.name[:1] == ".":
             return
-        elif event.mask & (_GONE | inotify.IS_DIRECTORY) or not event.name:
-            self._is_complete = False
-        elif event.name[-3:].lower() == ".md":
+        self._is_complete = was_complete
+
+    def _note(self, event: FolderEvent) -> bool:
+        """Note a changed file; return False if a scan must find out what has changed."""
+        folder = self._folders.get(event.watch)
+        if folder is None:  # the end of a watch that a scan has removed
+            return bool(event.mask & inotify.IGNORED)
+        if event.mask & inotify.OVERFLOW:
+            return False
+        if event.name[:1] == ".":
+            return True
+        if event.mask & (_GONE | inotify.IS_DIRECTORY) or not event.name:
+            return False
+        if event.name[-3:].lower() == ".md":
             self._changed.add(f"{folder}/{event.name}" if folder else event.name)
-        elif event.name == SETTINGS_FILE and not folder:
-            self._is_complete = False  # it may ignore other files
-
-
-def open_watch(root: Path) -> FolderWatch | None:
-    """Return a watch of a vault's folder; None if changes cannot be watched here."""
-    try:
-        return FolderWatch(root)
-    except OSError:
-        return None
+        return folder != "" or event.name != SETTINGS_FILE  # which may ignore other files

@@ -8,6 +8,7 @@ only such an overlay.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -423,9 +424,11 @@ class LocalIndex:
 
     def watch_folder(self) -> None:
         """Watch the folder from the next refresh on, where all changes can be seen."""
-        from memvault.vault.folder_watch import open_watch
+        from memvault.vault.folder_watch import FolderWatch
 
-        self.watch = self.watch or open_watch(self._store.root)
+        if self.watch is None:
+            with contextlib.suppress(OSError):  # each look is a scan then
+                self.watch = FolderWatch(self._store.root)
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""
