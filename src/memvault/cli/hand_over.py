@@ -15,7 +15,7 @@ from memvault import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from socket import socket
 
 VARIABLE = "MEMVAULT_RESIDENT"
@@ -29,6 +29,8 @@ HOOK_SECONDS = 0.9
 READS, WRITES, BEGIN = b"r", b"w", b"b"
 """The answers of a process that is ready to run a command that reads, or one that changes
 something, and the confirmation of the client."""
+PRINTS, ENDED, LATE = b"p", b"e", b"l"
+"""Messages of the process: it begins to print; the command has ended, with the exit code."""
 SIZE = 4
 """Bytes of the number before a request: its length."""
 MAX_REQUEST = 1 << 20
@@ -145,30 +147,38 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     connection.sendmsg([BEGIN], [(SOL_SOCKET, SCM_RIGHTS, streams)])
     # From here on the process may have begun, so a command that writes is not run again.
-    restore = _pass_signals_on(connection)
-    code = _exit_code(connection, HOOK_SECONDS if arguments[:1] == ["hook"] else None)
-    if code is not None:
-        return code
-    if answer == READS:
-        restore()
+    signals = _Signals(connection)
+    connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
+    message = _last_message(connection)
+    if message[:1] == ENDED:
+        return message[1]
+    if message == LATE:
+        return 0
+    signals.restore()
+    if signals.received:
+        return 128 + signals.received
+    if answer == READS and message != PRINTS:
         return None
     os.write(2, _LOST_MESSAGE)
     return _LOST
 
 
-def _exit_code(connection: socket, seconds: float | None) -> int | None:
-    """Wait for the end of the command and return its exit code; None if the process is lost.
+def _last_message(connection: socket) -> bytes:
+    """Return what the process says last: ``ENDED`` and the exit code, ``PRINTS``, or nothing.
 
-    A hook that takes longer than ``seconds`` ends with 0.
+    ``LATE`` if it takes too long.
     """
-    connection.settimeout(seconds)
+    message = b""
     try:
-        code = connection.recv(1)
+        while piece := connection.recv(1):
+            message = piece if piece == PRINTS else piece + connection.recv(1)
+            if len(message) > 1:
+                break
     except TimeoutError:
-        return 0
-    except OSError:
-        return None
-    return code[0] if code else None
+        return LATE
+    except OSError:  # it has ended without having read a signal
+        return message
+    return message
 
 
 def request(arguments: Sequence[str]) -> bytes:
@@ -180,24 +190,33 @@ def request(arguments: Sequence[str]) -> bytes:
     return b"\0".join(os.fsencode(text) for text in (*texts, *variables))
 
 
-def _pass_signals_on(connection: socket) -> Callable[[], None]:
-    """Send the signals that end a command to the process that runs it, which then answers.
+class _Signals:
+    """Sends the signals that end a command to the process that runs it, which then answers.
 
-    Returns a function that restores the handlers.
+    A second signal ends this process. ``received`` is the first one, or 0.
     """
-    import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 
-    def send(number: int, _: object) -> None:
+    def __init__(self, connection: socket) -> None:
+        import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
+
+        self.received = 0
+        self._signal = _signal
+        self._connection = connection
+        numbers = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+        handled = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
+        self._replaced = {number: _signal.signal(number, self._send) for number in handled}
+
+    def restore(self) -> None:
+        """Restore the handlers."""
+        for number, handler in self._replaced.items():
+            self._signal.signal(number, handler)
+
+    def _send(self, number: int, _: object) -> None:
+        if self.received:
+            self._signal.signal(number, self._signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.received = number
         from contextlib import suppress
 
         with suppress(OSError):  # the process has ended, which is noticed where it is waited for
-            connection.send(bytes([number]))
-
-    def restore() -> None:
-        for number, handler in replaced.items():
-            _signal.signal(number, handler)
-
-    numbers = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
-    handled = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
-    replaced = {number: _signal.signal(number, send) for number in handled}
-    return restore
+            self._connection.send(bytes([number]))

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group."""
-_RIGHTS = ("Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapEff")
+_RIGHTS = ("Uid", "Gid", "Groups", "Seccomp", "Seccomp_filters", "CapEff")
 """Lines of /proc/PID/status that have to be equal for one process to act for the other."""
+_SANDBOXED = "NoNewPrivs"
+"""The line that is 1 in a process that may be in a sandbox of Landlock, which no file shows."""
 _NAMESPACES = ("cgroup", "mnt", "net", "pid", "user")
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU)
 
@@ -54,6 +56,7 @@ def find_peer(connection: socket) -> Peer | None:
         theirs, ours = (_status(number) for number in (str(process), "self"))
         is_alike = (
             all(theirs.get(name) == ours.get(name) for name in _RIGHTS)
+            and theirs.get(_SANDBOXED) == "0"
             and _surroundings(str(process)) == _surroundings("self")
             and all(
                 resource.prlimit(process, number) == resource.getrlimit(number)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
+import resource
 import select
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,6 +95,7 @@ class Resident:
         self._used = time.monotonic()
         self._answered = 0
         self._identity = hand_over.identity()
+        self._program = _program_state()
 
     def serve(self) -> bool:
         """Serve until the process is idle or asked to end; False if another one serves already.
@@ -102,6 +105,8 @@ class Resident:
         """
         # What the process that started this one has open is not kept for as long.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for vaults that are kept open
         make_private(self._folder)
         lock = FileLock(self._folder / "lock")
         if not lock.acquire(_PAUSE):
@@ -159,6 +164,7 @@ class Resident:
             or _memory() > _MAX_MEMORY
             or _identity(self._folder) != socket_file
             or hand_over.identity() != self._identity
+            or _program_state() != self._program
         )
 
     def _answer(self, connection: socket.socket) -> None:
@@ -170,6 +176,8 @@ class Resident:
             peer = find_peer(connection)
             if request is None or peer is None or request.identity != self._identity:
                 return
+            if _program_state() != self._program:
+                return
             answer = self._ready_for(request)
             if answer is None:
                 return
@@ -178,9 +186,10 @@ class Resident:
                 begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
                 if begin != hand_over.BEGIN or len(streams) != _STREAMS:
                     return
+                connection.settimeout(None)
                 code = self._run_for(request, streams, connection)
             if code is not None:
-                connection.sendall(bytes([code & 0xFF]))
+                connection.sendall(hand_over.ENDED + bytes([code & 0xFF]))
         except OSError:
             return  # the client has ended
         finally:
@@ -216,14 +225,15 @@ class Resident:
         is_whole = False
         with ExitStack() as stack:
             stack.enter_context(_environment(request.environment))
-            stack.enter_context(_standard_streams(streams, request.errors))
-            stack.enter_context(_signals_from(connection))
+            stack.enter_context(_standard_streams(streams, request.errors, connection))
+            signals = _ClientSignals(connection)
+            stack.enter_context(signals.received())
             stack.enter_context(output.without_person())
             sys.argv[1:] = request.arguments
             try:
                 run = hook.respond if request.is_prompt_hook else app.run
                 words = request.arguments[request.is_prompt_hook :]
-                code = run_guarded(lambda: run(words))
+                code = run_guarded(lambda: signals.run(lambda: run(words)))
                 is_whole = code < _INTERRUPTED
                 return code
             except output.PersonNeeded:
@@ -300,6 +310,13 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
             path.unlink(missing_ok=True)
 
 
+def _program_state() -> list[int]:
+    """Return when files of the program were last added, replaced or removed, in each folder."""
+    package = Path(__file__).parents[1]
+    folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
+    return [folder.stat().st_mtime_ns for folder in folders if folder.name != "__pycache__"]
+
+
 def _readable(descriptors: list[int], seconds: float) -> set[int]:
     """Return those of some descriptors that can be read, after waiting for one."""
     poll = select.poll()
@@ -352,15 +369,40 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
     yield
 
 
+class _AnnouncedOutput(io.FileIO):
+    """A standard stream of a client, which is told before the first write to one of them."""
+
+    def __init__(self, descriptor: int, connection: socket.socket, told: list[bool]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._connection = connection
+        self._told = told
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes."""
+        if not self._told:
+            self._told.append(True)
+            with contextlib.suppress(OSError):  # the client has ended
+                self._connection.sendall(hand_over.PRINTS)
+        return super().write(data)
+
+
 @contextmanager
-def _standard_streams(streams: list[int], errors: str) -> Iterator[None]:
-    """Use the standard streams of a client; ``errors`` as in ``Request``."""
+def _standard_streams(streams: list[int], errors: str, connection: socket.socket) -> Iterator[None]:
+    """Use the standard streams of a client, which is told before something is printed.
+
+    ``errors`` is as in ``Request``.
+    """
     kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+    told: list[bool] = []
     out, err = (
-        open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        io.TextIOWrapper(
+            io.BufferedWriter(_AnnouncedOutput(number, connection, told)),
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
         for number in (1, 2)
     )
     err.reconfigure(line_buffering=True)
@@ -381,34 +423,58 @@ def _standard_streams(streams: list[int], errors: str) -> Iterator[None]:
         _leave_streams()
 
 
-@contextmanager
-def _signals_from(connection: socket.socket) -> Iterator[None]:
-    """Handle the signals that the client sends over the connection, and its end as SIGTERM."""
+class _ClientSignals:
+    """The signals that a client sends over its connection; the client's end counts as SIGTERM."""
 
-    def receive(_: int, frame: object) -> None:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._pending = 0
+        self._interrupt: Any = None
+
+    @contextmanager
+    def received(self) -> Iterator[None]:
+        """Receive signals in the block; what comes before ``run`` is kept for it."""
+        descriptor = self._connection.fileno()
+        kept = signal.signal(signal.SIGIO, self._receive)
+        fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
         try:
-            data = connection.recv(1, socket.MSG_DONTWAIT)
-        except OSError as error:
-            if isinstance(error, BlockingIOError):
-                return
+            os.kill(os.getpid(), signal.SIGIO)  # for what came before
+            yield
+        finally:
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+            signal.signal(signal.SIGIO, kept or signal.SIG_DFL)
+
+    def run(self, command: Callable[[], int]) -> int:
+        """Run a command within ``run_guarded``, interrupted by these signals only.
+
+        Those that this process receives itself wait for the end of the command.
+        """
+        kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+        try:
+            self._interrupt = kept[signal.SIGTERM]
+            if self._pending:
+                self._interrupt(self._pending, None)
+            return command()
+        finally:
+            self._interrupt = None
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+    def _receive(self, _: int, frame: object) -> None:
+        try:
+            data = self._connection.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
             data = b""
         number = data[0] if data else signal.SIGTERM
-        handler = signal.getsignal(number)
-        if callable(handler):
-            handler(number, frame)  # type: ignore[arg-type]  # a frame, or None
-
-    kept = signal.signal(signal.SIGIO, receive)
-    descriptor = connection.fileno()
-    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
-    try:
-        os.kill(os.getpid(), signal.SIGIO)  # for what came before
-        yield
-    finally:
-        signal.signal(signal.SIGIO, signal.SIG_IGN)
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
-        signal.signal(signal.SIGIO, kept or signal.SIG_DFL)
+        if self._interrupt is not None:
+            self._interrupt(number, frame)
+        else:
+            self._pending = number
 
 
 def _memory() -> int:

@@ -69,7 +69,7 @@ def _spawn() -> None:
 def start_in_background() -> None:
     """Start the process, unless one runs or the user does not want it; failures are ignored."""
     with contextlib.suppress(OSError, MemvaultError):
-        is_wanted = user_settings.load().resident == "auto"
+        is_wanted = user_settings.load().resident == "auto" and os.nice(0) == 0
         if is_wanted and not process_of(socket_folder()):
             _spawn()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import select
 import struct
 import sys
 import weakref
@@ -102,6 +103,28 @@ class Inotify:
 
     def close(self) -> None:
         """Close the instance, which ends all watches."""
+        self._close()
+
+
+class Mounts:
+    """The mounted file systems; one that is mounted on a folder hides the folder's files.
+
+    Raises:
+        OSError: they cannot be listed.
+    """
+
+    def __init__(self) -> None:
+        descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, descriptor)
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLPRI)
+
+    def has_changed(self) -> bool:
+        """Return whether something was mounted or unmounted since the last call."""
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Close the list."""
         self._close()
 
 

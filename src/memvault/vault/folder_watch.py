@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from memvault.files import inotify
-from memvault.files.inotify import FolderEvent, Inotify
+from memvault.files.inotify import FolderEvent, Inotify, Mounts
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.vault import reader
 from memvault.vault.reader import Scan
@@ -34,6 +34,7 @@ class FolderWatch:
         self._root = root
         self._process = os.getpid()
         self._inotify = Inotify()
+        self._mounts = Mounts()
         self._folders: dict[int, str] = {}
         """The watched folders by their watches, relative to the root."""
         self._device = 0
@@ -57,6 +58,7 @@ class FolderWatch:
         self._changed.clear()
         earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
+        self._mounts.has_changed()
         found = reader.scan(self._root, ignore, self._enter)
         for watch in earlier.keys() - self._folders.keys():
             self._inotify.remove(watch)
@@ -87,6 +89,8 @@ class FolderWatch:
             self._drain()
         else:
             self._is_complete = False
+        if self._mounts.has_changed():
+            self._is_complete = False
         if not self._is_complete or time.monotonic() - self._scanned_at > TRUSTED_SECONDS:
             return None
         try:
@@ -103,6 +107,7 @@ class FolderWatch:
     def close(self) -> None:
         """Stop watching."""
         self._inotify.close()
+        self._mounts.close()
         self._is_complete = False
 
     def _drain(self) -> None:

@@ -141,7 +141,8 @@ class IndexFiles:
         try:
             if self.place.folder is None:
                 raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.place.folder)  # it may have been deleted
+            make_private(self.place.folder.parent)  # they may have been deleted
+            make_private(self.place.folder)
             taken = self._lock.acquire(patience)
             if taken:
                 self._recover()
