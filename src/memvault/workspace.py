@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.files.user_folders import SETTINGS_FILE, user_folder
+from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
 
 if TYPE_CHECKING:
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
     from memvault.store.memory_store import MemoryReader, MemoryStore
-    from memvault.vault.folder_watch import FolderWatch
 
-_MAX_KEPT = 4
-_PER_CALL = ("MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_PAGER", "MEMVAULT_VAULT")
 
 _NO_KINGFISHER = (
     "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
@@ -27,7 +23,7 @@ _NO_KINGFISHER = (
 )
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def silent(what: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
@@ -59,7 +55,7 @@ class Workspace:
     def __init__(
         self,
         root: Path,
-        progress: Callable[[str, int, int], None] = _silent,
+        progress: Callable[[str, int, int], None] = silent,
         stays: bool = False,
     ) -> None:
         self.root = root
@@ -74,7 +70,7 @@ class Workspace:
     @cached_property
     def settings(self) -> vault_settings.Settings:
         """The vault's settings, as last loaded."""
-        self._settings_state = _state(self.root / SETTINGS_FILE)
+        self._settings_state = state_of_file(self.root / SETTINGS_FILE)
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
             from memvault.secrets import detector
@@ -86,7 +82,7 @@ class Workspace:
     def refresh_settings(self) -> None:
         """Reload the settings and parts if ``memvault.toml`` has changed since it was loaded."""
         if "settings" in self.__dict__:
-            state = _state(self.root / SETTINGS_FILE)
+            state = state_of_file(self.root / SETTINGS_FILE)
             if not state:
                 locate.find_vault(str(self.root))  # raises if it is no longer a vault
             if state != self._settings_state:
@@ -166,89 +162,8 @@ class Workspace:
         self._other_vaults.clear()
 
 
-class KeptWorkspaces:
-    """The vaults that a resident process keeps open: those used last, by folder and environment."""
-
-    def __init__(self) -> None:
-        self._workspaces: dict[tuple[Path, object], Workspace] = {}
-
-    @property
-    def roots(self) -> list[Path]:
-        """The folders of the vaults, the last used one at the end."""
-        return [root for root, _ in self._workspaces]
-
-    def open(self, root: Path) -> Workspace:
-        """Return a vault that is kept open from now on."""
-        key = root, _surroundings()
-        workspace = self._workspaces.pop(key, None)
-        if workspace is None:
-            workspace = Workspace(root, stays=True)
-            workspace.is_kept = True
-        self._workspaces[key] = workspace
-        while len(self._workspaces) > _MAX_KEPT:
-            self._drop(next(iter(self._workspaces)))
-        return workspace
-
-    def watched(self) -> list[FolderWatch]:
-        """Return the watches of the folders of this environment's vaults."""
-        indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
-        watches = (index.watch for index in indexes if index is not None)
-        return [watch for watch in watches if watch is not None]
-
-    def for_each(self, work: Callable[[Workspace], object]) -> None:
-        """Do some work in each vault of this environment; drop the vaults in which it fails."""
-        from memvault.errors import MemvaultError
-
-        for key, workspace in self._current():
-            try:
-                with workspace.lock:
-                    workspace.refresh_settings()
-                    work(workspace)
-            except (MemvaultError, OSError):
-                self._drop(key)
-
-    def _current(self) -> list[tuple[tuple[Path, object], Workspace]]:
-        surroundings = _surroundings()
-        return [entry for entry in self._workspaces.items() if entry[0][1] == surroundings]
-
-    def close(self) -> None:
-        """Close all vaults."""
-        for key in list(self._workspaces):
-            self._drop(key)
-
-    def _drop(self, key: tuple[Path, object]) -> None:
-        self._workspaces.pop(key).close()
-
-
-kept: KeptWorkspaces | None = None
-"""Where ``open_workspace`` keeps vaults open; None in a process that ends after one command."""
-
-
-def open_workspace(root: Path, progress: Callable[[str, int, int], None] = _silent) -> Workspace:
-    """Return the vault in a folder, as the resident process has kept it if this is one."""
-    if kept is None:
-        return Workspace(root, progress)
-    workspace = kept.open(root)
-    workspace.progress = progress
-    return workspace
-
-
-def _surroundings() -> object:
-    """Return what a vault's parts depend on besides its folder: variables and the user's settings.
-
-    Those that the command line reads at each call are left out.
-    """
-    variables = tuple(
-        (name, value)
-        for name, value in sorted(os.environ.items())
-        if name.startswith(("MEMVAULT_", "XDG_", "HOME", "OPENBLAS_", "HF_"))
-        and name not in _PER_CALL
-    )
-    folder = user_folder("config")
-    return variables, _state(folder / "settings.toml") if folder is not None else ()
-
-
-def _state(path: Path) -> tuple[int, ...]:
+def state_of_file(path: Path) -> tuple[int, ...]:
+    """Return a value that differs once a file has changed; empty if it cannot be looked at."""
     try:
         status = path.stat()
     except OSError:

@@ -142,9 +142,9 @@ class GlobalOptions:
         Raises:
             VaultNotFound: If there is no vault.
         """
+        from memvault.cli.kept_vaults import open_workspace
         from memvault.cli.output import ProgressBar
         from memvault.settings.locate import find_vault
-        from memvault.workspace import open_workspace
 
         return open_workspace(find_vault(self.vault), ProgressBar(self.quiet))
 

@@ -180,7 +180,7 @@ class ProgressBar:
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
     def _start(self, about: str, total: int) -> None:
-        require_person()
+        require_terminal()
         import atexit
 
         from rich.console import Console
@@ -200,32 +200,32 @@ class ProgressBar:
         atexit.register(self._bar.stop)
 
 
-class PersonNeeded(BaseException):
+class TerminalNeeded(BaseException):
     """Raised where a person would be asked or shown something over time, and cannot be."""
 
 
-_is_person_reachable = True
+_may_use_terminal = True
 
 
 @contextmanager
-def without_person() -> Iterator[None]:
-    """Raise ``PersonNeeded`` for prompts, pagers and progress bars in the block."""
-    global _is_person_reachable  # noqa: PLW0603  # a process runs one command at a time
-    _is_person_reachable = False
+def without_terminal() -> Iterator[None]:
+    """Raise ``TerminalNeeded`` for prompts, pagers and progress bars in the block."""
+    global _may_use_terminal  # noqa: PLW0603  # a process runs one command at a time
+    _may_use_terminal = False
     try:
         yield
     finally:
-        _is_person_reachable = True
+        _may_use_terminal = True
 
 
-def require_person() -> None:
+def require_terminal() -> None:
     """Check that a person may be asked, or shown something over time.
 
     Raises:
-        PersonNeeded: If not.
+        TerminalNeeded: If not.
     """
-    if not _is_person_reachable:
-        raise PersonNeeded
+    if not _may_use_terminal:
+        raise TerminalNeeded
 
 
 def has_terminal() -> bool:
@@ -249,7 +249,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 
 def _answer(lines: Iterable[str], question: str) -> str:
-    require_person()
+    require_terminal()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

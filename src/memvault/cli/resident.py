@@ -23,10 +23,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import workspace
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import app, hand_over, hook, output, plain_line
+from memvault.cli import app, hand_over, hook, kept_vaults, output, plain_line
 from memvault.cli.peer import find_peer
 from memvault.cli.shutdown import run_guarded
 from memvault.errors import MemvaultError
@@ -34,7 +33,7 @@ from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
-from memvault.workspace import KeptWorkspaces, Workspace
+from memvault.workspace import Workspace
 
 _IDLE_SECONDS = 1_800.0
 _CHECK_SECONDS = 60.0
@@ -52,20 +51,6 @@ _FIELDS = 4
 _PIECE = 1 << 16
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
-_NEEDS_CLIENT = frozenset(
-    {
-        "call_tool",
-        "consolidate_memories",
-        "git_init",
-        "git_sync",
-        "model_use",
-        "model_verify",
-        "vault_doctor",
-        "vault_reindex",
-        "wait_for",
-    }
-)
-"""Tools that take long, load other libraries or run other programs."""
 
 
 class Request(NamedTuple):
@@ -114,7 +99,7 @@ class Resident:
         with ExitStack() as stack:
             stack.callback(lock.release)
             listener = stack.enter_context(_listening(self._folder))
-            kept = workspace.kept = workspace.KeptWorkspaces()
+            kept = kept_vaults.kept = kept_vaults.KeptWorkspaces()
             stack.callback(kept.close)
             os.chdir("/")
             _leave_streams()
@@ -128,10 +113,10 @@ class Resident:
             "process": os.getpid(),
             "commands": self._answered,
             "megabytes": round(_memory() / 1e6, 1),
-            "vaults": [str(root) for root in workspace.kept.roots] if workspace.kept else [],
+            "vaults": [str(root) for root in kept_vaults.kept.roots] if kept_vaults.kept else [],
         }
 
-    def _serve(self, listener: socket.socket, woken: int, kept: KeptWorkspaces) -> None:
+    def _serve(self, listener: socket.socket, woken: int, kept: kept_vaults.KeptWorkspaces) -> None:
         """Answer clients, and index what changes in the kept vaults, until the process ends.
 
         ``woken`` is a descriptor with the numbers of the signals that were received.
@@ -210,7 +195,7 @@ class Resident:
             tool = registry.lookup(str(line.values["name"]))
         elif line.command.words == "watch" and line.values["status"]:
             return hand_over.READS
-        if tool is None or tool.name in _NEEDS_CLIENT or tool.open_world:
+        if tool is None or tool.takes_long or tool.open_world:
             return None
         if tool.read_only:
             return hand_over.READS
@@ -228,7 +213,7 @@ class Resident:
             stack.enter_context(_standard_streams(streams, request.errors, connection))
             signals = _ClientSignals(connection)
             stack.enter_context(signals.received())
-            stack.enter_context(output.without_person())
+            stack.enter_context(output.without_terminal())
             sys.argv[1:] = request.arguments
             try:
                 run = hook.respond if request.is_prompt_hook else app.run
@@ -236,12 +221,12 @@ class Resident:
                 code = run_guarded(lambda: signals.run(lambda: run(words)))
                 is_whole = code < _INTERRUPTED
                 return code
-            except output.PersonNeeded:
+            except output.TerminalNeeded:
                 return None
             finally:
                 self._used = time.monotonic()
-                if not is_whole and workspace.kept is not None:
-                    workspace.kept.close()  # its parts were left anywhere
+                if not is_whole and kept_vaults.kept is not None:
+                    kept_vaults.kept.close()  # its parts were left anywhere
         raise AssertionError("nothing above suppresses exceptions")
 
 

@@ -100,7 +100,7 @@ def _print_human(
         output.flush()
         text = "".join(f"{line}\n" for line in lines)
         if terminal.exceeds_screen(lines):
-            output.require_person()
+            output.require_terminal()
             if terminal.show(text, _root(options)):
                 return
     output.write_raw("".join(f"{line}\n" for line in lines))

@@ -126,6 +126,7 @@ def _register_file(
 
 @group.tool(
     "call",
+    takes_long=True,
     pages=(),
     destructive=True,
     own_scope="read",

@@ -30,6 +30,7 @@ def _with_summary(found: Result) -> Result:
 
 @group.tool(
     "doctor",
+    takes_long=True,
     pages=("findings",),
     destructive=True,
     own_scope="all",

@@ -19,6 +19,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
 
 @group.tool(
     "git init",
+    takes_long=True,
     idempotent=True,
     own_scope="all",
     examples=("memvault git init", "memvault git init --json"),
@@ -42,6 +43,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
 
 @group.tool(
     "git sync",
+    takes_long=True,
     pages=(),
     destructive=True,
     open_world=True,

@@ -273,6 +273,7 @@ def _parse_event(word: str) -> dict[str, Any]:
 
 @group.tool(
     "wait for",
+    takes_long=True,
     pages=(),
     rest="list_inbox with its eventId and budget 0 gives it whole",
     destructive=True,

@@ -387,6 +387,7 @@ def vault_status(call: Call) -> VaultStatus:
 
 @group.tool(
     "reindex",
+    takes_long=True,
     idempotent=True,
     own_scope="all",
     examples=("memvault reindex", "memvault reindex --quiet"),
@@ -474,6 +475,7 @@ def model_list(call: Call) -> AvailableModels:
 
 @group.tool(
     "model use",
+    takes_long=True,
     open_world=True,
     idempotent=True,
     own_scope="all",
@@ -544,6 +546,7 @@ def _fit_vectors(call: Call) -> VectorFit | None:
 
 @group.tool(
     "model verify",
+    takes_long=True,
     read_only=True,
     own_scope="all",
     examples=("memvault model verify", "memvault model verify --json"),

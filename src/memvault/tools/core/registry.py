@@ -57,6 +57,8 @@ class Tool(NamedTuple):
         advanced: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
+        takes_long: Whether it waits, checks or makes everything anew, or runs programs, so that
+            the resident process leaves it to its caller.
         pages: Keys of the lists, or of the text, that may make its result long. It gets the
             arguments ``budget`` and, unless the function has it, ``offset``, and ``length`` if
             it is a text; None if its result is short.
@@ -77,6 +79,7 @@ class Tool(NamedTuple):
     destructive: bool
     command_line_form: Callable[..., Mapping[str, Any]] | None = None
     open_world: bool = False
+    takes_long: bool = False
     own_parameters: tuple[Parameter, ...] | None = None
     description: str = ""
     idempotent: bool = False
@@ -184,6 +187,7 @@ class ToolGroup(NamedTuple):
         read_only: bool = False,
         destructive: bool = False,
         open_world: bool = False,
+        takes_long: bool = False,
         idempotent: bool = False,
         own_scope: Scope | None = None,
         works_without_files: bool = False,
@@ -211,6 +215,7 @@ class ToolGroup(NamedTuple):
                 read_only,
                 destructive,
                 open_world=open_world,
+                takes_long=takes_long,
                 idempotent=idempotent or read_only,
                 own_scope=own_scope,
                 works_without_files=works_without_files,

@@ -1,0 +1,100 @@
+"""The vaults that the resident process keeps open, and how a command opens one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault.files.user_folders import user_folder
+from memvault.workspace import Workspace, silent, state_of_file
+
+if TYPE_CHECKING:
+    from memvault.vault.folder_watch import FolderWatch
+
+_MAX_KEPT = 4
+_PER_CALL = ("MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_PAGER", "MEMVAULT_VAULT")
+"""Variables that the command line reads at each call."""
+
+
+class KeptWorkspaces:
+    """The vaults that a resident process keeps open: those used last, by folder and environment."""
+
+    def __init__(self) -> None:
+        self._workspaces: dict[tuple[Path, object], Workspace] = {}
+
+    @property
+    def roots(self) -> list[Path]:
+        """The folders of the vaults, the last used one at the end."""
+        return [root for root, _ in self._workspaces]
+
+    def open(self, root: Path) -> Workspace:
+        """Return a vault that is kept open from now on."""
+        key = root, _surroundings()
+        workspace = self._workspaces.pop(key, None)
+        if workspace is None:
+            workspace = Workspace(root, stays=True)
+            workspace.is_kept = True
+        self._workspaces[key] = workspace
+        while len(self._workspaces) > _MAX_KEPT:
+            self._drop(next(iter(self._workspaces)))
+        return workspace
+
+    def watched(self) -> list[FolderWatch]:
+        """Return the watches of the folders of this environment's vaults."""
+        indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
+        watches = (index.watch for index in indexes if index is not None)
+        return [watch for watch in watches if watch is not None]
+
+    def for_each(self, work: Callable[[Workspace], object]) -> None:
+        """Do some work in each vault of this environment; drop the vaults in which it fails."""
+        from memvault.errors import MemvaultError
+
+        for key, workspace in self._current():
+            try:
+                with workspace.lock:
+                    workspace.refresh_settings()
+                    work(workspace)
+            except (MemvaultError, OSError):
+                self._drop(key)
+
+    def _current(self) -> list[tuple[tuple[Path, object], Workspace]]:
+        surroundings = _surroundings()
+        return [entry for entry in self._workspaces.items() if entry[0][1] == surroundings]
+
+    def close(self) -> None:
+        """Close all vaults."""
+        for key in list(self._workspaces):
+            self._drop(key)
+
+    def _drop(self, key: tuple[Path, object]) -> None:
+        self._workspaces.pop(key).close()
+
+
+kept: KeptWorkspaces | None = None
+"""Where ``open_workspace`` keeps vaults open; None in a process that ends after one command."""
+
+
+def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
+    """Return the vault in a folder, as the resident process has kept it if this is one."""
+    if kept is None:
+        return Workspace(root, progress)
+    workspace = kept.open(root)
+    workspace.progress = progress
+    return workspace
+
+
+def _surroundings() -> object:
+    """Return what a vault's parts depend on besides its folder: variables and the user's settings.
+
+    Those that the command line reads at each call are left out.
+    """
+    variables = tuple(
+        (name, value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("MEMVAULT_", "XDG_", "HOME", "OPENBLAS_", "HF_"))
+        and name not in _PER_CALL
+    )
+    folder = user_folder("config")
+    return variables, state_of_file(folder / "settings.toml") if folder is not None else ()
