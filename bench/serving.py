@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measure a served vault: how soon an agent has its answer, alone and among others.
 
-    python bench/serving.py [--memories 5000] [--calls 200] [--beside ../other/src]
+    python bench/serving.py [--memories 2000] [--calls 400] [--workers 1,2] [--beside ../other/src]
 
 The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
 keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
 next when it has its answer. Beside it stands one ``memvault recall``, a whole process.
-With ``--beside`` the program of another checkout is asked the same in turn, round by round.
+Each number of ``--workers``, and with ``--beside`` the program of another checkout, is asked
+the same in turn, round by round. With ``MEMVAULT_DEEP=auto`` all deep vectors are made first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from statistics import median, quantiles
 import corpus
 from processes import machine, memvault, prepare_environment, started, workplace
 
-CLIENTS = (1, 4, 16)
+CLIENTS = (1, 8, 32)
 _ROUNDS = 5
 """In how many rounds two programs are asked in turn."""
 _HEADERS = {
@@ -43,11 +44,12 @@ _META = {
 
 
 @contextmanager
-def served(source: str) -> Iterator[int]:
+def served(source: str, workers: int) -> Iterator[int]:
     """Serve every named vault by the program at hand, or by another's source; give the port."""
     environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
     line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
     line += ["--audit", os.devnull]
+    line += ["--workers", str(workers)] if workers > 1 else []
     with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stderr is not None
         found = re.search(rb":(\d+)/mcp", process.stderr.readline())
@@ -92,8 +94,9 @@ def at_once(
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--memories", type=int, default=5_000)
-    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--memories", type=int, default=2_000)
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--workers", default="1,2", help="how many processes read")
     parser.add_argument("--beside", default="", help="the src folder of another checkout")
     wished = parser.parse_args()
     with workplace(None) as place:
@@ -108,30 +111,33 @@ def main() -> None:
         line = ["tokens", "add", "bench", "--vaults", "bench", "--scope", "write", "--json"]
         token = json.loads(memvault(*line).output)["token"]
         memvault("recall", "anything", "--vault", str(vault))
+        if os.environ["MEMVAULT_DEEP"] != "off":
+            memvault("reindex", "--vault", str(vault))
         lines = [memvault("recall", text, "--vault", str(vault)).seconds for text in queries[:15]]
         print(f"{machine()}; {wished.memories:,} memories\n")
         print("| who asks | median ms | 95 % ms | answers a second |\n|---|--:|--:|--:|")
         print(f"| `memvault recall`, a process each | {median(lines) * 1000:.0f} | | |")
-        sources = {"here": "", **({"beside": wished.beside} if wished.beside else {})}
+        sources = {"beside": (wished.beside, 1)} if wished.beside else {}
+        for workers in map(int, wished.workers.split(",")):
+            sources[f"--workers {workers}"] = ("", workers)
         with ExitStack() as stack:
-            ports = {name: stack.enter_context(served(each)) for name, each in sources.items()}
+            ports = {name: stack.enter_context(served(*each)) for name, each in sources.items()}
             for port in ports.values():
-                client(port, token, queries[:3])
+                at_once(port, token, queries, 8, 3)
             for many in CLIENTS:
                 times: dict[str, list[float]] = {name: [] for name in ports}
                 spent = dict.fromkeys(ports, 0.0)
                 for turn in range(_ROUNDS):
                     for name in list(ports)[:: 1 if turn % 2 else -1]:
-                        asked = wished.calls // many // _ROUNDS
+                        asked = max(wished.calls // many // _ROUNDS, 2)
                         took, answers = at_once(ports[name], token, queries, many, asked)
                         spent[name] += took
                         times[name] += answers
                 who = "1 client" if many == 1 else f"{many} clients at once"
                 for name, own in times.items():
                     late = quantiles(own, n=20)[-1] * 1000
-                    label = f"{who}, {name}" if wished.beside else who
                     rate = len(own) / spent[name]
-                    print(f"| {label} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
+                    print(f"| {who}, {name} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
 
 
 if __name__ == "__main__":

@@ -270,6 +270,24 @@ def test_a_beginning_is_the_longest_that_fits(text: str, most: int) -> None:
     assert length == len(text) or tokenizer.count_tokens(text) > most
 
 
+_LONG_WORDS = ("internationalization", "possible", "global", "perform", "the", "CC0-10", "naïve")
+
+
+@given(st.lists(st.sampled_from(_LONG_WORDS), min_size=1, max_size=9), st.integers(1, 9))
+def test_a_beginning_keeps_each_word_that_fits(words: list[str], kept: int) -> None:
+    """A text is never cut before a word whose tokens still fit."""
+    beginning = " ".join(words[:kept])
+    found = tokenizer.prefix_within(" ".join(words), tokenizer.count_tokens(beginning))
+    assert found >= len(beginning)
+
+
+@given(st.text(), st.text())
+def test_words_count_alike_in_any_text(one: str, other: str) -> None:
+    """The tokens of two texts with a space between them are those of both."""
+    both = tokenizer.count_tokens(f"{one} {other}")
+    assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
+
+
 def test_unknown_text_counts_by_its_bytes() -> None:
     """A long run of letters that is no word does not pass for one token."""
     assert tokenizer.count_tokens("x" * 1_000) >= 300

@@ -133,6 +133,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
 TestWatchedAgainstScanned = WatchedAgainstScanned.TestCase
 
 
+@pytest.mark.promise("R81")
 def test_only_the_first_call_scans_the_folder(
     vault: Vault, folder: Path, scans: list[Path]
 ) -> None:

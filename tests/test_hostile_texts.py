@@ -21,7 +21,7 @@ from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import repeated
 from memvault.errors import Ambiguous, NotFound
-from memvault.index.local.refresh import batches, header_problem
+from memvault.index.local.file_analysis import header_problem, split_files
 from memvault.index.text.analysis import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse
@@ -310,10 +310,10 @@ def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder
 def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None:
     """A part is one file or has at most 8 MB and 2,000 files, in their order and none left out."""
     files = [FileState(f"{number}.md", size, 0, 0, 0) for number, size in enumerate(sizes)]
-    parts = batches(files)
+    parts = split_files(files)
     assert [state for part in parts for state in part] == files
     assert all(len(part) == 1 or sum(state.size for state in part) <= 8_000_000 for part in parts)
-    assert [len(part) for part in batches([FileState("a.md", 9, 0, 0, 0)] * 4_500)] == [
+    assert [len(part) for part in split_files([FileState("a.md", 9, 0, 0, 0)] * 4_500)] == [
         2_000,
         2_000,
         500,

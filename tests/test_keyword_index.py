@@ -155,33 +155,29 @@ def check_hits(
             assert hit.terms == pytest.approx(expected[hit.key, hit.blocks[0]], rel=1e-12)
 
 
-@given(STEPS)
-@settings(max_examples=examples(20))
-def test_whoosh_reads_what_it_wrote(steps: Any) -> None:
-    """The codec's readers have each term, document and length, by which Whoosh merges segments."""
-    from whoosh.reading import SegmentReader
-
-    from memvault.index.local.whoosh_codec import SCHEMA, WhooshSegment
-
-    with index_of_steps(steps) as (index, documents):
-        read: dict[tuple[int, int], dict[str, Counter[str]]] = {}
-        for packed in index._opened():
-            reader = SegmentReader(None, SCHEMA, WhooshSegment(packed))
-            kept = dict(reader.iter_docs())
-            assert {*reader.deleted_docs_set}.isdisjoint(kept)
-            for number in kept:
-                read[kept[number]["uid"]] = {name: Counter() for name in (*FIELDS, EXACT_FIELD)}
-                for name, terms in documents[kept[number]["uid"]].fields.items():
-                    length = reader.doc_field_length(number, name)
-                    assert length == stored_length(terms.total())
-            for name, term, number, weight, _ in reader.iter_postings():
-                text = term.decode("utf-8", "surrogatepass")
-                read[kept[number]["uid"]][name][text] = int(weight)
-                assert (name, term) in reader
-                assert reader.doc_frequency(name, term) >= 1
-                assert reader.frequency(name, term) >= weight
-            reader.close()
-        assert read == {place: {**one.fields} for place, one in documents.items()}
+@given(st.lists(st.integers(1, 60), min_size=30, max_size=90))
+@settings(max_examples=examples(5))
+def test_segments_stay_few_and_in_the_order_of_the_commits(sizes: Sequence[int]) -> None:
+    """However many memories a commit adds, few files are read, and each is merged a few times."""
+    uid = written = 0
+    with TemporaryDirectory() as folder:
+        index = KeywordIndex.create(Path(folder, "keyword"))
+        for size in sizes:
+            before = {*index.files()}
+            body = Counter({"wombat": 1})
+            added = [KeywordDocument(uid + one, {"body": body}) for one in range(size)]
+            index = index.apply((), added)
+            uid += size
+            written += sum(
+                segment.entry.documents
+                for segment in index._opened()
+                if segment.entry.file not in before
+            )
+            assert len(index.files()) <= 14
+        uids = [uid for segment in index._opened() for uid in segment.documents.uids]
+        index.close()
+    assert uids == [*range(uid)]
+    assert written <= 6 * uid
 
 
 def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from conftest import write
 from memvault.index.protocol import (
     COMPLETE,
+    DISTINCTIVE_BIT,
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
@@ -32,11 +33,12 @@ from memvault.recall.query import parse
 from memvault.recall.ranking import (
     Ranked,
     answer_probability,
+    group_duplicates,
     prefer_newer,
     rank,
 )
 from memvault.recall.retrieve import fuse, retrieve
-from memvault.recall.weights import RankingWeights, fits
+from memvault.recall.weights import RankingWeights, constants, fits
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import DateRange
 from memvault.workspace import Workspace
@@ -490,3 +492,25 @@ def test_fusion_ranks_fairly(
             nearer = cosine.get(uid, -2.0) >= cosine.get(other, -2.0)
             if more_words and nearer:
                 assert score >= other_score - 1e-9
+
+
+TERMS = st.frozensets(st.integers(0, 12) | st.integers(0, 3).map(lambda n: n | DISTINCTIVE_BIT))
+
+
+@given(st.lists(TERMS | st.sampled_from([frozenset(range(n)) for n in range(8, 14)]), max_size=12))
+def test_duplicates_are_those_of_a_full_comparison(terms: list[frozenset[int]]) -> None:
+    """Each memory belongs to the first group whose first one shares nearly all of its terms."""
+
+    def alike(one: frozenset[int], other: frozenset[int]) -> bool:
+        shared = len(one & other)
+        enough = shared >= constants().duplicate_overlap * len(one | other)
+        return enough and bool(one) and not any(term & DISTINCTIVE_BIT for term in one ^ other)
+
+    groups: list[list[int]] = []
+    for place, own in enumerate(terms):
+        group = next((found for found in groups if alike(own, terms[found[0]])), None)
+        if group is None:
+            groups.append([place])
+        else:
+            group.append(place)
+    assert group_duplicates(terms) == groups

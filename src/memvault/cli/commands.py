@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from memvault import sanitize
 from memvault.arguments.binding import bind, read_input, read_json, read_object
 from memvault.arguments.parameters import Arg, Parameter, kebab
-from memvault.cli import output, results
+from memvault.cli import hand_over, output, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import CliCommand, ShellCommand, command
 from memvault.cli.shutdown import Exit
@@ -168,10 +168,10 @@ def run_tool(
             output.notes(notes)
     finally:
         workspace.release()
-    if name == "memory_recall":
+    if name == "memory_recall" and not workspace.is_kept and hand_over.was_used_lately():
         from memvault.cli import resident_process
 
-        resident_process.start_if_used_again()
+        resident_process.start_in_background()
     if tool and outcome.result.get(tool.fails_if):
         raise Exit(1)
 

@@ -32,6 +32,7 @@ something, and the confirmation of the client."""
 SIZE = 4
 """Bytes of the number before a request: its length."""
 MAX_REQUEST = 1 << 20
+_RECENT_SECONDS = 600.0
 _LOST = 70
 _LOST_MESSAGE = (
     b"error: The resident process ended while it ran the command\n"
@@ -56,6 +57,28 @@ def hand_over(arguments: Sequence[str]) -> int | None:
         return None if connection is None else _run(connection, arguments)
     except OSError:
         return None
+
+
+def was_used_lately() -> bool:
+    """Return whether a recall was run within the last ten minutes; note that one is run now.
+
+    False too if no resident process is to be started.
+    """
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
+        return False
+    import time
+    from contextlib import suppress
+    from pathlib import Path
+
+    folder = Path(socket_folder(os.environ))
+    try:
+        age = time.time() - folder.stat().st_mtime
+        os.utime(folder)
+    except OSError:
+        with suppress(OSError):
+            folder.mkdir(0o700)
+        return False
+    return 0 <= age < _RECENT_SECONDS
 
 
 def socket_folder(environment: Mapping[str, str]) -> str:

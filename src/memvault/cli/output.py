@@ -10,10 +10,10 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from memvault import sanitize
-from memvault.cli import person
 from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
@@ -180,7 +180,7 @@ class ProgressBar:
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
     def _start(self, about: str, total: int) -> None:
-        person.require()
+        require_person()
         import atexit
 
         from rich.console import Console
@@ -198,6 +198,34 @@ class ProgressBar:
         self._bar.add_task(about, total=total)
         self._bar.start()
         atexit.register(self._bar.stop)
+
+
+class PersonNeeded(BaseException):
+    """Raised where a person would be asked or shown something over time, and cannot be."""
+
+
+_is_person_reachable = True
+
+
+@contextmanager
+def without_person() -> Iterator[None]:
+    """Raise ``PersonNeeded`` for prompts, pagers and progress bars in the block."""
+    global _is_person_reachable  # noqa: PLW0603  # a process runs one command at a time
+    _is_person_reachable = False
+    try:
+        yield
+    finally:
+        _is_person_reachable = True
+
+
+def require_person() -> None:
+    """Check that a person may be asked, or shown something over time.
+
+    Raises:
+        PersonNeeded: If not.
+    """
+    if not _is_person_reachable:
+        raise PersonNeeded
 
 
 def has_terminal() -> bool:
@@ -221,7 +249,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 
 def _answer(lines: Iterable[str], question: str) -> str:
-    person.require()
+    require_person()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

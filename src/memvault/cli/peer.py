@@ -67,8 +67,9 @@ def find_peer(connection: socket) -> Peer | None:
 
 
 def _status(process: str) -> dict[str, str]:
-    with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
-        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+    text = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name: value.strip() for name, _, value in lines}
 
 
 def _surroundings(process: str) -> list[str]:

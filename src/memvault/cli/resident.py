@@ -22,14 +22,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import workspace
-from memvault.cli import app, hand_over, hook, person, plain_line
+from memvault.agents import address
+from memvault.call import LOCAL, Call
+from memvault.cli import app, hand_over, hook, output, plain_line
 from memvault.cli.peer import Peer, find_peer
 from memvault.cli.shutdown import run_guarded
+from memvault.errors import MemvaultError
+from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
-from memvault.tools.core import registry
+from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
-from memvault.workspace import KeptWorkspaces
+from memvault.workspace import KeptWorkspaces, Workspace
 
 _IDLE_SECONDS = 1_800.0
 _CHECK_SECONDS = 60.0
@@ -98,7 +102,7 @@ class Resident:
             return False
         with ExitStack() as stack:
             stack.callback(lock.release)
-            (self._folder / "process").write_text(f"{os.getpid()}\n", "ascii")
+            atomic.write(self._folder / "process", b"%d\n" % os.getpid(), durable=False)
             listener = stack.enter_context(_listening(self._folder))
             kept = workspace.kept = workspace.KeptWorkspaces()
             stack.callback(kept.close)
@@ -136,11 +140,11 @@ class Resident:
                 with connection:
                     self._answer(connection)
                 pending = True
-            elif pending:
+            elif pending or not ready:
                 pending = False
-                kept.refresh()
+                kept.for_each(_keep_up)
             else:
-                pending = bool(ready)
+                pending = True
 
     def _is_over(self) -> bool:
         is_idle = time.monotonic() - self._used >= _IDLE_SECONDS
@@ -205,17 +209,33 @@ class Resident:
             stack.enter_context(_environment(request.environment))
             stack.enter_context(_standard_streams(streams, request.errors))
             stack.enter_context(_signals_from(connection))
-            stack.enter_context(person.unreachable())
+            stack.enter_context(output.without_person())
             sys.argv[1:] = request.arguments
             try:
                 if request.is_prompt_hook:
                     return run_guarded(lambda: hook.respond(request.arguments[1:]))
                 return run_guarded(lambda: app.run(request.arguments))
-            except person.PersonNeeded:
+            except output.PersonNeeded:
                 return None
             finally:
                 self._used = time.monotonic()
         raise AssertionError("nothing above suppresses exceptions")
+
+
+def _keep_up(opened: Workspace) -> None:
+    """Index what has changed in a vault, and deliver the events of plans that are due."""
+    opened.progress = lambda *_: None
+    if opened.settings.index.sent:  # its memories are elsewhere
+        return
+    opened.index.keep_up()
+    for name in address.known(opened.root):
+        call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
+        with contextlib.suppress(MemvaultError):  # such as a name that no agent can have
+            due = call.plans.next_due()
+            if due is not None and due <= call.plans.now():
+                with call.inbox.locked():
+                    pass  # the events of plans are delivered before anything else
+                invoke.autocommit(call)
 
 
 @contextmanager

@@ -8,31 +8,34 @@ import sys
 import time
 from pathlib import Path
 
-from memvault import workspace
 from memvault.cli import hand_over
 from memvault.errors import MemvaultError, Refused, TimedOut
-from memvault.files.user_folders import make_private
+from memvault.files.user_folders import enclosing_vault
 from memvault.settings import user_settings
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 10.0
 _STEP = 0.05
-_RECENT_SECONDS = 600.0
-_ASKED = "asked"
-"""A file whose modification time is that of the last recall that this process did not run."""
 
 
 def socket_folder() -> Path:
     """Return the folder of the socket.
 
     Raises:
-        Refused: the platform lacks what the process needs, or there is no cache folder.
+        Refused: the platform lacks what the process needs, or there is no cache folder outside of
+            a vault.
     """
     if sys.platform != "linux":
         raise Refused("watch needs Linux", "all commands work without it")
     folder = hand_over.socket_folder(os.environ)
     if not folder:
         raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder of yours")
+    above = enclosing_vault(Path(folder).parent)
+    if above is not None:
+        raise Refused(
+            f"The cache folder lies in the vault {above}, which may come from anyone",
+            "set MEMVAULT_CACHE to a folder outside of every vault",
+        )
     return Path(folder)
 
 
@@ -63,24 +66,11 @@ def _spawn() -> None:
     process.spawn_detached(command_line, dict(os.environ))
 
 
-def start_if_used_again() -> None:
-    """Start the process in the background after the second recall within ten minutes.
-
-    It is not started where it cannot run, or the user does not want it; failures are ignored.
-    """
-    if sys.platform != "linux" or os.environ.get(hand_over.VARIABLE) == "off" or workspace.kept:
-        return
+def start_in_background() -> None:
+    """Start the process, unless one runs or the user does not want it; failures are ignored."""
     with contextlib.suppress(OSError, MemvaultError):
-        folder = socket_folder()
-        make_private(folder)
-        asked = folder / _ASKED
-        try:
-            age = time.time() - asked.stat().st_mtime
-        except FileNotFoundError:
-            age = _RECENT_SECONDS
-        asked.touch()
-        is_used = 0 <= age < _RECENT_SECONDS and not _process_of(folder)
-        if is_used and user_settings.load().resident == "auto":
+        is_wanted = user_settings.load().resident == "auto"
+        if is_wanted and not _process_of(socket_folder()):
             _spawn()
 
 

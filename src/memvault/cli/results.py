@@ -99,8 +99,10 @@ def _print_human(
 
         output.flush()
         text = "".join(f"{line}\n" for line in lines)
-        if terminal.exceeds_screen(lines) and terminal.show(text, _root(options)):
-            return
+        if terminal.exceeds_screen(lines):
+            output.require_person()
+            if terminal.show(text, _root(options)):
+                return
     output.write_raw("".join(f"{line}\n" for line in lines))
 
 

@@ -99,6 +99,9 @@ def serve(
     queue: Annotated[int, Arg("Maximum queued requests per token", minimum=0)] = 100,
     rate: Annotated[int, Arg("Maximum requests per second and token", minimum=1)] = 50,
     body: Annotated[int, Arg("Maximum size of a request in megabytes", minimum=1, maximum=64)] = 4,
+    workers: Annotated[
+        int, Arg("Processes that run the tools which only read", minimum=1, maximum=64)
+    ] = 1,
     certificate: Annotated[
         str, Arg("TLS certificate in PEM format, for https", metavar="FILE")
     ] = "",
@@ -109,6 +112,7 @@ def serve(
     memvault tokens add creates a token. It gives access to the vaults that it names, the
     first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
     it listens on this machine only. --audit logs one line per call, without contents.
+    With --workers 2 or more, other processes run the tools that only read.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server
@@ -122,7 +126,7 @@ def serve(
     address = http_server.ListenAddress.read(http, names or [])
     given = http_server.TlsCertificate(certificate, key)
     code = http_server.serve(
-        address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit)
+        address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit), workers
     )
     if code:
         raise Exit(code)

@@ -11,7 +11,6 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from memvault import process, sanitize
-from memvault.cli import person
 from memvault.errors import UsageError
 from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, fold
 
@@ -40,7 +39,6 @@ def show(text: str, root: Path | None) -> bool:
         words = process.words_of(command, "the pager")
         if not words or words == ["cat"]:
             return False
-        person.require()
         return process.run_interactive(words, environment, text) == 0
     except UsageError:
         return False

@@ -43,7 +43,7 @@ _LOCAL_FILE_SYSTEMS = {
 """File systems on which no other machine changes files, by the numbers of statfs(2)."""
 
 
-class Event(NamedTuple):
+class FolderEvent(NamedTuple):
     """A change: the watch of its folder, what happened, and the name in the folder.
 
     The name is empty for a change of the folder itself.
@@ -80,7 +80,7 @@ class Inotify:
         """Stop watching a folder; one that has been deleted is no longer watched."""
         self._libc.inotify_rm_watch(self.descriptor, watch)
 
-    def read(self) -> Iterator[Event]:
+    def read(self) -> Iterator[FolderEvent]:
         """Yield the events so far.
 
         Raises:
@@ -96,7 +96,7 @@ class Inotify:
                 watch, mask, _, length = _HEADER.unpack_from(data, place)
                 place += _HEADER.size + length
                 name = data[place - length : place].rstrip(b"\0")
-                yield Event(watch, mask, os.fsdecode(name))
+                yield FolderEvent(watch, mask, os.fsdecode(name))
 
     def close(self) -> None:
         """Close the instance, which ends all watches."""

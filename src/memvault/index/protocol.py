@@ -12,10 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memvault.errors import MemvaultError
 from memvault.model import Memory, Passage, aliases_of
+
+if TYPE_CHECKING:
+    from memvault.vault.folder_watch import FolderWatch
 
 
 class IndexCorrupted(Exception):
@@ -511,6 +514,19 @@ class Index(SearchIndex, Protocol):
 
     def store_vector_factor(self, factor: float) -> None:
         """Store how much vectors count in this vault, until the model changes."""
+
+    @property
+    def watch(self) -> FolderWatch | None:
+        """What notes the changes of the vault's folder in a process that stays, if it can."""
+
+    def watch_folder(self) -> None:
+        """Watch the folder from the next refresh on, where all changes can be seen."""
+
+    def keep_up(self) -> None:
+        """Index what has changed if that is little, so that the next refresh has less to do.
+
+        Errors as for ``refresh``.
+        """
 
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used."""

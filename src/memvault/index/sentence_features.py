@@ -7,7 +7,7 @@ read, and no text is analysed again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures, SentenceQuery
@@ -66,7 +66,7 @@ def _features_of(
     stretches: list[set[int]] = []
     for block in blocks:
         for place, codes in enumerate(_stretches(block)):
-            matched_here = {words[value] for value in codes if value in words}
+            matched_here = {words[value] for value in words.keys() & codes}
             if not matched_here:
                 continue
             matched |= matched_here
@@ -76,7 +76,7 @@ def _features_of(
                 stretches.append(matched_here)
             if len(matched_here) > 1:
                 neighbours |= _neighbours(words, codes)
-    term_ids = frozenset(value for block in blocks for value in block.codes)
+    term_ids = frozenset(chain.from_iterable(block.codes for block in blocks))
     found = {words[value] for value in term_ids.intersection(words)}
     total = sum(weights) or 1.0
     best = max(

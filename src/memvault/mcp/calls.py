@@ -116,6 +116,8 @@ class PendingCall:
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
+        self.is_presented = False
+        """Whether the result that ``run`` returned has no secrets and local paths any more."""
         self.waits: Callable[[], None] = lambda: None
         """A function that the tool's thread calls when it starts to wait, so others can run."""
         self._call = partial(
@@ -154,6 +156,7 @@ class PendingCall:
             return to_memvault_error(error).result()
         finally:
             del WAITS.begin
+        self.is_presented = outcome.is_presented
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome

@@ -106,13 +106,13 @@ class ToolSelection:
     """
 
     def __init__(self, named: str = "") -> None:
-        self._explicit = named
+        self.named = named
         self._configured = named or user_settings.load().mcp.tools or _DEFAULT
         parse_selection(self._configured)
 
     def words(self, settings: Settings) -> str:
         """Return the chosen list of profiles and tools as it was written."""
-        return self._explicit or settings.mcp.tools or self._configured
+        return self.named or settings.mcp.tools or self._configured
 
     def selected(self, settings: Settings) -> dict[str, tuple[str, ...]]:
         """Return the built-in tools to offer, each with the arguments hidden from its schema.

@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from memvault.call import Call
 from memvault.errors import MemvaultError
-from memvault.model import Memory
+from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.reader import is_settled, state_of
 
 _ID_KEYS = ("memId", "id")
 _TEXT_KEYS = ("content", "snippet", "text", "diff")
@@ -26,6 +28,8 @@ _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId with which ``context`` marks the source of a line."""
 _MAX_MEM_IDS = 1_000
 """The maximum number of such memIds to look up in one text; ``context`` names ten."""
+_MAX_FILES = 4_096
+"""The number of files whose secrets are remembered."""
 
 
 class KnownSecrets(NamedTuple):
@@ -113,12 +117,26 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 
 
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
-    memory = None
     with contextlib.suppress(MemvaultError):
-        memory = call.reader.read_listed(path) if path else call.engine.resolve(mem_id)
+        if not path:
+            return _in_memory(call.engine.resolve(mem_id), _detector(call))
+        state = None if call.settings.index.sent else state_of(call.root, path)
+        if state is not None and is_settled(state):
+            return _in_file(call.workspace.store, state)
+        return _in_memory(call.reader.read_listed(path), _detector(call))
+    return None
+
+
+@lru_cache(_MAX_FILES)
+def _in_file(store: MemoryStore, state: FileState) -> KnownSecrets | None:
+    """Return the secrets of a memory as long as its file has this state; raises as ``read``."""
+    return _in_memory(store.read_listed(state.path), store.settings.detector)
+
+
+def _in_memory(memory: Memory | None, detector: SecretDetector) -> KnownSecrets | None:
     if memory is None:
         return None
-    secrets = _detector(call).values(f"{memory.title}\n{memory.body}")
+    secrets = detector.values(f"{memory.title}\n{memory.body}")
     if allows(memory.metadata):
         return KnownSecrets(allowed=frozenset(secrets))
     return KnownSecrets(secrets)

@@ -119,6 +119,19 @@ class RequestQueue:
                 turn.set_result(self._take(next_key))
 
 
+async def take_all(
+    queue: RequestQueue, key: Hashable, request: QueueSlot | None
+) -> list[QueueSlot]:
+    """Wait for a slot; return it and that of the request, which counts until its work has ended."""
+    slots = [request] if request is not None and request.hold() else []
+    try:
+        return [*slots, await queue.take(key)]
+    except BaseException:
+        for slot in slots:
+            slot.leave()
+        raise
+
+
 async def in_thread(
     work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *slots: QueueSlot
 ) -> Answer:

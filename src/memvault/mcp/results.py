@@ -27,9 +27,14 @@ def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
 
 
-def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
-    """Return a tool's result as structured content and as a short text."""
-    found = presented(call, found)
+def result(
+    call: Call, found: Mapping[str, Any], is_presented: bool = False
+) -> types.CallToolResult:
+    """Return a tool's result as structured content and as a short text.
+
+    ``is_presented`` is whether its secrets and local paths are removed already.
+    """
+    found = found if is_presented else presented(call, found)
     if "error" in found and call.caller.budgeted:
         found = budget.shortened(found, _error_budget(call))
     return types.CallToolResult(

@@ -24,7 +24,8 @@ from memvault.mcp import calls, prompts, resources, results, stdio
 from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread
+from memvault.mcp.reads import Read, Reads
+from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread, take_all
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
@@ -71,7 +72,7 @@ class McpServer:
 
     ``ending`` returns whether the server is shutting down, as for a ``PendingCall``. ``turns`` is
     the request queue of the vault, shared with other callers, and ``who`` is this caller's key in
-    it.
+    it. ``reads`` runs tools that only read, beside each other.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class McpServer:
         ending: Callable[[], bool] = not_cancelled,
         turns: RequestQueue | None = None,
         who: Hashable = "",
+        reads: Reads | None = None,
     ) -> None:
+        self._reads = reads
         self._queue = turns or new_turns()
         self._queue_key = who
         self._workspace = workspace
@@ -144,6 +147,12 @@ class McpServer:
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         started = time.monotonic()
+        if self._reads is not None and self._reads.takes(params.name):
+            with self._reporting_progress(context):
+                arguments = params.arguments or {}
+                read = Read(self._workspace.root, self._caller, params.name, arguments)
+                result = await self._reads.run(read, self._queue_key, _request_slot(context))
+            return await self._finish(context, params.name, result, started)
         call = PendingCall(
             self._workspace,
             self._caller,
@@ -157,15 +166,24 @@ class McpServer:
         http = context.request
         replies: ReplyTracker = self._replies if http is None else http.scope[REPLIES]
         replies.register(context.request_id, call)
+
+        def run() -> types.CallToolResult:
+            found = call.run()
+            return results.result(self._call(), found, call.is_presented)
+
         try:
             with self._reporting_progress(context):
-                result = await self._run_in_thread(
-                    lambda: results.result(self._call(), call.run()), context, call
-                )
+                result = await self._run_in_thread(run, context, call)
         except BaseException:  # cancelled, or the tool is unknown
             replies.abandon(context.request_id, call)
             raise
-        await self._log_notes(context, params.name, result, time.monotonic() - started)
+        return await self._finish(context, params.name, result, started)
+
+    async def _finish(
+        self, context: Context, name: str, result: types.CallToolResult, started: float
+    ) -> types.CallToolResult:
+        """Send what a client wants to know besides a result, and return it."""
+        await self._log_notes(context, name, result, time.monotonic() - started)
         self._notifier.schedule_check()
         return result
 
@@ -298,18 +316,8 @@ class McpServer:
 
         A call that starts to wait gives its slot to the next.
         """
-        slots: list[QueueSlot] = []
-        if context is not None and context.request is not None:
-            request_slot: QueueSlot = context.request.scope[QUEUE_SLOT]
-            if request_slot.hold():  # a request counts until its threads have ended
-                slots.append(request_slot)
-        try:
-            turn_slot = await self._queue.take(self._queue_key)
-        except BaseException:
-            for request_slot in slots:
-                request_slot.leave()
-            raise
-        slots.append(turn_slot)
+        slots = await take_all(self._queue, self._queue_key, _request_slot(context))
+        turn_slot = slots[-1]
         if call is not None:
             loop = asyncio.get_running_loop()
 
@@ -319,6 +327,14 @@ class McpServer:
 
             call.waits = pass_on_slot
         return await in_thread(work, self._threads, *slots)
+
+
+def _request_slot(context: Context | None) -> QueueSlot | None:
+    """Return the queue slot of a request over HTTP."""
+    if context is None or context.request is None:
+        return None
+    slot: QueueSlot = context.request.scope[QUEUE_SLOT]
+    return slot
 
 
 @contextlib.contextmanager

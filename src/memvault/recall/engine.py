@@ -32,7 +32,8 @@ from memvault.store.memory_store import MemoryReader
 
 Result = TypeVar("Result")
 
-_MAX_ATTEMPTS = 3
+_MAX_ATTEMPTS = 10
+"""Views to try while others write; each writer of a busy vault may outdate one."""
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 

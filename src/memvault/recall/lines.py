@@ -86,9 +86,9 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
 def _truncate(text: str, max_tokens: int) -> str:
     """Return the first ``max_tokens`` tokens of a text, cut between words if possible."""
     text = text.strip()
-    if tokenizer.count_tokens(text) <= max_tokens:
-        return text
     cut = text[: tokenizer.prefix_within(text, max_tokens)]
+    if cut == text:
+        return text
     if not text[len(cut)].isspace():
         cut = cut.rpartition(" ")[0] or cut
     return f"{cut.rstrip(' ,;:–-')}…"

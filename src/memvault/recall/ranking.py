@@ -6,9 +6,10 @@ A score is a sum of named parts, so that it can be explained.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence, Set
 from datetime import datetime
-from itertools import combinations, islice
+from itertools import combinations
 from typing import NamedTuple
 
 from memvault import clock
@@ -85,8 +86,6 @@ def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[
     ]
 
 
-_SAMPLE_FROM, _SAMPLE_SIZE = 256, 16
-"""The number of terms from which memories are first compared by a sample, and the sample's size."""
 _EPSILON = 1e-6
 
 
@@ -270,21 +269,10 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     Of duplicates with nearly equal scores that contain as much of the query, the newest keeps its
     score.
     """
-    groups: list[list[Ranked]] = []
-    sizes: list[int] = []
-    overlap = constants().duplicate_overlap
-    for entry in ranked:
-        size = len(entry.row.sentences.term_ids)
-        duplicates: list[Ranked] = []
-        for group, other in zip(groups, sizes, strict=True):
-            is_as_long = overlap * size <= other and overlap * other <= size
-            if is_as_long and _are_duplicates(entry, group[0]):
-                duplicates = group
-                break
-        if not duplicates:
-            groups.append(duplicates)
-            sizes.append(size)
-        duplicates.append(entry)
+    groups = [
+        [ranked[place] for place in group]
+        for group in group_duplicates([entry.row.sentences.term_ids for entry in ranked])
+    ]
     demoted = []
     for group in groups:
         best = group[0]
@@ -314,21 +302,33 @@ def _match_quality(entry: Ranked) -> float:
     return sentences.proximity + (sentences.adjacency or 0.0)
 
 
-def _are_duplicates(one: Ranked, other: Ranked) -> bool:
-    """Return whether two memories share nearly all terms and all numbers and negations.
+def group_duplicates(terms: Sequence[Set[int]]) -> list[list[int]]:
+    """Return groups of places of duplicates, in the order of their first ones.
 
-    The caller has compared their numbers of terms.
+    Each memory, given by its terms, is compared with the first of each group. Only those are
+    compared that have one of their first sorted terms in common, as all sets have that are as alike
+    as duplicates are: the prefix filter of Chaudhuri, Ganti and Kaushik 2006.
     """
-    first, second = one.row.sentences.term_ids, other.row.sentences.term_ids
-    overlap = constants().duplicate_overlap
-    smaller = min(len(first), len(second))
-    if not smaller:
-        return False
-    if smaller > _SAMPLE_FROM:  # a sample of terms rules out most pairs
-        sample = [term for term in islice(first, _SAMPLE_SIZE) if term in second]
-        if 2 * len(sample) < _SAMPLE_SIZE:
-            return False
+    groups: list[list[int]] = []
+    groups_by_term: defaultdict[int, list[int]] = defaultdict(list)
+    for place, own in enumerate(terms):
+        least = math.ceil(constants().duplicate_overlap * len(own))
+        prefix = sorted(own)[: len(own) - least + 1]
+        near = sorted({number for term in prefix for number in groups_by_term.get(term, ())})
+        found = (number for number in near if _are_duplicates(own, terms[groups[number][0]]))
+        group = next(found, None)
+        if group is not None:
+            groups[group].append(place)
+            continue
+        for term in prefix:
+            groups_by_term[term].append(len(groups))
+        groups.append([place])
+    return groups
+
+
+def _are_duplicates(first: Set[int], second: Set[int]) -> bool:
+    """Return whether two memories share nearly all terms and all numbers and negations."""
     shared = len(first & second)
-    if shared < overlap * (len(first) + len(second) - shared):
+    if shared < constants().duplicate_overlap * (len(first) + len(second) - shared):
         return False
     return not any(term & DISTINCTIVE_BIT for term in first ^ second)

@@ -27,6 +27,7 @@ from memvault.mcp.server import handle_signals
 from memvault.server import tokens
 from memvault.server.audit import AuditLog, RepeatLimitingHandler
 from memvault.server.gateway import PATH, HttpGateway, RequestLimits
+from memvault.server.read_pool import ReadPool
 from memvault.server.tenants import TenantServers, log_operator_note
 from memvault.server.tokens import TokenStore
 from memvault.settings import locate
@@ -195,10 +196,12 @@ def serve(
     offer: ToolSelection,
     limits: RequestLimits,
     audit: AuditLog,
+    workers: int = 1,
 ) -> int:
     """Serve vaults over HTTP until a signal ends the process; return the exit code.
 
-    Without ``vaults`` every vault of this machine is served to the tokens that permit it.
+    Without ``vaults`` every vault of this machine is served to the tokens that permit it. With more
+    than one of ``workers``, so many other processes run the tools that only read.
 
     Raises:
         StorageError: the address cannot be listened on.
@@ -218,7 +221,9 @@ def serve(
         logging.getLogger(name).propagate = False
     served = frozenset(vaults) if vaults else None
     with contextlib.closing(address.bound()) as listening:
-        run = HttpServer(address, certificate, listening, served, offer, limits, audit, log)
+        run = HttpServer(
+            address, certificate, listening, served, offer, limits, audit, log, workers
+        )
         return asyncio.run(run.run_until_signal())
 
 
@@ -234,6 +239,7 @@ class HttpServer:
     limits: RequestLimits
     audit: AuditLog
     log: RepeatLimitingHandler
+    workers: int
 
     async def run_until_signal(self) -> int:
         """Serve until a signal arrives, and shut down; return the exit code.
@@ -249,6 +255,9 @@ class HttpServer:
                 self._exit_after(_FORCED_EXIT_TIMEOUT)
             stop.set()
 
+        reads = ReadPool(self.workers, self.offer) if self.workers > 1 else None
+        if reads is not None:
+            await reads.start()
         async with anyio.create_task_group() as tasks:
             tenants = TenantServers(
                 tasks,
@@ -257,6 +266,7 @@ class HttpServer:
                 self.audit,
                 lambda: bool(signals),
                 self.limits.body,
+                reads,
             )
             security = self.address.security()
             gateway = HttpGateway(TokenStore(), tenants, security, self.limits, self.audit)
@@ -282,6 +292,8 @@ class HttpServer:
                 web.should_exit = True
                 await serving
             tasks.cancel_scope.cancel()
+        if reads is not None:
+            await reads.close()
         await anyio.to_thread.run_sync(tenants.close)
         self._flush()
         return 0

@@ -21,6 +21,7 @@ from memvault.call import Caller
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.reads import LocalReads, Reads
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import McpServer, new_turns
 from memvault.server.audit import AuditLog, AuditMiddleware
@@ -49,7 +50,7 @@ class TenantServers:
 
     ``served`` holds the names of the vaults to serve, None for all. ``offer`` selects the tools,
     ``ending`` returns whether the server is shutting down, and ``body`` is the maximum number of
-    bytes of a request.
+    bytes of a request. ``reads`` are the processes that read, if there are any.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class TenantServers:
         audit: AuditLog,
         ending: Callable[[], bool],
         body: int,
+        reads: Reads | None = None,
     ) -> None:
         self._tasks = tasks
+        self._reads = reads
         self._max_body_size = body
         self._served_names = served
         self._offer = offer
@@ -71,6 +74,7 @@ class TenantServers:
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
         self._queues: dict[Workspace, RequestQueue] = {}
+        self._local_reads: dict[Workspace, LocalReads] = {}
         self._open_limiter = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
         self._tenants_lock = anyio.Lock()
         self._vaults_lock = threading.Lock()
@@ -116,7 +120,7 @@ class TenantServers:
     def close(self) -> None:
         """Close all workspaces; to be called when no tenant runs any more."""
         for workspace in self._in_use:
-            _close(workspace)
+            self._close(workspace)
 
     def end_streams(self) -> None:
         """End every open stream of notifications."""
@@ -149,7 +153,10 @@ class TenantServers:
             scope=token.scope,
         )
         queue = self._queues.setdefault(workspace, new_turns())
-        server = McpServer(workspace, caller, self._offer, self._is_ending, queue, token)
+        reads = self._reads or self._local_reads.get(workspace)
+        if reads is None:
+            reads = self._local_reads[workspace] = LocalReads(workspace.root, self._offer)
+        server = McpServer(workspace, caller, self._offer, self._is_ending, queue, token, reads)
         server.server.middleware.append(
             AuditMiddleware(self._audit, token.name, token.agent, vault)
         )
@@ -184,12 +191,14 @@ class TenantServers:
                 del self._in_use[workspace]
                 self._queues.pop(workspace, None)
         for workspace in unused:
-            _close(workspace)
+            self._close(workspace)
 
-
-def _close(workspace: Workspace) -> None:
-    with workspace.lock:
-        workspace.close()
+    def _close(self, workspace: Workspace) -> None:
+        reads = self._local_reads.pop(workspace, None)
+        if reads is not None:
+            reads.close()
+        with workspace.lock:
+            workspace.close()
 
 
 def log_operator_note(error: MemvaultError, vault: str = "") -> None:

@@ -87,7 +87,7 @@ class UserTools(Section):
 class UserSettings(Section):
     """The user's settings; a model or tools that are not set are empty."""
 
-    resident = Setting("auto", one_of("auto", "off"), "off: start no process that stays")
+    resident = Setting("auto", one_of("auto", "off"), "or off: no process stays")
     vaults = VaultLists()
     embedder = UserEmbedder()
     rerank = UserReranker()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from memvault.files import inotify
-from memvault.files.inotify import Event, Inotify
+from memvault.files.inotify import FolderEvent, Inotify
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.vault import reader
 from memvault.vault.reader import Scan
@@ -122,7 +122,7 @@ class FolderWatch:
         except OSError:
             self._is_complete = False
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: FolderEvent) -> None:
         folder = self._folders.get(event.watch)
         if event.mask & inotify.OVERFLOW:
             self._is_complete = False

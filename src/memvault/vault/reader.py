@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from memvault.errors import VaultUnreadable
 from memvault.files import atomic, plain_files
@@ -19,7 +20,10 @@ from memvault.vault import paths
 from memvault.vault.document import Document
 
 _MAX_INT64 = (1 << 63) - 1
-_DIGEST = 16
+_STEP = 256
+"""The number of files that are compared at once."""
+_TIMESTAMP_GRANULARITY = 1_000_000_000
+"""Nanoseconds within which two edits may leave a file with the same times."""
 
 
 class Scan:
@@ -58,14 +62,58 @@ class Scan:
         return list(map(FileState, self._paths, states, states, states, states))
 
     @property
-    def digest(self) -> bytes:
-        """A hash of all paths and states, which is the same while no file changes."""
-        import hashlib
-
+    def packed(self) -> bytes:
+        """All paths and states: the number of files, their states, and their paths."""
         names = "\0".join(self._paths).encode("utf-8", "surrogateescape")
-        return hashlib.blake2b(
-            names + b"\0\0" + self._states.tobytes(), digest_size=_DIGEST
-        ).digest()
+        return array("q", [len(self)]).tobytes() + self._states.tobytes() + names
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """Return a scan from its packed form; raise ValueError if the bytes are not of one."""
+        found = cls()
+        count = array("q", packed[:8])[0] if len(packed) >= 8 else -1
+        end = 8 + 32 * count
+        if not 8 <= end <= len(packed):
+            raise ValueError("no scan")
+        found._states.frombytes(packed[8:end])
+        found._paths = packed[end:].decode("utf-8", "surrogateescape").split("\0") if count else []
+        if len(found) != count:
+            raise ValueError("no scan")
+        return found
+
+    def paths_that_differ(self, other: Scan) -> set[str]:
+        """Return the paths of files that are in one of two scans only, or in different states.
+
+        Where most are the same, and listed in the same order, these are skipped many at a time.
+        """
+        shorter = min(len(self), len(other))
+        start = end = 0
+        while start + _STEP <= shorter and self._part(start) == other._part(start):
+            start += _STEP
+        while start + end + _STEP <= shorter and (
+            self._part(len(self) - end - _STEP) == other._part(len(other) - end - _STEP)
+        ):
+            end += _STEP
+        own = set(self._entries(start, len(self) - end))
+        return {
+            path for path, *_ in own.symmetric_difference(other._entries(start, len(other) - end))
+        }
+
+    def states_of(self, paths: Container[str]) -> list[FileState]:
+        """Return the states of those files that are among some paths."""
+        return [
+            FileState(path, *self._states[4 * number : 4 * number + 4])
+            for number, path in enumerate(self._paths)
+            if path in paths
+        ]
+
+    def _part(self, start: int) -> tuple[list[str], array[int]]:
+        end = start + _STEP
+        return self._paths[start:end], self._states[4 * start : 4 * end]
+
+    def _entries(self, start: int, end: int) -> Iterator[tuple[str, int, int, int, int]]:
+        states = iter(self._states[4 * start : 4 * end])
+        return zip(self._paths[start:end], states, states, states, states, strict=False)
 
 
 def _no_watch(folder: str) -> None:
@@ -158,6 +206,11 @@ def state_of(root: Path, path: str) -> FileState | None:
     except (OSError, ValueError):
         return None
     return _state(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def is_settled(state: FileState) -> bool:
+    """Return whether any later edit of a file will change its state, unlike one just made."""
+    return max(state.mtime, state.ctime) + _TIMESTAMP_GRANULARITY < time.time_ns()
 
 
 def _state(path: str, status: os.stat_result) -> FileState:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,23 +18,49 @@ if TYPE_CHECKING:
 
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
+_SPACES = dict.fromkeys(map(ord, "\t\n\r"), " ")
+_MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
+"""The maximum number of words whose tokens are remembered, and the maximum length of one."""
+_COUNTS: dict[str, int] = {}
+"""The numbers of tokens of words that were counted before."""
 
 
 def count_tokens(text: str) -> int:
     """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
-    tokenizer, unknown = open_tokenizer()
-    encoding = tokenizer.encode(text, add_special_tokens=False)
-    total = len(encoding.ids)
-    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-        if token == unknown:
-            total += max(0, len(text[start:end].encode("utf-8", "replace")) // _UNKNOWN_BYTES - 1)
-    return total
+    words = text.translate(_SPACES).split(" ")  # no token spans a space
+    known = {word: _COUNTS.get(word, -1) for word in words}
+    new = [word for word, count in known.items() if count < 0]
+    known.update(zip(new, _counts_of(new), strict=True))
+    if len(_COUNTS) > _MAX_COUNTED_WORDS:
+        _COUNTS.clear()
+    _COUNTS.update((word, known[word]) for word in new if len(word) <= _MAX_COUNTED_LENGTH)
+    return sum(map(known.__getitem__, words))
+
+
+def _counts_of(words: Sequence[str]) -> list[int]:
+    """Return the number of tokens of each word."""
+    ends = list(accumulate(len(word) + 1 for word in words))
+    counts = [0] * len(words)
+    for size, start, _ in _sized_tokens(" ".join(words)):
+        counts[bisect_right(ends, start)] += size
+    return counts
 
 
 def prefix_within(text: str, most: int) -> int:
-    """Return the length of the longest prefix of a text that has at most ``most`` tokens."""
-    if count_tokens(text) <= most:
-        return len(text)
+    """Return the length of a prefix of a text that has at most ``most`` tokens.
+
+    It ends before the token that no longer fits, and within the first one only if that does not.
+    """
+    total = 0
+    for size, start, end in _sized_tokens(text):
+        total += size
+        if total > most:
+            return start if total > size else _part_within(text[:end], most)
+    return len(text)
+
+
+def _part_within(text: str, most: int) -> int:
+    """Return the length of a prefix of one token that counts as at most ``most``."""
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
@@ -40,6 +69,15 @@ def prefix_within(text: str, most: int) -> int:
         else:
             too_long = middle
     return fits
+
+
+def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield what each token of a text counts as, and where it starts and ends."""
+    tokenizer, unknown = open_tokenizer()
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        size = len(text[start:end].encode("utf-8", "replace")) if token == unknown else 0
+        yield max(1, size // _UNKNOWN_BYTES), start, end
 
 
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
@@ -27,17 +27,17 @@ from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings
-
-if TYPE_CHECKING:
-    from memvault.vault.reader import Scan
+from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
-_FORMAT = 10
+_FORMAT = 11
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
 _RETRY_PAUSE = 0.02
+_MOST_CHANGED = 500
+"""The number of files up to which each is looked up in the manifest, and not all are read."""
 
 
 class OpenIndex(NamedTuple):
@@ -183,6 +183,24 @@ class IndexFiles:
             return False
         return known == _scan_stamp(self.opened.commit, found)
 
+    def changed_since_scan(self, found: Scan) -> set[str] | None:
+        """Return which files may differ from the open commit; None if each may.
+
+        These are the files that differ from the remembered scan. It may be of an earlier commit of
+        the same index: a file that is as it was then cannot have been indexed otherwise since, as
+        no file was remembered that could change without another time.
+        """
+        if self.opened is None or found.unreadable:
+            return None
+        try:
+            identity, _, packed = self._scan_file.read_bytes().split(b" ", 2)
+            if int(identity) != self.opened.commit.number[0]:
+                return None
+            changed = found.paths_that_differ(Scan.unpack(packed))
+        except (OSError, ValueError):
+            return None
+        return changed if len(changed) <= _MOST_CHANGED else None
+
     def remember_scan(self, found: Scan) -> None:
         """Remember a scan in which no file differs from the last commit, or may differ unnoticed.
 
@@ -287,7 +305,7 @@ class IndexFiles:
 
 
 def _scan_stamp(commit: IndexCommit, found: Scan) -> bytes:
-    return b"%d %d " % commit.number + found.digest
+    return b"%d %d " % commit.number + found.packed
 
 
 def _delete(path: Path) -> None:

@@ -100,8 +100,10 @@ class KeywordIndex:
                 raise
             stored = sum(segment.doc_count_all() for segment in writer.segments)
             is_wasteful = writer.deleted_count() > _MAX_DELETED_SHARE * (stored + len(added))
-            has_many_segments = len(writer.segments) >= _MAX_SEGMENTS
-            writer.commit(optimize=is_wasteful, merge=is_wasteful or has_many_segments)
+            if is_wasteful or len(writer.segments) >= _MAX_SEGMENTS:
+                writer.commit_merged(everything=is_wasteful)
+            else:
+                writer.commit(merge=False)
         finally:
             self.close()
         return following

@@ -7,43 +7,24 @@ failure or another program may leave other files, and such an index is rebuilt.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import sqlite3
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from memvault.errors import TimedOut
 from memvault.files.plain_files import FileStamp, state_of
+from memvault.index.local.database import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
-
-Value = TypeVar("Value")
-
-PATIENCE = 10.0
-"""Seconds to wait for another process's transaction, which takes a fraction of a second."""
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_REFUSALS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_CANTOPEN: errno.EIO,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
-    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
-    sqlite3.SQLITE_PROTOCOL: errno.EIO,
-}
-"""Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
 
 
 class IndexCommit(NamedTuple):
@@ -60,129 +41,12 @@ class IndexCommit(NamedTuple):
         )
 
 
-class Database:
-    """An open SQLite file; every method may raise ``IndexCorrupted``."""
-
-    def __init__(self, path: Path, schema: str = "") -> None:
-        """Open a file; with a ``schema``, create it."""
-        with _mapped_errors():
-            if not schema and not path.is_file():
-                raise IndexCorrupted(f"no {path.stem}")
-            self._path = path
-            self._db = sqlite3.connect(
-                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            if schema:
-                self._db.executescript(schema)
-            self._file = _file_identity(path)
-            self._is_inside = False
-            self._kept: dict[str, Any] = {}
-            self._kept_at: tuple[int, int] = 0, 0
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the path still refers to the file that was opened."""
-        return self._file == _file_identity(self._path)
-
-    @contextmanager
-    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        """Run the block in one transaction, or in the enclosing one if there is one."""
-        if self._is_inside:
-            yield
-            return
-        with self._checked():
-            self._db.execute(begin)
-            self._is_inside = True
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # False if SQLite has rolled back by itself
-                    self._db.execute("ROLLBACK")
-                raise
-            finally:
-                self._is_inside = False
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """Execute a statement."""
-        self._db.execute(statement, values)
-
-    def execute_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement once for each row of values."""
-        self._db.executemany(statement, rows)
-
-    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
-        with self._checked():
-            return iter(self._db.execute(query, values).fetchall())
-
-    def kept(self, name: str, compute: Callable[[], Value]) -> Value:
-        """Return what ``compute`` returned last, or now if the file has changed since.
-
-        The caller must not change the value.
-        """
-        ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
-        if self._kept_at != (version, self._db.total_changes):
-            self._kept, self._kept_at = {}, (version, self._db.total_changes)
-        if name not in self._kept:
-            self._kept[name] = compute()
-        found: Value = self._kept[name]
-        return found
-
-    @contextmanager
-    def _checked(self) -> Iterator[None]:
-        """Map SQLite's errors, and refuse a file that another index has replaced.
-
-        SQLite finds a journal by the file's name. It would therefore use the journal of the new
-        file, fail as if the disk had failed, or delete that journal while it is being written.
-        """
-        taken = "another index has taken its place"
-        if not self.is_there:
-            raise IndexCorrupted(taken)
-        try:
-            with _mapped_errors():
-                yield
-        except OSError as error:
-            if self.is_there:
-                raise
-            raise IndexCorrupted(taken) from error
-
-
-@contextmanager
-def _mapped_errors() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        code = error.sqlite_errorcode & 0xFF
-        if code in _BUSY:  # locked by another process, not corrupted
-            raise TimedOut(
-                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
-            ) from error
-        if code in _REFUSALS:
-            number = _REFUSALS[code]
-            raise OSError(number, os.strerror(number)) from error
-        raise IndexCorrupted(str(error)) from error
-    except sqlite3.Error as error:
-        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
-
-
-def _file_identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
 _MAX_INTEGER = 2**63 - 1
 _MAX_VARIABLES = 900
 """The number of values in one statement; some builds of SQLite accept 999."""
 _MAX_BLOCKS = 1 << 20
 """The maximum number of blocks of one memory; more would be over 6 GB of text."""
+_MEMORIES_AT_ONCE = 2_000
 _STATE_COLUMNS = "uid, checked, etag, path, size, mtime, ctime, inode"
 _BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
@@ -200,7 +64,7 @@ class BlockTable:
             [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
         )
         self._db.execute_each(
-            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     uid * _MAX_BLOCKS + number,
@@ -208,6 +72,8 @@ class BlockTable:
                     json.dumps(block.passages),
                     block.counts.tobytes(),
                     block.codes.tobytes(),
+                    *(part.tobytes() for part in block.subwords or ()),
+                    *((None, None) if block.subwords is None else ()),
                 )
                 for uid, blocks in added.items()
                 for number, block in enumerate(blocks)
@@ -236,12 +102,19 @@ class BlockTable:
             for uid, numbers in wanted.items()
         }
 
-    def block_of_passage(self, uid: int, passage: int) -> int:
-        """Return the number of the block that contains a memory's passage."""
-        query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
-        for (place,) in self._db.rows(query, (uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS, passage)):
-            return place % _MAX_BLOCKS if place is not None else 0
-        return 0
+    def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
+        """Return the number of the block that contains a passage of each memory, by uid."""
+        found: dict[int, int] = {}
+        for some in _batches(passages, _MAX_VARIABLES // 2):
+            rows = ",".join(["(?, ?)"] * len(some))
+            query = (
+                "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
+                f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
+            )
+            values = [value for uid in some for value in (uid * _MAX_BLOCKS, passages[uid])]
+            places = [place for (place,) in self._db.rows(query, values) if place is not None]
+            found |= {place // _MAX_BLOCKS: place % _MAX_BLOCKS for place in places}
+        return found
 
     def lacks_tokens(self) -> bool:
         """Return whether any block has no subwords yet."""
@@ -267,13 +140,20 @@ class BlockTable:
                 ),
             )
 
-    def tokens(self) -> Iterator[bytes]:
-        """Yield the subwords of each memory."""
+    def tokens(self) -> Iterator[list[array[int]]]:
+        """Yield the subwords of each memory, some memories at a time."""
         query = (
-            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
+            "WHERE tokens NOT NULL AND place >= ? AND place < ? ORDER BY place"
         )
-        for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
-            yield b"".join(tokens for _, tokens in rows)
+        (last,) = next(self._db.rows("SELECT max(place) FROM blocks"))
+        step = _MEMORIES_AT_ONCE * _MAX_BLOCKS
+        for start in range(0, (last or 0) + 1, step):
+            rows = self._db.rows(query, (start, start + step))
+            yield [
+                array("H", b"".join(tokens for _, tokens in own))
+                for _, own in groupby(rows, key=itemgetter(0))
+            ]
 
     def frequency(self) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and how many memories were counted.
@@ -331,6 +211,7 @@ CREATE TABLE memories (
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
 CREATE INDEX by_language ON memories (language);
+CREATE INDEX by_time ON memories (modified, path);
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -348,6 +229,8 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
 INSERT INTO counters VALUES ('commits', 0);
+INSERT INTO counters VALUES ('memories', 0), ('title', 0), ('headings', 0), ('body', 0),
+    ('tags', 0), ('identifier', 0);
 CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
@@ -440,12 +323,11 @@ class Manifest:
 
     def lengths(self) -> dict[str, float]:
         """Return the number of terms of each field in all memories."""
-        return dict(self._db.kept("lengths", self._lengths))
-
-    def _lengths(self) -> dict[str, float]:
-        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
-        return dict(zip(_FIELDS, row, strict=True))
+        counters = dict(self._db.rows("SELECT name, value FROM counters"))
+        try:
+            return {name: float(counters[name]) for name in _FIELDS}
+        except KeyError as error:
+            raise IndexCorrupted(f"no {error}") from error
 
     def lengths_of(self, uid: int) -> dict[str, int]:
         """Return the number of terms of each field in one memory."""
@@ -470,7 +352,7 @@ class Manifest:
 
     def count(self) -> int:
         """Return the number of memories."""
-        return int(next(self._db.rows("SELECT count(*) FROM memories"))[0])
+        return self._counter("memories")
 
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
         """Return (uid, path) of the given memories, in ascending order."""
@@ -570,6 +452,7 @@ class Manifest:
             (name, row.record.key) for row in added_rows for name in _other_names(row.record)
         ]
         with self._db.transaction():
+            self._count(removed_uids, rows)
             self.blocks.replace([*removed_uids, *blocks], blocks)
             for table in ("memories", "links"):
                 self._db.execute_each(
@@ -597,6 +480,22 @@ class Manifest:
                 (max((row[0] for row in rows), default=0) + 1,),
             )
 
+    def _count(self, removed: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Count the memories and their terms as they will be after rows are removed and added."""
+        changes = [len(rows), *map(sum, zip(*(row[-6:-1] for row in rows), strict=True))]
+        changes += [0] * (1 + len(_FIELDS) - len(changes))
+        following = self.next_uid()
+        replaced = {*removed, *(row[0] for row in rows if row[0] < following)}
+        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
+        for some in _batches(replaced):
+            query = f"SELECT count(*), {sums} FROM memories WHERE uid IN ({_marks(some)})"
+            before = next(self._db.rows(query, some))
+            changes = [now - int(then) for now, then in zip(changes, before, strict=True)]
+        self._db.execute_each(
+            "UPDATE counters SET value = value + ? WHERE name = ?",
+            zip(changes, ("memories", *_FIELDS), strict=True),
+        )
+
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[MemoryRecord]:
         rows = list(self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values))
         tags, headers = (_parse_each(row[column] for row in rows) for column in (7, 10))
@@ -608,10 +507,10 @@ class Manifest:
             yield from map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
 
 
-def _batches(values: Iterable[int]) -> Iterator[tuple[int, ...]]:
+def _batches(values: Iterable[int], size: int = _MAX_VARIABLES) -> Iterator[tuple[int, ...]]:
     """Yield values in batches that one statement takes."""
     rest = iter(values)
-    while some := tuple(islice(rest, _MAX_VARIABLES)):
+    while some := tuple(islice(rest, size)):
         yield some
 
 

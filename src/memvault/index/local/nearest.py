@@ -23,8 +23,10 @@ class ScoredPassages(NamedTuple):
     hashes: Hashes
     cosines: Matrix
 
-    def of(self, alive: Set[int]) -> ScoredPassages:
-        """Return the passages of the given memories."""
+    def of(self, alive: Set[int] | None) -> ScoredPassages:
+        """Return the passages of the given memories; None stands for all."""
+        if alive is None:
+            return self
         is_alive = is_in(self.uids, alive)
         if is_alive.all():
             return self
@@ -83,12 +85,16 @@ def is_in(uids: Integers, wanted: Set[int]) -> Flags:
 
 
 def nearest(
-    passages: ScoredPassages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
+    passages: ScoredPassages,
+    deep: Matrix | None,
+    among: Set[int] | None,
+    limit: int,
+    also: Set[int],
 ) -> NearestMemories:
     """Return the memories nearest by either kind of vector, and those of ``also``.
 
     ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
-    is no vector yet. The nearest memories are chosen from ``among``.
+    is no vector yet. The nearest memories are chosen from ``among``, or from all if it is None.
     """
     if not len(passages.uids):
         return NearestMemories([])
@@ -99,7 +105,7 @@ def nearest(
     if deep is not None:
         best = _impute_missing(passages, deep, firsts, static)
         columns.append(np.maximum.reduceat(best, firsts))
-    allowed = np.flatnonzero(is_in(uids, among))
+    allowed = np.arange(len(uids)) if among is None else np.flatnonzero(is_in(uids, among))
     is_chosen = is_in(uids, also)
     for column in columns:
         near = allowed

@@ -54,11 +54,6 @@ def key_of(field: str, term: str) -> bytes:
     return term.encode("utf-8", "surrogatepass") + _MARKS[FIELD_NAMES.index(field)]
 
 
-def field_and_term(key: bytes) -> tuple[str, bytes]:
-    """Return the field and the term of a key, encoded."""
-    return FIELD_NAMES[key[-1] - 0xF8], key[:-1]
-
-
 @contextmanager
 def reading() -> Iterator[None]:
     """Raise ``IndexCorrupted`` for any error while bytes are read that may be damaged."""

@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import datetime
 
 from memvault import clock
-from memvault.index.local.refresh import header_problem
+from memvault.index.local.file_analysis import header_problem
 from memvault.index.local.replaced_texts import with_texts
 from memvault.index.local.snapshot import Snapshot
 from memvault.index.protocol import MemoryRecord

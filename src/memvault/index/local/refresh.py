@@ -8,21 +8,27 @@ can search what is committed while the rest is still being indexed.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.errors import MemvaultError, NotFound
 from memvault.index.local.backend import Progress
+from memvault.index.local.file_analysis import (
+    NOTHING,
+    Analysis,
+    FileTask,
+    analyse,
+    link_entry,
+    read_file,
+    split_files,
+)
 from memvault.index.local.index_files import IndexFiles, OpenIndex
-from memvault.index.local.manifest import IndexCommit, IndexedFile, ManifestRow, columns_of
+from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest, ManifestRow
 from memvault.index.local.snapshot import Overlay
-from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
+from memvault.index.protocol import IndexCorrupted, MemoryRecord
 from memvault.index.text.analysis import analyser, detect_languages
-from memvault.index.text.bm25f import KeywordDocument, field_lengths
 from memvault.index.text.indexed_text import (
-    EncodedBlock,
     TextBlock,
     encode_blocks,
     keyword_documents,
@@ -31,8 +37,6 @@ from memvault.index.text.indexed_text import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import header_links, link_keys
-from memvault.vault.markdown import links, path_beside
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
@@ -40,8 +44,9 @@ if TYPE_CHECKING:
 
 _TIMESTAMP_GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
-_MAX_BATCH_FILES = 2_000
-_MAX_BATCH_BYTES = 8_000_000
+_MANY_FILES = 3_000
+_MANY_BYTES = 12_000_000
+"""Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
 
@@ -69,7 +74,7 @@ class PendingChanges(NamedTuple):
     """The differences between the folder and a commit, split by whether they can be read directly.
 
     ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
-    and ``large`` the rest.
+    and ``large`` the rest. If ``is_partial`` is set, ``known`` has only files that may differ.
     """
 
     commit: IndexCommit
@@ -77,6 +82,7 @@ class PendingChanges(NamedTuple):
     whole: FolderDiff
     small: FolderDiff
     large: FolderDiff
+    is_partial: bool = False
 
     @property
     def is_unchanged(self) -> bool:
@@ -119,7 +125,7 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     files = sorted(
         (*diff.added, *(state for _, state in diff.changed)), key=_changed_at, reverse=True
     )
-    parts = batches(files, _MAX_READ_FILES, _MAX_READ_BYTES)
+    parts = split_files(files, _MAX_READ_FILES, _MAX_READ_BYTES)
     readable = {state.path for part in parts[:1] for state in part}
     first = diff._replace(
         added=[state for state in diff.added if state.path in readable],
@@ -134,68 +140,12 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     return first, rest
 
 
-def batches(
-    files: Sequence[FileState],
-    most_files: int = _MAX_BATCH_FILES,
-    most_bytes: int = _MAX_BATCH_BYTES,
-) -> list[list[FileState]]:
-    """Split files, in order, into batches whose texts fit into memory together.
-
-    A batch has at most 2,000 files and 8 MB, or is a single larger file.
-    """
-    parts: list[list[FileState]] = []
-    size = 0
-    for state in files:
-        size += state.size
-        if not parts or len(parts[-1]) == most_files or size > most_bytes:
-            parts.append([])
-            size = state.size
-        parts[-1].append(state)
-    return parts
-
-
 def _changed_at(state: FileState) -> int:
     """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
 
     On Windows ctime is the time of creation.
     """
     return state.mtime if sys.platform == "win32" else state.ctime
-
-
-Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
-
-
-def read_file(store: MemoryStore, state: FileState) -> Read | None:
-    """Read a file and return its memory; None if the file no longer exists.
-
-    A file that cannot be read yields a memory with only the name from its path, and a problem. A
-    file whose header no index can store yields a memory with the name and the text.
-    """
-    checked = time.time_ns()
-    try:
-        data, fresh = store.read_bytes(state.path)
-    except NotFound:
-        return None
-    except MemvaultError as error:
-        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
-        memory = store.parse(b"", state)._replace(etag="", problem=problem)
-        return memory, state, checked
-    memory = store.parse(data, fresh)
-    problem = header_problem(memory, fresh)
-    if problem:
-        bare = store.parse(b"", fresh)
-        memory = bare._replace(etag=memory.etag, body=memory.body, problem=problem)
-    return memory, fresh, checked
-
-
-def header_problem(memory: Memory, state: FileState) -> str:
-    """Return why an index cannot store a memory's header; empty if it can."""
-    try:
-        columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
-    except (ValueError, TypeError, RecursionError) as error:
-        return f"the front matter cannot be indexed: {error}"
-    return ""
 
 
 def read_overlay(
@@ -243,27 +193,6 @@ def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: 
     overlay.links[key] = link_entry(memory)
 
 
-def link_entry(memory: Memory) -> LinkEntry:
-    """Return the names of a memory and its links."""
-    names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
-    found: list[StoredLink] = []
-    line = position = 0
-    for link in links(memory.body):
-        line += memory.body.count("\n", position, link.span[0])
-        position = link.span[0]
-        beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
-        found.append(StoredLink(link.target, beside, line))
-    found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
-    return LinkEntry(memory.path, names, found)
-
-
-class _BatchTexts(NamedTuple):
-    """The texts computed from a batch of files, by uid: passages, and blocks of text segments."""
-
-    passages: dict[int, list[str]]
-    cuts: dict[int, list[TextBlock]]
-
-
 class IndexWriter(NamedTuple):
     """A writer of one vault's index; the caller must hold the index's lock."""
 
@@ -298,23 +227,46 @@ class IndexWriter(NamedTuple):
         uid_by_path = {state.path: known.uid for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
-        done = 0
-        for batch in batches(pending) or ([[]] if removed else []):
-            removed_uids = [
-                *removed,
-                *(uid_by_path[state.path] for state in batch if state.path in uid_by_path),
-            ]
-            opened, texts = self._index(opened, batch, removed_uids, done, len(pending))
-            removed = []
-            done += len(batch)
-            if static is not None:
-                static.embed(opened.manifest, texts.passages)
-                self._encode_pending(opened, static.table, texts.cuts)
+        parts = split_files(pending)
+        if not parts and removed:
+            opened = self._commit(opened, NOTHING, removed)
+        with closing(self._analyses(opened.manifest, parts, static)) as found:
+            for batch, analysis in zip(parts, found, strict=True):
+                removed += (uid_by_path[state.path] for state in batch if state.path in uid_by_path)
+                opened = self._commit(opened, analysis, removed)
+                removed = []
+                if static is not None:
+                    static.embed(opened.manifest, analysis.passages, analysis.embedded)
+                    self._complete_subwords(opened, static.table, analysis.cuts)
         if static is not None:
             if not static.is_finished(opened.manifest):
                 static.embed(opened.manifest)
-            self._encode_pending(opened, static.table)
+            if opened.manifest.blocks.lacks_tokens():
+                self._complete_subwords(opened, static.table)
         return opened
+
+    def _analyses(
+        self, manifest: Manifest, parts: Sequence[Sequence[FileState]], static: StaticVectors | None
+    ) -> Generator[Analysis]:
+        """Yield the analysis of each part, computed by several processes if there is much to do."""
+        first, total = manifest.next_uid(), sum(map(len, parts))
+
+        def report(done: int) -> None:
+            self.progress("indexing", done, total)
+
+        size = sum(file.size for part in parts for file in part)
+        if total >= _MANY_FILES or size >= _MANY_BYTES:
+            from memvault.index.local.analysis_pool import open_pool
+
+            with open_pool(self.store, static) as pool:
+                if pool is not None:
+                    yield from pool.analyses(parts, first, manifest.languages, report)
+                    return
+        done = 0
+        for part in parts:
+            task = FileTask(part, first + done, manifest.languages())
+            yield analyse(self.store, task, lambda more, done=done: report(done + more))  # type: ignore[misc]
+            done += len(part)
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
         """Compare the bytes of changed and doubtful files; a merely touched file is not changed.
@@ -341,60 +293,25 @@ class IndexWriter(NamedTuple):
             opened = self.files.commit(opened.keyword)
         return opened, diff._replace(changed=changed, doubtful=[])
 
-    def _index(
-        self,
-        opened: OpenIndex,
-        batch: Sequence[FileState],
-        removed: list[int],
-        done: int,
-        total: int,
-    ) -> tuple[OpenIndex, _BatchTexts]:
-        """Index a batch of files in the keyword index and the manifest; return their texts by uid.
+    def _commit(self, opened: OpenIndex, analysis: Analysis, removed: list[int]) -> OpenIndex:
+        """Remove memories and add others in the keyword index and the manifest.
 
-        The batch is committed before it is embedded, so that no reader waits for the embedding.
+        They are committed before they are embedded, so that no reader waits for the embedding.
         """
-        read = [found for state in batch if (found := read_file(self.store, state)) is not None]
-        memories = [memory for memory, _, _ in read]
-        known = opened.manifest.languages()
-        languages = detect_languages(self.store.settings.language, memories, known)
-        first = opened.manifest.next_uid()
-        rows: list[ManifestRow] = []
-        texts = _BatchTexts({}, {})
-        blocks: dict[int, list[EncodedBlock]] = {}
-        entries: dict[int, LinkEntry] = {}
-
-        def documents() -> Iterable[KeywordDocument]:
-            for number, (memory, fresh, checked) in enumerate(read):
-                if number % 50 == 0:
-                    self.progress("indexing", done + number, total)
-                uid, language = first + number, languages[number]
-                counted = keyword_documents(uid, memory, analyser(language))
-                record = MemoryRecord.from_memory(uid, fresh.size, memory, language)
-                rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
-                texts.passages[uid] = passage_texts(memory)
-                texts.cuts[uid] = split_memory(memory)
-                blocks[uid] = encode_blocks(texts.cuts[uid], analyser(language))
-                entries[uid] = link_entry(memory)
-                yield from counted
-
-        # Build all documents first: a bug of ours must not be taken for a corrupted index.
-        all_documents = list(documents())
         if removed:  # may fail if an engine holds them
             self.files.backend.delete_vectors(opened.manifest.identity(), removed)
-        keyword = opened.keyword.apply(removed, all_documents)  # from now only the disk may fail
+        keyword = opened.keyword.apply(removed, analysis.documents)  # now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
-            opened.manifest.apply(removed, rows, blocks, entries)
-            return self.files.commit(keyword), texts
+            opened.manifest.apply(removed, analysis.rows, analysis.blocks, analysis.links)
+            return self.files.commit(keyword)
 
-    def _encode_pending(
+    def _complete_subwords(
         self,
         opened: OpenIndex,
         table: StaticEmbedder,
         cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
         """Compute the subwords of all blocks without them; raises the same errors as embedding."""
-        if not opened.manifest.blocks.without_tokens():
-            return
         from memvault.index.local import subwords
 
         subwords.complete(opened.manifest, self.store, table, cuts)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import partial, wraps
+from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -69,11 +69,11 @@ class Overlay(NamedTuple):
 EMPTY = Overlay({}, [], {}, None, 0, {}, {}, {})
 
 
-def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list[int]:
-    """Return the blocks of a memory to compare; ``holding`` maps a passage to its block."""
+def blocks_to_read(places: MatchLocation, holding: int) -> list[int]:
+    """Return the blocks of a memory to compare; ``holding`` is that of the matching passage."""
     selected = {*range(_LEADING_BLOCKS), *places.blocks}
     if places.passage is not None:
-        selected.add(holding(places.passage))
+        selected.add(holding)
     return sorted(selected)
 
 
@@ -279,17 +279,24 @@ class Snapshot(NamedTuple):
     def _blocks(self, places: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
         """Return each memory's first blocks and those around its best matches, in order."""
         found: dict[int, Sequence[EncodedBlock]] = {}
-        stored: dict[int, list[int]] = {}
+        stored: dict[int, MatchLocation] = {}
         for key, location in places.items():
             if key < 0 or self.manifest is None:
                 found[key] = self.overlay.blocks.get(key, ())
             elif self.fetch is not None:
                 found[key] = self._computed_blocks(key, location)
             else:
-                holding = partial(self.manifest.blocks.block_of_passage, key)
-                stored[key] = blocks_to_read(location, holding)
+                stored[key] = location
         if stored and self.manifest is not None:
-            found |= self.manifest.blocks.of(stored)
+            blocks = self.manifest.blocks
+            passages = ((key, location.passage) for key, location in stored.items())
+            holding = blocks.of_passages({key: at for key, at in passages if at is not None})
+            found |= blocks.of(
+                {
+                    key: blocks_to_read(location, holding.get(key, 0))
+                    for key, location in stored.items()
+                }
+            )
         return {key: found[key] for key in places}
 
     def _computed_blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
@@ -307,7 +314,7 @@ class Snapshot(NamedTuple):
             blocks = encode_blocks(cuts, analyser(language)) if cuts else []
             self.overlay.cuts[key], self.overlay.blocks[key] = cuts, blocks
         firsts = [block.first for block in blocks]
-        numbers = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        numbers = blocks_to_read(places, max(bisect_right(firsts, places.passage or 0) - 1, 0))
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
     def _fetch(self, keys: Iterable[int]) -> None:
@@ -346,10 +353,7 @@ class Snapshot(NamedTuple):
         """
         if self.vectors is None:
             return VectorAnswer()
-        visible = self._alive(None)
-        if visible is None:  # rows of removed memories remain for a while
-            visible = self.manifest.uids() if self.manifest else set()
-        return self.vectors.nearest(query, visible, self.overlay.passages)
+        return self.vectors.nearest(query, self._alive(None), self.overlay.passages, self.manifest)
 
     @stale_if_corrupted
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:

@@ -38,10 +38,10 @@ def passages(file: VectorFile) -> tuple[Integers, Hashes]:
     return uids, hashes
 
 
-def deleted_share(file: VectorFile, alive: Set[int]) -> float:
-    """Return the share of rows whose memory was removed."""
+def memories(file: VectorFile) -> int:
+    """Return the number of memories with rows, including removed ones."""
     uids, _ = passages(file)
-    return 1.0 - float(is_in(uids, alive).mean()) if len(uids) else 0.0
+    return int(np.count_nonzero(uids[1:] != uids[:-1])) + bool(len(uids))
 
 
 def compact(file: VectorFile, alive: Set[int]) -> None:

@@ -16,6 +16,7 @@ from memvault.index.embedding.static import StaticEmbedder, open_table
 from memvault.index.embedding.wordpiece import DATA
 from memvault.index.local import static_vector_file
 from memvault.index.local.backend import Backend, Progress, VectorStore
+from memvault.index.local.file_analysis import EmbeddedPassages
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.vectors import VectorCard, hashes_of
 
@@ -82,11 +83,15 @@ class StaticVectors:
         return {uid: self._texts(path) for uid, path in pending[-_MAX_IN_MEMORY:]}
 
     def embed(
-        self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
+        self,
+        manifest: Manifest,
+        texts: Mapping[int, list[str]] = MappingProxyType({}),
+        embedded: EmbeddedPassages | None = None,
     ) -> None:
         """Embed all pending memories, lowest uid first; ``texts`` are passages already split.
 
-        With ``texts``, this is a part of indexing, which reports its own progress.
+        Those ``embedded`` already are added if no others are pending. With either, this is a part
+        of indexing, which reports its own progress.
         """
         found = self.opened(manifest)
         if found is not None and not found.file.is_unchanged:
@@ -97,6 +102,9 @@ class StaticVectors:
             found = self._backend.create_vectors(self._folder, self._card(manifest.identity()))
         pending = manifest.uids_above(found.file.card.last_uid)
         done = 0
+        if embedded is not None and embedded.uids == [uid for uid, _ in pending]:
+            found.append(*embedded)
+            done = len(pending)
         while done < len(pending):
             passages = self._next_batch(pending[done : done + _BATCH], texts)
             batch = pending[done : done + len(passages)]
@@ -107,12 +115,12 @@ class StaticVectors:
             done += len(batch)
             if not texts and len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
-        file, alive = found.file, manifest.uids()
+        file = found.file
         if (
             file.card.rows > _MIN_ROWS_TO_COMPACT
-            and static_vector_file.deleted_share(file, alive) > _MAX_DEAD_SHARE
+            and static_vector_file.memories(file) * (1 - _MAX_DEAD_SHARE) > manifest.count()
         ):
-            static_vector_file.compact(file, alive)
+            static_vector_file.compact(file, manifest.uids())
 
     def _card(self, manifest: int) -> VectorCard:
         return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)

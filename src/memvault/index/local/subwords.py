@@ -5,6 +5,7 @@ They are computed when the static vectors are.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memvault.errors import MemvaultError
-from memvault.index.embedding.arrays import Integers, Matrix, Numbers
-from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.embedding.arrays import Integers, Matrix, Numbers, distinct
+from memvault.index.embedding.static import StaticEmbedder, Subwords
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted
 from memvault.index.sentence_features import SoftMatch
@@ -54,10 +55,23 @@ def complete(
     frequency = manifest.blocks.frequency()
     memories = manifest.count()
     if frequency is None or abs(memories - frequency[1]) > _RECOUNT_CHANGE * memories:
-        holding = np.zeros(table.vocabulary, dtype=np.uint32)
+        holding = np.zeros(table.vocabulary, np.int64)
         for tokens in manifest.blocks.tokens():
-            holding[np.unique(np.frombuffer(tokens, np.uint16))] += 1
-        manifest.blocks.count_tokens(holding.tobytes(), memories)
+            holding += np.bincount(_distinct(tokens)[1], minlength=table.vocabulary)
+        manifest.blocks.count_tokens(holding.astype(np.uint32).tobytes(), memories)
+
+
+def with_subwords(
+    table: StaticEmbedder,
+    blocks: Mapping[int, Sequence[EncodedBlock]],
+    cuts: Mapping[int, Sequence[TextBlock]],
+) -> dict[int, list[EncodedBlock]]:
+    """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
+    encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in cuts[uid]]))
+    return {
+        uid: [block._replace(subwords=tokens_of(*next(encoded))) for block in own]
+        for uid, own in blocks.items()
+    }
 
 
 def add_subwords(
@@ -78,12 +92,8 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     A subword that a segment repeats is counted once: soft matches ask only for the nearest.
     """
     tokens = table.tokens([text for texts in blocks for text in texts])
-    if not tokens:
-        return [(b"", b"") for _ in blocks]
-    segments = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
-    distinct = np.unique(segments + np.concatenate(tokens))
-    counts = np.bincount(distinct >> _ID_BITS, minlength=len(tokens))
-    ids = distinct.astype(np.uint16)  # the lower bits
+    segments, ids = _distinct(tokens)
+    counts = np.bincount(segments, minlength=len(tokens))
     found = []
     segment = start = 0
     for texts in blocks:
@@ -92,6 +102,15 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
         found.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
         segment, start = segment + len(texts), end
     return found
+
+
+def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwords]:
+    """Return the distinct subwords of each text, sorted: the text's number, and the subword."""
+    if not tokens:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint16)
+    owners = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
+    pairs = distinct(owners + np.concatenate(tokens))
+    return pairs >> _ID_BITS, pairs.astype(np.uint16)  # the lower bits
 
 
 def _split(store: MemoryStore, path: str) -> list[TextBlock]:

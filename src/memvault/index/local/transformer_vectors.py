@@ -34,6 +34,7 @@ from memvault.index.embedding.arrays import (
     Matrix,
     Numbers,
     Places,
+    distinct,
 )
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
@@ -496,7 +497,7 @@ class TransformerVectors:
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
         if not len(query.ids):  # nothing that the model knows matches nothing
-            return {keys[place]: TokenMatch(0.0, 0.0) for place in np.unique(owned)}
+            return {keys[place]: TokenMatch(0.0, 0.0) for place in distinct(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
         best = max_per_memory(by_passage, owned, len(keys))
@@ -504,7 +505,7 @@ class TransformerVectors:
         means, weighted = best.mean(axis=0), weights @ best / max(float(weights.sum()), 1e-9)
         return {
             keys[place]: TokenMatch(float(means[place]), float(weighted[place]))
-            for place in np.unique(owned)
+            for place in distinct(owned)
         }
 
     def _start_worker(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.backend import Vectors
+from memvault.index.local.manifest import Manifest
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.subwords import rarity_of
 from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
@@ -35,12 +36,16 @@ class VectorSearch(NamedTuple):
     waiting: int
 
     def nearest(
-        self, query: VectorQuery, visible: Set[int], overlay: Mapping[int, list[str]]
+        self,
+        query: VectorQuery,
+        visible: Set[int] | None,
+        overlay: Mapping[int, list[str]],
+        manifest: Manifest | None,
     ) -> VectorAnswer:
         """Return the memories nearest to a text; errors as for ``View.nearest``.
 
-        ``visible`` are all memories that exist, and ``overlay`` the passages of those that are not
-        in the commit.
+        ``visible`` are all memories that exist, None for those of the ``manifest``, and ``overlay``
+        the passages of those that are not in the commit.
         """
         if self.stored is None and not overlay:
             return VectorAnswer(waiting=self.waiting)
@@ -50,15 +55,20 @@ class VectorSearch(NamedTuple):
         if self.stored is not None:
             passages = self.stored.search(
                 vector, query.limit, query.include_keys, query.allowed_keys
-            ).of(visible)
+            )
+            if visible is None and (self.waiting or _has_others(passages, manifest)):
+                visible = manifest.uids() if manifest is not None else set()
+            passages = passages.of(visible)
         for uid, texts in overlay.items():
-            if uid in visible:
+            if visible is None or uid in visible:
                 passages = passages.joined(uid, hashes_of(texts), table.embed(texts) @ vector)
         scores = TransformerScores()
         if self.transformer is not None and not query.only_static:
             scores = self.transformer.score(query.text, query.language, passages)
         calibration = scores.calibration or table.calibration
-        allowed = visible if query.allowed_keys is None else visible & query.allowed_keys
+        allowed = query.allowed_keys
+        if visible is not None:
+            allowed = visible if allowed is None else visible & allowed
         found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
         hits = [
             VectorHit(
@@ -134,3 +144,11 @@ class VectorSearch(NamedTuple):
         rows, hashes = (np.array([found[uid][part] for uid in passages]) for part in (0, 1))
         found_by_model = self.transformer and self.transformer.similarity_matrix(hashes)
         return found_by_model or table.calibration.similarity_matrix(rows)
+
+
+def _has_others(passages: ScoredPassages, manifest: Manifest | None) -> bool:
+    """Return whether passages may be of removed memories, which keep their rows for a while.
+
+    If each memory of the manifest has a passage, there are as many only if there are no others.
+    """
+    return manifest is None or len(passages.firsts) != manifest.count()

@@ -1,15 +1,18 @@
 """Whoosh's side of the keyword index: a codec whose segments are packed arrays, and its writer.
 
-Whoosh numbers documents, marks deleted ones, decides which segments are merged, and merges them.
-Its own codec, its table of segments and its sorting of postings are replaced: they cost most of its
-time, and are pickles. Reading the index needs nothing of this (``packed_segment``).
+Whoosh numbers documents, marks deleted ones, and writes segments. Its own codec, its table of
+segments, and its sorting and merging of postings are replaced: they cost most of its time and
+memory, and are pickles. Reading the index needs nothing of this (``packed_segment``).
 """
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -20,8 +23,6 @@ from whoosh.fields import STORED, FieldType, Schema
 from whoosh.filedb.filestore import FileStorage
 from whoosh.formats import Existence
 from whoosh.index import TOC, Index
-from whoosh.matching import ListMatcher
-from whoosh.reading import TermInfo
 from whoosh.util.numeric import byte_to_length, length_to_byte
 from whoosh.writing import SegmentWriter
 
@@ -32,14 +33,12 @@ from memvault.index.local.packed_segment import (
     PackedWriter,
     SegmentEntry,
     encode_table,
-    field_and_term,
     key_of,
 )
-from memvault.index.text.bm25f import PostingList
 
 _NAME = "MAIN"
-Item = tuple[str, Any, int, float, bytes]
-"""A field, a term or the counts of all terms, a document's number, its weight, and no value."""
+Item = tuple[str, Counter[str], int, float, bytes]
+"""A field, the counts of its terms, a document's number, and what Whoosh would store of a term."""
 
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
@@ -69,11 +68,9 @@ class Postings:
         }
 
     def add(self, item: Item) -> None:
-        """Add the terms of a field of a document, or, from a merged segment, one encoded term."""
-        name, terms, number, weight, _ = item
+        """Add the terms of a field of a document."""
+        name, terms, number, _, _ = item
         pairs = self._pairs[name]
-        if isinstance(terms, bytes):
-            terms = {terms.decode("utf-8", "surrogatepass"): int(weight)}
         for term, count in terms.items():
             pair = pairs[term]
             pair.append(number)
@@ -120,6 +117,22 @@ class WhooshSegment(base.Segment):  # type: ignore[misc]
     def doc_count_all(self) -> int:
         """Return the number of documents, including deleted ones."""
         return self.entry.documents if self.entry else len(self.new_documents.uids)
+
+    def add_documents(self, segment: WhooshSegment) -> list[int | None]:
+        """Add those of another's documents that are not deleted; return the new number of each."""
+        assert segment.packed is not None
+        old, new = segment.packed.documents, self.new_documents
+        numbers: list[int | None] = []
+        for number in range(len(old.uids)):
+            if number in segment.deleted_docs():
+                numbers.append(None)
+                continue
+            numbers.append(len(new.uids))
+            new.uids.append(old.uids[number])
+            new.blocks.append(old.blocks[number])
+            for name, column in new.lengths.items():
+                column.append(old.lengths[name][number])
+        return numbers
 
     def deleted_count(self) -> int:
         """Return the number of deleted documents."""
@@ -203,86 +216,6 @@ class _FieldWriter(base.FieldWriter):  # type: ignore[misc]
         self.is_closed = True
 
 
-class _PerDocumentReader(base.PerDocumentReader):  # type: ignore[misc]
-    def __init__(self, segment: WhooshSegment) -> None:
-        assert segment.packed is not None
-        self._segment = segment
-        self._documents = segment.packed.documents
-
-    def doc_count(self) -> int:
-        """Return the number of documents that are not deleted."""
-        return int(self._segment.doc_count())
-
-    def doc_count_all(self) -> int:
-        """Return the number of documents, including deleted ones."""
-        return self._segment.doc_count_all()
-
-    def has_deletions(self) -> bool:
-        """Return whether any document is deleted."""
-        return bool(self._segment.has_deletions())
-
-    def is_deleted(self, number: int) -> bool:
-        """Return whether a document is deleted."""
-        return self._segment.is_deleted(number)
-
-    def deleted_docs(self) -> Set[int]:
-        """Return the numbers of the deleted documents."""
-        return self._segment.deleted_docs()
-
-    def doc_field_length(self, number: int, name: str, default: int = 0) -> int:
-        """Return the length of a document's field."""
-        column = self._documents.lengths.get(name)
-        return column[number] if column is not None else default
-
-    def stored_fields(self, number: int) -> dict[str, tuple[int, int]]:
-        """Return the uid and block of a document."""
-        return {"uid": (self._documents.uids[number], self._documents.blocks[number])}
-
-
-class _TermsReader(base.TermsReader):  # type: ignore[misc]
-    def __init__(self, segment: WhooshSegment) -> None:
-        assert segment.packed is not None
-        self._packed = segment.packed
-        self._last: tuple[tuple[str, bytes], PostingList] | None = None
-
-    def _postings(self, name: str, term: bytes) -> PostingList:
-        if self._last is None or self._last[0] != (name, term):
-            found = self._packed.find(term.decode("utf-8", "surrogatepass"))
-            self._last = (name, term), found.get(name, PostingList((), ()))
-        return self._last[1]
-
-    def __contains__(self, key: tuple[str, bytes]) -> bool:
-        return bool(self._postings(*key).numbers)
-
-    def indexed_field_names(self) -> Sequence[str]:
-        """Return the names of the fields with terms."""
-        return FIELD_NAMES
-
-    def terms(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each field and term, by term."""
-        for key, numbers, counts in self._packed.entries():
-            name, term = field_and_term(key)
-            self._last = (name, term), PostingList(numbers, counts)
-            yield name, term
-
-    def term_info(self, name: str, term: bytes) -> TermInfo:
-        """Return how often a term occurs, and in how many documents."""
-        numbers, counts = self._postings(name, term)
-        return TermInfo(weight=sum(counts), df=len(numbers))
-
-    def doc_frequency(self, name: str, term: bytes) -> int:
-        """Return the number of documents that contain a term."""
-        return len(self._postings(name, term).numbers)
-
-    def matcher(self, name: str, term: bytes, format_: Any, scorer: Any = None) -> ListMatcher:
-        """Return a matcher over the postings of a term, without values."""
-        numbers, counts = self._postings(name, term)
-        weights = [float(count) for count in counts]
-        values = [b""] * len(numbers)
-        key = (name, term)
-        return ListMatcher(numbers, weights, values, format=format_, scorer=scorer, term=key)
-
-
 class Codec(base.Codec):  # type: ignore[misc]
     """Segments of packed arrays, one file each."""
 
@@ -295,14 +228,6 @@ class Codec(base.Codec):  # type: ignore[misc]
     def field_writer(self, storage: Any, segment: WhooshSegment) -> _FieldWriter:
         """Return the writer of a new segment's postings, and of its file."""
         return _FieldWriter(storage, segment)
-
-    def per_document_reader(self, storage: Any, segment: WhooshSegment) -> _PerDocumentReader:  # noqa: ARG002
-        """Return the reader of a segment's documents."""
-        return _PerDocumentReader(segment)
-
-    def terms_reader(self, storage: Any, segment: WhooshSegment) -> _TermsReader:  # noqa: ARG002
-        """Return the reader of a segment's postings."""
-        return _TermsReader(segment)
 
     def new_segment(self, storage: Any, indexname: str) -> WhooshSegment:  # noqa: ARG002
         """Return a segment without documents."""
@@ -351,8 +276,71 @@ class Writer(SegmentWriter):  # type: ignore[misc]
                 if uid in uids:
                     segment.delete_document(number)
 
+    def commit_merged(self, everything: bool) -> None:
+        """Commit; of the segments before, merge all, or those that ``run_to_merge`` names."""
+
+        def merged(_: SegmentWriter, segments: list[WhooshSegment]) -> list[WhooshSegment]:
+            first, last = 0, len(segments)
+            if not everything:
+                first, last = run_to_merge([segment.doc_count() for segment in segments])
+            if last - first < 2 and not everything:
+                return segments
+            made = merge_segments(self.storage, segments[first:last])
+            return [*segments[:first], *([made] if made.doc_count_all() else []), *segments[last:]]
+
+        self.commit(mergetype=merged)
+
     def _commit_toc(self, segments: Sequence[WhooshSegment]) -> None:
         write_table(self._table, [segment.table_entry() for segment in segments])
+
+
+def run_to_merge(sizes: Sequence[int]) -> tuple[int, int]:
+    """Return the longest run of segments of which none is larger than twice those after it.
+
+    Only adjacent ones are merged, so that documents stay in the order of their commits. The sizes
+    of those that remain at least treble, so a document is merged some few times at most.
+    """
+    best = 0, 0
+    for last in range(len(sizes), 0, -1):
+        first = last - 1
+        total = sizes[first]
+        while first and sizes[first - 1] <= 2 * total:
+            first -= 1
+            total += sizes[first]
+        if last - first > best[1] - best[0]:
+            best = first, last
+    return best
+
+
+def merge_segments(storage: FileStorage, segments: Sequence[WhooshSegment]) -> WhooshSegment:
+    """Write one segment with the documents of others, term by term."""
+    made = WhooshSegment()
+    numbers = [made.add_documents(segment).__getitem__ for segment in segments]
+    entries = heapq.merge(
+        *(_numbered(place, segment) for place, segment in enumerate(segments)),
+        key=itemgetter(0, 1),
+    )
+    with made.create_file(storage, ".seg") as file:
+        writer = PackedWriter(file, made.new_documents)
+        for key, found in groupby(entries, key=itemgetter(0)):
+            pairs = array("I")
+            for _, place, old, counts in found:
+                for number, count in zip(map(numbers[place], old), counts, strict=True):
+                    if number is not None:
+                        pairs.append(number)
+                        pairs.append(count)
+            if pairs:
+                writer.add(key, pairs)
+        made.entry = writer.finish(made.segment_id())
+    return made
+
+
+def _numbered(
+    place: int, segment: WhooshSegment
+) -> Iterator[tuple[bytes, int, Sequence[int], Sequence[int]]]:
+    assert segment.packed is not None
+    for key, numbers, counts in segment.packed.entries():
+        yield key, place, numbers, counts
 
 
 def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.errors import StorageError
@@ -32,6 +33,9 @@ from memvault.index.milvus.text_rows import StoredTexts
 from memvault.index.protocol import COMPLETE, IndexStatus, LinkEntry, View, WaitPolicy
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from memvault.vault.folder_watch import FolderWatch
 
 
 def made_by() -> str:
@@ -157,6 +161,19 @@ class PublishedIndex:
     def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used."""
         self.local.delete_unused_models()
+
+    @property
+    def watch(self) -> FolderWatch | None:
+        """What notes the changes of the vault's folder, if something does."""
+        return self.local.watch
+
+    def watch_folder(self) -> None:
+        """Watch the folder from the next refresh on."""
+        self.local.watch_folder()
+
+    def keep_up(self) -> None:
+        """Index here what has changed if that is little; the next refresh sends it."""
+        self.local.keep_up()
 
     def take_over(self) -> None:
         """Become the machine that publishes the vault, whichever did before.

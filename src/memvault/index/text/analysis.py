@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
@@ -48,8 +48,9 @@ _MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM_LENGTH = 80
-MAX_CACHED = 300_000
-LONGEST_CACHED = 100
+_MAX_CACHED, _MAX_ANALYSED = 60_000, 10_000
+"""The maximum numbers of chunks whose terms are cached, and whose whole analysis is."""
+_LONGEST_CACHED = 100
 """The maximum length of cached strings: text without spaces is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
@@ -75,6 +76,9 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
+Value = TypeVar("Value")
+
+
 class AnalysedToken(NamedTuple):
     """The words of a chunk as alternative stems, all of these stems, and its whole terms."""
 
@@ -88,6 +92,13 @@ class TermCounts(NamedTuple):
 
     stems: Counter[str]
     wholes: Counter[str]
+
+
+class Terms(NamedTuple):
+    """The stemmed terms and the whole terms of a text, in order."""
+
+    stems: list[str]
+    wholes: list[str]
 
 
 def fold(text: str) -> str:
@@ -106,12 +117,34 @@ def tokenize(text: str) -> list[str]:
     return _CHUNK.findall(normalize("NFC", text))
 
 
+class ChunkCache(dict[str, Value]):
+    """What a function returns for each chunk, computed when it is looked up for the first time.
+
+    A text's chunks can be looked up with ``map``, without a step of Python's for each.
+    """
+
+    def __init__(self, compute: Callable[[str], Value], most: int = _MAX_CACHED) -> None:
+        super().__init__()
+        self._compute = compute
+        self._most = most
+
+    def __missing__(self, chunk: str) -> Value:
+        value = self._compute(chunk)
+        if len(chunk) <= _LONGEST_CACHED:
+            if len(self) > self._most:
+                self.clear()
+            self[chunk] = value
+        return value
+
+
 class Analyser:
     """An analyser of text in one language, with a cache of analysed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._cache: dict[str, AnalysedToken] = {}
+        self.parts = ChunkCache(self._analyse, _MAX_ANALYSED).__getitem__
+        self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
+        self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -127,13 +160,15 @@ class Analyser:
 
     def terms(self, text: str) -> TermCounts:
         """Count the terms of a text."""
-        stems: list[str] = []
-        wholes: list[str] = []
-        for chunk in tokenize(text):
-            parts = self.parts(chunk)
-            stems += parts.stems
-            wholes += parts.wholes
-        return TermCounts(Counter(stems), Counter(wholes))
+        return TermCounts(*map(Counter, self.list_terms(text)))
+
+    def list_terms(self, text: str) -> Terms:
+        """Return the terms of a text."""
+        chunks = tokenize(text)
+        return Terms(
+            [*chain.from_iterable(map(self._stems.__getitem__, chunks))],
+            [*chain.from_iterable(map(self._wholes.__getitem__, chunks))],
+        )
 
     def sequence(self, text: str) -> list[str]:
         """Return a text's stems in order, including stop words and repetitions."""
@@ -145,17 +180,6 @@ class Analyser:
         for chunk in tokenize(text):
             words += self.parts(chunk).words
         return words
-
-    def parts(self, chunk: str) -> AnalysedToken:
-        """Analyse a chunk of a text, or return the cached result."""
-        parts = self._cache.get(chunk)
-        if parts is None:
-            parts = self._analyse(chunk)
-            if len(chunk) <= LONGEST_CACHED:
-                if len(self._cache) > MAX_CACHED:
-                    self._cache.clear()
-                self._cache[chunk] = parts
-        return parts
 
     def content_stems(self, text: str) -> list[str]:
         """Return a text's distinct stems without stop words; the list may be empty."""
@@ -343,16 +367,28 @@ def detect_languages(
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
+    One whose language cannot be detected is assigned the main language.
+    """
+    detected = detect_each(setting, memories)
+    main = main_language(setting, detected, known)
+    return [language or main for language in detected]
+
+
+def detect_each(setting: str, memories: Sequence[Memory]) -> list[str]:
+    """Return the language of each memory, empty where it cannot be detected.
+
     ``setting`` is the vault's setting. With ``auto`` a memory in a script whose languages are not
-    stemmed is in ``none``; another whose language cannot be detected is assigned the most frequent
-    one among these memories and the counts in ``known``.
+    stemmed is in ``none``.
     """
     if setting != AUTO:
         return [setting for _ in memories]
     from memvault.index.text.languages import detect_language, is_in_other_script
 
     texts = (f"{memory.title}\n{memory.body}" for memory in memories)
-    detected = ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
+    return ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
+
+
+def main_language(setting: str, detected: Iterable[str], known: Mapping[str, int]) -> str:
+    """Return the most frequent language among those detected and the counts in ``known``."""
     votes = Counter(language for language in detected if language) + Counter(known)
-    main = query_languages(setting, votes)[0]
-    return [language or main for language in detected]
+    return query_languages(setting, votes)[0]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import zlib
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from functools import cache
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
 from memvault.index.text import passages
-from memvault.index.text.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, TermCounts, tokenize
-from memvault.index.text.bm25f import KeywordDocument
+from memvault.index.text.analysis import Analyser, ChunkCache, Terms, tokenize
+from memvault.index.text.bm25f import EXACT_FIELD, KeywordDocument
 from memvault.index.text.passages import (
     LONGEST_TITLE,
     MAX_EMBEDDED_TOKENS,
@@ -41,8 +43,6 @@ _MAX_PIECE = 400
 _MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
 _SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _DIGIT = lazy_pattern(r"\d")
-_known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
-"""By language, the codes of each chunk analysed so far."""
 _NEGATIONS = frozenset(
     "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
 )
@@ -106,32 +106,30 @@ def split_memory(memory: Memory) -> list[TextBlock]:
 
 def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
     """Encode blocks as they are stored in the index, without subwords."""
-    cache = _known_codes[analyser.language]
+    codes_of = _known_codes(analyser).__getitem__
     encoded = []
     for block in blocks:
         codes: array[int] = array("I")
         counts: array[int] = array("H")
         for number, text in enumerate([*block.texts, *block.links]):
             before = len(codes)
-            for chunk in tokenize(text):
-                cached = cache.get(chunk)
-                codes.extend(_encode_chunk(cache, chunk, analyser) if cached is None else cached)
+            codes.frombytes(b"".join(map(codes_of, tokenize(text))))
             if number < len(block.texts):
                 counts.append(len(codes) - before)
         encoded.append(EncodedBlock(block.first, block.passages, counts, codes))
     return encoded
 
 
-def _encode_chunk(cache: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
-    """Return the codes of a chunk's words, and cache them."""
+@cache
+def _known_codes(analyser: Analyser) -> ChunkCache[bytes]:
+    """Return the codes of each chunk analysed so far, as the bytes of an array."""
     stops = analyser.stop_stems
-    words = analyser.parts(chunk).words
-    codes = array("I", (code for forms in words for code in _codes(forms, stops)))
-    if len(chunk) <= LONGEST_CACHED:
-        if len(cache) > MAX_CACHED:
-            cache.clear()
-        cache[chunk] = codes
-    return codes
+
+    def codes(chunk: str) -> bytes:
+        words = analyser.parts(chunk).words
+        return array("I", (code for forms in words for code in _codes(forms, stops))).tobytes()
+
+    return ChunkCache(codes)
 
 
 def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
@@ -221,51 +219,57 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     """
     marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
     places = [place for place, _ in marks]
-    common = _shared_fields(memory, analyser, None)
+    common = _shared_terms(memory, analyser, None)
     documents: list[KeywordDocument] = []
     for start, end in passages.split_blocks(passages.split_passages(memory.body)):
         if len(documents) == 1:
-            common = _shared_fields(memory, analyser, _MAX_REPEATED)
-        body = analyser.terms(memory.body[start:end])
+            common = _shared_terms(memory, analyser, _MAX_REPEATED)
+        stems, wholes = analyser.list_terms(memory.body[start:end])
         inside = marks[bisect_left(places, start) : bisect_left(places, end)]
         above = " \n".join(text for _, text in inside)
         fields = {
-            **common,
-            "headings": analyser.terms(above).stems,
-            "body": body.stems + common["body"],
-            "identifier": common["identifier"] + body.wholes,
+            "title": Counter(common["title"]),
+            "tags": Counter(common["tags"]),
+            "body": Counter(chain(stems, common["body"])),
+            EXACT_FIELD: Counter(chain(common[EXACT_FIELD], wholes)),
+            "headings": Counter(analyser.list_terms(above).stems),
         }
         documents.append(KeywordDocument(uid, fields, len(documents)))
     return documents
 
 
-def _shared_fields(
+def _shared_terms(
     memory: Memory, analyser: Analyser, max_length: int | None
-) -> dict[str, Counter[str]]:
-    """Return the fields that a memory's blocks share, cut to ``max_length`` characters per part.
+) -> dict[str, list[str]]:
+    """Return the terms that a memory's blocks share, cut to ``max_length`` characters per part.
 
     Without ``max_length``, as for the first block, the body includes the file name and other header
     values.
     """
 
-    def terms(text: str) -> TermCounts:
-        return analyser.terms(_prefix(text, max_length))
+    def terms(text: str) -> Terms:
+        return analyser.list_terms(_prefix(text, max_length))
 
     title = _prefix(display_title(memory), LONGEST_TITLE if max_length else None)
     aliases = _prefix("\n".join(other_names(memory)), max_length)
-    names = analyser.terms(f"{title}\n{aliases}")
+    names = analyser.list_terms(f"{title}\n{aliases}")
     tags = terms("\n".join(header_tags(memory.metadata)))
-    file = PurePosixPath(memory.path)
     path = terms(replace_surrogates(memory.path)).wholes
-    if file.parts[0] == memory.memory_type:
-        path = path - terms(file.parts[0]).wholes
+    folder, _, _ = memory.path.partition("/")
+    for whole in terms(folder).wholes if folder == memory.memory_type else ():
+        if whole in path:
+            path.remove(whole)
     values = terms("\n".join(_values(memory.metadata)))
-    name = analyser.terms("" if note_days(memory.path) else replace_surrogates(file.stem))
+    body: list[str] = []
+    if max_length is None:
+        stem = PurePosixPath(memory.path).stem
+        name = analyser.list_terms("" if note_days(memory.path) else replace_surrogates(stem))
+        body = values.stems + name.stems
     return {
         "title": names.stems,
         "tags": tags.stems,
-        "body": Counter() if max_length else values.stems + name.stems,
-        "identifier": names.wholes + tags.wholes + path + values.wholes,
+        "body": body,
+        EXACT_FIELD: names.wholes + tags.wholes + path + values.wholes,
     }
 
 

@@ -94,13 +94,21 @@ class ToolOutcome:
     """A tool's result, and the events in it.
 
     As a context manager it returns the events to their queue on exit, unless ``settle`` was called
-    because the caller has the result.
+    because the caller has the result. ``is_presented`` is whether ``present`` was applied to all of
+    the result, in the caller's own vault.
     """
 
-    def __init__(self, result: dict[str, Any], delivery: EventDelivery, budget: int = 0) -> None:
+    def __init__(
+        self,
+        result: dict[str, Any],
+        delivery: EventDelivery,
+        budget: int = 0,
+        is_presented: bool = False,
+    ) -> None:
         self.result = result
         self.delivery = delivery
         self.budget = budget
+        self.is_presented = is_presented
 
     def settle(self) -> list[str]:
         """Acknowledge the events and return notes about failures."""
@@ -263,11 +271,14 @@ def _run(
         result["warnings"] = truncate_warnings(warnings)
     if vault:
         result["vault"] = vault
+    is_presented = False
     if call_context.budget or page:
-        result = _page(call_context, tool, bound, result, how)
+        result, is_presented = _page(call_context, tool, bound, result, how)
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
-    return ToolOutcome(result, call_context.delivery, call_context.budget)
+    return ToolOutcome(
+        result, call_context.delivery, call_context.budget, is_presented and not vault
+    )
 
 
 def _page(
@@ -276,8 +287,11 @@ def _page(
     bound: Mapping[str, Any],
     result: dict[str, Any],
     how: _Invocation,
-) -> dict[str, Any]:
-    """Return the part of a result that its call asks for and its budget allows."""
+) -> tuple[dict[str, Any], bool]:
+    """Return the part of a result that its call asks for and its budget allows.
+
+    The second value is whether that part has been presented.
+    """
     from memvault.tools.core import budget
 
     added = {entry.name for entry in tool.page_parameters}
@@ -288,7 +302,7 @@ def _page(
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
     if not call_context.budget or not (how.caller.budgeted or "budget" in added):
-        return result
+        return result, False
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
     rest = tool.rest
@@ -299,7 +313,7 @@ def _page(
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
     try:
         present = partial(how.present, call_context)
-        return dict(budget.fit(result, call_context.budget, window, present))
+        return dict(budget.fit(result, call_context.budget, window, present)), True
     except BaseException:
         call_context.delivery.requeue()
         raise

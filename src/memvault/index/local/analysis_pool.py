@@ -1,0 +1,251 @@
+"""Analyse many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
+
+Each process reads a task from its standard input and writes what ``analyse`` returns to its
+standard output, one at a time, and ends when its input does: nothing is left of it when this
+process is killed. What a process cannot do, because it cannot be started or is killed, is done in
+this one. All writing is done in this one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from memvault.errors import EmbedderError
+from memvault.index.local.file_analysis import (
+    Analysis,
+    FileTask,
+    analyse,
+    embed,
+    joined,
+    split_files,
+)
+from memvault.index.text.analysis import main_language
+from memvault.model import FileState
+from memvault.store.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.static import StaticEmbedder
+    from memvault.index.local.static_vectors import StaticVectors
+
+_MAX_PROCESSES = 4
+"""More processes would wait for this one to write what they compute."""
+_TASK_FILES = 250
+_TASK_BYTES = 1_000_000
+_READY = b"memvault analyses\n"
+"""The first line of a process's output: another program that is started is not believed."""
+Languages = Callable[[], Mapping[str, int]]
+
+
+class AnalysisPool:
+    """Processes that analyse batches of files; with a ``table`` they embed them too."""
+
+    def __init__(
+        self, store: MemoryStore, table: StaticEmbedder | None, processes: Sequence[_Process]
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._idle = deque(processes)
+
+    def analyses(
+        self,
+        batches: Sequence[Sequence[FileState]],
+        first_uid: int,
+        languages: Languages,
+        report: Callable[[int], None],
+    ) -> Iterator[Analysis]:
+        """Yield the analysis of each batch; files have ascending uids from ``first_uid`` on.
+
+        ``languages`` returns the number of memories indexed in each language by now. ``report`` is
+        called with the number of files done.
+        """
+        results = self._results(_tasks(batches, first_uid, languages))
+        setting = self._store.settings.language
+        done = 0
+        for batch in batches:
+            found: list[Analysis] = []
+            tasks: list[FileTask] = []
+            for task, analysis in islice(results, len(_split(batch))):
+                report(done)
+                done += len(task.files)
+                tasks.append(task)
+                found.append(analysis)
+            detected = [language for one in found for language in one.detected]
+            language = main_language(setting, detected, languages())
+            yield joined(
+                [
+                    self._analyse(task, language)
+                    if one.main_language != language and "" in one.detected
+                    else one
+                    for task, one in zip(tasks, found, strict=True)
+                ]
+            )
+
+    def _results(self, tasks: Iterator[FileTask]) -> Iterator[tuple[FileTask, Analysis]]:
+        """Yield the analysis of each task, in order; a process works on the next one meanwhile."""
+        sent: deque[tuple[_Process, FileTask]] = deque()
+
+        def send() -> None:
+            for task in islice(tasks, len(self._idle)):
+                process = self._idle.popleft()
+                process.send(task)
+                sent.append((process, task))
+
+        send()
+        while sent:
+            process, task = sent.popleft()
+            analysis = process.receive()
+            if analysis is not None:
+                self._idle.append(process)
+                send()
+            yield task, analysis or self._analyse(task)
+        for task in tasks:  # all processes have ended
+            yield task, self._analyse(task)
+
+    def _analyse(self, task: FileTask, language: str = "") -> Analysis:
+        """Analyse files in this process."""
+        analysis = analyse(self._store, task, language=language)
+        return analysis if self._table is None else embed(analysis, self._table)
+
+
+def _split(batch: Sequence[FileState]) -> list[list[FileState]]:
+    return split_files(batch, _TASK_FILES, _TASK_BYTES)
+
+
+def _tasks(
+    batches: Iterable[Sequence[FileState]], first_uid: int, languages: Languages
+) -> Iterator[FileTask]:
+    for batch in batches:
+        for files in _split(batch):
+            yield FileTask(files, first_uid, languages())
+            first_uid += len(files)
+
+
+@contextmanager
+def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
+    """Yield a pool whose processes end with the block; None where more than one is of no use.
+
+    They embed what they analyse if there are ``static`` vectors to add to.
+    """
+    count = min(_processors(), _MAX_PROCESSES)
+    if count < 2 or not _is_python():
+        yield None
+        return
+    table = None
+    with suppress(EmbedderError):  # embedding says why
+        table = static.table if static is not None else None
+    processes: list[_Process] = []
+    try:
+        with suppress(OSError):
+            for _ in range(count):
+                processes.append(_Process(store, table is not None))  # noqa: PERF401 - or fails
+        yield AnalysisPool(store, table, processes) if processes else None
+    finally:
+        for process in processes:
+            process.close()
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _is_python() -> bool:
+    """Return whether ``sys.executable`` is Python, and not a program in which it is embedded."""
+    name = Path(sys.executable or "").name.lower()
+    return name.startswith(("python", "pypy")) and not hasattr(sys, "frozen")
+
+
+class _Process:
+    """A process that analyses files, one task at a time; raises OSError if it cannot be started."""
+
+    def __init__(self, store: MemoryStore, embeds: bool) -> None:
+        import subprocess
+
+        from memvault.process import environment
+
+        variables = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "memvault.index.local.analysis_pool"],
+            env=environment(store.root) | variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._is_ready = False
+        self._send((os.fspath(store.root), store.settings, embeds))
+
+    def send(self, task: FileTask) -> None:
+        """Send a task; the one before must have been received."""
+        self._send(task)
+
+    def receive(self) -> Analysis | None:
+        """Return what it sends next; None if it has ended."""
+        output = self._process.stdout
+        assert output is not None
+        try:
+            if not self._is_ready and output.readline(len(_READY)) != _READY:
+                return None
+            self._is_ready = True
+            found: Analysis = pickle.load(output)  # noqa: S301 - of our own process
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+        return found
+
+    def _send(self, value: object) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has ended, which ``receive`` notices
+            pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        self._process.wait()
+
+
+def serve(tasks: BinaryIO, results: BinaryIO) -> None:
+    """Analyse what is read until the input ends."""
+    root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
+    store = MemoryStore(Path(root), settings)
+    table = None
+    if embeds:
+        from memvault.index.embedding.static import open_table
+
+        table = open_table()
+    results.write(_READY)
+    with suppress(EOFError):
+        while True:
+            analysis = analyse(store, pickle.load(tasks))  # noqa: S301 - of the same
+            found = analysis if table is None else embed(analysis, table)
+            pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
+            results.flush()
+
+
+def main() -> None:
+    """Serve the process that has started this one; a Ctrl-C is its to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(100_000, 20, 20)
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no result
+    with suppress(BrokenPipeError):
+        serve(sys.stdin.buffer, results)
+
+
+if __name__ == "__main__":
+    main()

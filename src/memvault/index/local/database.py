@@ -1,0 +1,149 @@
+"""A SQLite file of an index, whose errors are those of an index."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memvault.errors import TimedOut
+from memvault.index.protocol import IndexCorrupted
+
+Value = TypeVar("Value")
+
+PATIENCE = 10.0
+"""Seconds to wait for another process's transaction, which takes a fraction of a second."""
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_REFUSALS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
+    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
+    sqlite3.SQLITE_PROTOCOL: errno.EIO,
+}
+"""Temporary refusals by the system or SQLite, which do not mean that the file is corrupted."""
+
+
+class Database:
+    """An open SQLite file; every method may raise ``IndexCorrupted``."""
+
+    def __init__(self, path: Path, schema: str = "") -> None:
+        """Open a file; with a ``schema``, create it."""
+        with _mapped_errors():
+            if not schema and not path.is_file():
+                raise IndexCorrupted(f"no {path.stem}")
+            self._path = path
+            self._db = sqlite3.connect(
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            if schema:
+                self._db.executescript(schema)
+            self._file = _file_identity(path)
+            self._is_inside = False
+            self._kept: dict[str, Any] = {}
+            self._kept_at: tuple[int, int] = 0, 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the path still refers to the file that was opened."""
+        return self._file == _file_identity(self._path)
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        """Run the block in one transaction, or in the enclosing one if there is one."""
+        if self._is_inside:
+            yield
+            return
+        with self._checked():
+            self._db.execute(begin)
+            self._is_inside = True
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # False if SQLite has rolled back by itself
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                self._is_inside = False
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Execute a statement."""
+        self._db.execute(statement, values)
+
+    def execute_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement once for each row of values."""
+        self._db.executemany(statement, rows)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of a query, fetched at once: an open cursor would outlive the file."""
+        with self._checked():
+            return iter(self._db.execute(query, values).fetchall())
+
+    def kept(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return what ``compute`` returned last, or now if the file has changed since.
+
+        The caller must not change the value.
+        """
+        ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
+        if self._kept_at != (version, self._db.total_changes):
+            self._kept, self._kept_at = {}, (version, self._db.total_changes)
+        if name not in self._kept:
+            self._kept[name] = compute()
+        found: Value = self._kept[name]
+        return found
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Map SQLite's errors, and refuse a file that another index has replaced.
+
+        SQLite finds a journal by the file's name. It would therefore use the journal of the new
+        file, fail as if the disk had failed, or delete that journal while it is being written.
+        """
+        taken = "another index has taken its place"
+        if not self.is_there:
+            raise IndexCorrupted(taken)
+        try:
+            with _mapped_errors():
+                yield
+        except OSError as error:
+            if self.is_there:
+                raise
+            raise IndexCorrupted(taken) from error
+
+
+@contextmanager
+def _mapped_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = error.sqlite_errorcode & 0xFF
+        if code in _BUSY:  # locked by another process, not corrupted
+            raise TimedOut(
+                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
+            ) from error
+        if code in _REFUSALS:
+            number = _REFUSALS[code]
+            raise OSError(number, os.strerror(number)) from error
+        raise IndexCorrupted(str(error)) from error
+    except sqlite3.Error as error:
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
+
+
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,229 @@
+"""Read files and compute all that an index stores of their memories, without the index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from memvault.errors import MemvaultError, NotFound
+from memvault.index.local.manifest import ManifestRow, columns_of
+from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
+from memvault.index.text.analysis import analyser, detect_each, main_language
+from memvault.index.text.bm25f import KeywordDocument, field_lengths
+from memvault.index.text.indexed_text import (
+    EncodedBlock,
+    TextBlock,
+    encode_blocks,
+    keyword_documents,
+    passage_texts,
+    split_memory,
+)
+from memvault.model import FileState, Memory
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.file_names import header_links, link_keys
+from memvault.vault.markdown import links, path_beside
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.arrays import Hashes, Matrix
+    from memvault.index.embedding.static import StaticEmbedder
+
+Value = TypeVar("Value")
+
+_MAX_BATCH_FILES = 2_000
+_MAX_BATCH_BYTES = 8_000_000
+_REPORTED = 50
+"""The number of files after which progress is reported."""
+
+Read = tuple[Memory, FileState, int]
+"""A memory, its file's state, and the time at which that was checked, in nanoseconds."""
+
+
+def read_file(store: MemoryStore, state: FileState) -> Read | None:
+    """Read a file and return its memory; None if the file no longer exists.
+
+    A file that cannot be read yields a memory with only the name from its path, and a problem. A
+    file whose header no index can store yields a memory with the name and the text.
+    """
+    checked = time.time_ns()
+    try:
+        data, fresh = store.read_bytes(state.path)
+    except NotFound:
+        return None
+    except MemvaultError as error:
+        problem = error.message.removesuffix(f": {state.path}")  # which is shown next to it
+        memory = store.parse(b"", state)._replace(etag="", problem=problem)
+        return memory, state, checked
+    memory = store.parse(data, fresh)
+    problem = header_problem(memory, fresh)
+    if problem:
+        bare = store.parse(b"", fresh)
+        memory = bare._replace(etag=memory.etag, body=memory.body, problem=problem)
+    return memory, fresh, checked
+
+
+def header_problem(memory: Memory, state: FileState) -> str:
+    """Return why an index cannot store a memory's header; empty if it can."""
+    try:
+        columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"the front matter cannot be indexed: {error}"
+    return ""
+
+
+def link_entry(memory: Memory) -> LinkEntry:
+    """Return the names of a memory and its links."""
+    names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
+    found: list[StoredLink] = []
+    line = position = 0
+    for link in links(memory.body):
+        line += memory.body.count("\n", position, link.span[0])
+        position = link.span[0]
+        beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
+        found.append(StoredLink(link.target, beside, line))
+    found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
+    return LinkEntry(memory.path, names, found)
+
+
+def split_files(
+    files: Sequence[FileState],
+    most_files: int = _MAX_BATCH_FILES,
+    most_bytes: int = _MAX_BATCH_BYTES,
+) -> list[list[FileState]]:
+    """Split files, in order, into batches whose texts fit into memory together.
+
+    A batch has at most 2,000 files and 8 MB, or is a single larger file.
+    """
+    parts: list[list[FileState]] = []
+    size = 0
+    for state in files:
+        size += state.size
+        if not parts or len(parts[-1]) == most_files or size > most_bytes:
+            parts.append([])
+            size = state.size
+        parts[-1].append(state)
+    return parts
+
+
+class FileTask(NamedTuple):
+    """Files to analyse, the uid of the first, and the number of indexed memories by language."""
+
+    files: Sequence[FileState]
+    first_uid: int
+    languages: Mapping[str, int]
+
+
+class EmbeddedPassages(NamedTuple):
+    """The static vectors of the passages of memories, as ``VectorStore.append`` takes them."""
+
+    uids: list[int]
+    counts: list[int]
+    hashes: Hashes
+    vectors: Matrix
+
+
+class Analysis(NamedTuple):
+    """What an index stores of some memories, in the order of their files.
+
+    ``passages`` and ``cuts`` are the texts to embed, by uid, as long as ``embedded`` is None.
+    ``detected`` is the language of each memory, empty if it cannot be told by its text: these are
+    analysed in ``main_language``.
+    """
+
+    rows: list[ManifestRow]
+    documents: list[KeywordDocument]
+    blocks: dict[int, list[EncodedBlock]]
+    links: dict[int, LinkEntry]
+    passages: dict[int, list[str]]
+    cuts: dict[int, list[TextBlock]]
+    detected: list[str]
+    main_language: str
+    embedded: EmbeddedPassages | None = None
+
+
+NOTHING = Analysis([], [], {}, {}, {}, {}, [], "")
+
+
+def analyse(
+    store: MemoryStore,
+    task: FileTask,
+    report: Callable[[int], None] = lambda _: None,
+    language: str = "",
+) -> Analysis:
+    """Return what an index stores of files; those that no longer exist are left out.
+
+    ``language`` is the main language, by default that of most memories, indexed or of the task.
+    ``report`` is called with the number of files done.
+    """
+    read = [found for state in task.files if (found := read_file(store, state)) is not None]
+    setting = store.settings.language
+    detected = detect_each(setting, [memory for memory, _, _ in read])
+    language = language or main_language(setting, detected, task.languages)
+    result = NOTHING._replace(
+        rows=[], documents=[], blocks={}, links={}, passages={}, cuts={},
+        detected=detected, main_language=language,
+    )  # fmt: skip
+    for number, (memory, fresh, checked) in enumerate(read):
+        if number % _REPORTED == 0:
+            report(number)
+        uid, words = task.first_uid + number, analyser(detected[number] or language)
+        counted = keyword_documents(uid, memory, words)
+        record = MemoryRecord.from_memory(uid, fresh.size, memory, words.language)
+        result.rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
+        result.documents.extend(counted)
+        result.passages[uid] = passage_texts(memory)
+        result.cuts[uid] = split_memory(memory)
+        result.blocks[uid] = encode_blocks(result.cuts[uid], words)
+        result.links[uid] = link_entry(memory)
+    return result
+
+
+def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
+    """Return an analysis with vectors and subwords instead of the texts to embed."""
+    from memvault.index.local.subwords import with_subwords
+    from memvault.index.local.vectors import hashes_of
+
+    texts = [*chain.from_iterable(analysis.passages.values())]
+    embedded = EmbeddedPassages(
+        [*analysis.passages],
+        [*map(len, analysis.passages.values())],
+        hashes_of(texts),
+        table.embed(texts),
+    )
+    blocks = with_subwords(table, analysis.blocks, analysis.cuts)
+    return analysis._replace(blocks=blocks, passages={}, cuts={}, embedded=embedded)
+
+
+def joined(analyses: Sequence[Analysis]) -> Analysis:
+    """Return the analysis of all files of some; each of them must be embedded, or none."""
+    if len(analyses) == 1:
+        return analyses[0]
+    embedded = [one.embedded for one in analyses if one.embedded is not None]
+    return Analysis(
+        [row for one in analyses for row in one.rows],
+        [document for one in analyses for document in one.documents],
+        _union(one.blocks for one in analyses),
+        _union(one.links for one in analyses),
+        _union(one.passages for one in analyses),
+        _union(one.cuts for one in analyses),
+        [language for one in analyses for language in one.detected],
+        analyses[0].main_language,
+        _joined(embedded) if embedded else None,
+    )
+
+
+def _union(parts: Iterable[dict[int, Value]]) -> dict[int, Value]:
+    return dict(chain.from_iterable(part.items() for part in parts))
+
+
+def _joined(parts: Sequence[EmbeddedPassages]) -> EmbeddedPassages:
+    import numpy as np
+
+    uids, counts, hashes, vectors = zip(*parts, strict=True)
+    return EmbeddedPassages(
+        [*chain.from_iterable(uids)],
+        [*chain.from_iterable(counts)],
+        np.concatenate(hashes),
+        np.concatenate(vectors),
+    )

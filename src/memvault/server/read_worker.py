@@ -1,0 +1,99 @@
+"""Answer tool calls that only read: ``python -P -m memvault.server.read_worker TOOLS``.
+
+Each line of standard input is a call and each of standard output what it answers, as
+``read_pool`` describes. The process ends with its input, so it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from memvault.call import Caller
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.reads import Read
+from memvault.mcp.stdio import claimed_stdio
+from memvault.workspace import Workspace
+
+_MAX_VAULTS = 16
+"""The number of vaults that stay open."""
+_REPORT_INTERVAL = 0.2
+"""Seconds between two reports of progress."""
+_OBJECTS = 100_000
+"""Garbage collection threshold of new objects, as in ``memvault.__main__``."""
+
+
+class Reader:
+    """The vaults that are open, and the call that is answered."""
+
+    def __init__(self, offer: ToolSelection, written: int) -> None:
+        self._offer = offer
+        self._written = written
+        self._open: OrderedDict[Path, Workspace] = OrderedDict()
+        self._reported = 0.0
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Run the tool of a call, and write its result or the protocol's error."""
+        vaults = request["caller"]["vaults"]
+        caller = Caller(**{**request["caller"], "vaults": tuple(vaults)})
+        read = Read(**{**request, "root": Path(request["root"]), "caller": caller})
+        try:
+            shown = read.run(self._workspace(read.root), self._offer)
+        except MCPError as error:
+            self._write({"refused": [error.code, error.message, error.data]})
+        else:
+            text = "".join(part.text for part in shown.content if part.type == "text")
+            self._write({"result": [text, shown.structured_content, shown.is_error]})
+
+    def _workspace(self, root: Path) -> Workspace:
+        workspace = self._open.pop(root, None) or Workspace(root, self._report, stays=True)
+        self._open[root] = workspace
+        if len(self._open) > _MAX_VAULTS:
+            self._open.popitem(last=False)[1].close()
+        return workspace
+
+    def _report(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() - self._reported >= _REPORT_INTERVAL:
+            self._reported = time.monotonic()
+            self._write({"progress": [what, done, total]})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        line = memoryview(json.dumps(message).encode() + b"\n")
+        while line:
+            line = line[os.write(self._written, line) :]
+
+
+def _receive(descriptor: int, calls: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Pass on each call, and end the process when the server has ended or wants it to."""
+    with os.fdopen(descriptor, "rb") as lines:
+        for line in lines:
+            calls.put(json.loads(line))
+        os._exit(0)
+
+
+def main(tools: str) -> None:
+    """Answer calls one after the other until the input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # they are the server's, which lets calls end
+        signal.signal(number, signal.SIG_IGN)
+    gc.set_threshold(_OBJECTS, 20, 20)
+    calls: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    with claimed_stdio() as (read, written):
+        threading.Thread(target=_receive, args=(read, calls), daemon=True).start()
+        reader = Reader(ToolSelection(tools), written)
+        while True:
+            reader.answer(calls.get())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,155 @@
+"""A large index is made by several processes: what is in it, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import is_alive, until, write
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+MANY = 3_100
+"""More files than one process analyses alone."""
+WORKER = b"memvault.index.local.analysis_pool"
+QUERIES = ("wombat 7 burrow", "Wie tief gräbt der Wombat?", "z1234", "who digs at night")
+ASK = """
+import json, os, sys
+root, executable, processors = sys.argv[1:]
+sys.executable = executable or sys.executable
+os.sched_setaffinity(0, {*sorted(os.sched_getaffinity(0))[: int(processors)]})
+from memvault import open_vault
+with open_vault(root) as vault:
+    found = [
+        [
+            (hit["memId"], {**hit["why"]["parts"], "recency": 0})  # which depends on the time
+            for hit in vault.call("memory_recall", query=query, limit=9, explain=True)["memories"]
+        ]
+        for query in QUERIES
+    ]
+    print(json.dumps([found, vault.call("vault_status")["memories"]]))
+"""
+TWO = len(os.sched_getaffinity(0)) > 1 if sys.platform == "linux" else False
+several = pytest.mark.skipif(not TWO, reason="needs two processors")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault of many short memories in two languages, some of which are in neither."""
+    root = tmp_path_factory.mktemp("large") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    for number in range(MANY):
+        if number % 3 == 0:
+            text = f"The wombat {number} digs a burrow at night, and sleeps in it by day."
+        elif number < 600:
+            text = f"z{number} wombat"
+        else:
+            text = f"Der Wombat {number} gräbt nachts einen Bau und schläft darin am Tag."
+        write(root, f"facts/{number:04}.md", f"# Note {number}\n\n{text}\n")
+    write(root, "facts/broken.md", b"---\ntitle: [\n---\n\xff\xfe wombat\n")
+    return root
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """Return the environment of a process whose index is in a folder of its own.
+
+    Products are computed by one thread, since several add up in another order.
+    """
+    own = {"MEMVAULT_CACHE": str(cache), "MEMVAULT_DEEP": "off", "OPENBLAS_NUM_THREADS": "1"}
+    return {**os.environ, **own}
+
+
+def answers(root: Path, cache: Path, executable: str = "", processors: int = 2) -> str:
+    """Index a vault from the start in a fresh process; return what it answers."""
+    script = f"QUERIES = {QUERIES!r}\n{ASK}"
+    command = [sys.executable, "-c", script, str(root), executable, str(processors)]
+    done = subprocess.run(
+        command, env=environment(cache), capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def expected(large: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What is answered when one process has done everything."""
+    found = answers(large, tmp_path_factory.mktemp("one") / "cache", processors=1)
+    assert json.loads(found)[1] == MANY + 1
+    return found
+
+
+@several
+def test_several_processes_make_the_same_index(large: Path, expected: str, tmp_path: Path) -> None:
+    """Hits, their order and their scores do not depend on the number of processors."""
+    assert answers(large, tmp_path / "cache") == expected
+
+
+@several
+@pytest.mark.parametrize("executable", ["/bin/false", "/nowhere/python", "echo"])
+def test_where_no_process_can_be_started_one_is_enough(
+    large: Path, expected: str, tmp_path: Path, executable: str
+) -> None:
+    """A process that cannot be started, or is another program, costs time and nothing else."""
+    if not executable.startswith("/nowhere"):
+        python = tmp_path / "python3"
+        python.write_text(f"#!/bin/sh\nexec {executable} nothing\n")
+        python.chmod(0o700)
+        executable = str(python)
+    assert answers(large, tmp_path / "cache", executable) == expected
+
+
+@pytest.fixture
+def indexing(large: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has begun to index the vault, with others that help it."""
+    command = [sys.executable, "-m", "memvault", "--vault", str(large), "reindex"]
+    process = subprocess.Popen(
+        command,
+        env=environment(tmp_path / "cache"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    until(lambda: helpers(process.pid))
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def helpers(number: int) -> list[int]:
+    """Return the processes that analyse files for another."""
+    children = Path(f"/proc/{number}/task/{number}/children").read_text("ascii").split()
+    return [int(one) for one in children if WORKER in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+@several
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_the_one_that_indexes(
+    large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes], sent: int
+) -> None:
+    """A kill or a Ctrl-C ends all of them without a word, and the next one goes on."""
+    known = helpers(indexing.pid)
+    os.killpg(indexing.pid, sent) if sent == signal.SIGINT else indexing.send_signal(sent)
+    _, said = indexing.communicate()
+    assert b"Traceback" not in said
+    until(lambda: not any(map(is_alive, known)))
+    assert answers(large, tmp_path / "cache") == expected
+
+
+@several
+def test_a_killed_helper_is_not_missed(
+    large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes]
+) -> None:
+    """What a helper was doing when it was killed is done by the process that started it."""
+    for helper in helpers(indexing.pid):
+        os.kill(helper, signal.SIGKILL)
+    printed, said = indexing.communicate()
+    assert indexing.returncode == 0, said
+    assert f"indexed: {MANY + 1}".encode() in printed
+    assert answers(large, tmp_path / "cache") == expected

@@ -1,0 +1,119 @@
+"""A look compares the folder with the scan that was remembered, however the folder has changed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import examples, index_of, recalled, write
+from memvault import open_vault
+from memvault.vault.reader import Scan, scan
+
+MANY = 700
+"""More files than are compared at once."""
+
+
+def titles_of(root: Path) -> set[str]:
+    """Return the titles of all memories, as a process that has just begun sees them."""
+    with open_vault(root) as vault:
+        found = vault.call("memory_list", limit=10_000)["memories"]
+        assert len(recalled(vault, "wombat", limit=100, type="keyword")) == 100
+        return {entry["title"] for entry in found}
+
+
+@pytest.fixture
+def settled(folder: Path) -> set[str]:
+    """The titles of a vault that is indexed, and whose last scan is remembered."""
+    for number in range(MANY):
+        write(folder, f"{number % 3}/{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
+    titles_of(folder)
+    time.sleep(1.1)  # what was edited within the last second is read once more
+    titles_of(folder)
+    found = titles_of(folder)
+    assert (index_of(folder) / "index" / "scan").stat().st_size > MANY * 32
+    return found
+
+
+def test_all_changes_since_a_remembered_scan_are_seen(folder: Path, settled: set[str]) -> None:
+    """What is added, edited, moved, deleted or put back is found, and nothing else is lost."""
+    expected = set(settled)
+
+    def check() -> None:
+        assert titles_of(folder) == expected
+        assert titles_of(folder) == expected
+
+    write(folder, "0/0.md", "# Edited\n\nThe wombat sleeps.\n")
+    write(folder, "new/first.md", "# First\n\nThe wombat wakes.\n")
+    (folder / "1/1.md").unlink()
+    expected = expected - {"Note 0", "Note 1"} | {"Edited", "First"}
+    check()
+    (folder / "2/2.md").rename(folder / "2/moved.md")
+    write(folder, "1/1.md", "# Note 1\n\nThe wombat digs.\n")
+    expected |= {"Note 1"}
+    check()
+    write(folder, "0/0.md", "# Note 0\n\nThe wombat digs.\n")
+    (folder / "new").rename(folder / "other")
+    expected = expected - {"Edited"} | {"Note 0"}
+    check()
+    for number in range(3, MANY, 3):
+        (folder / f"0/{number}.md").unlink()
+        expected -= {f"Note {number}"}
+    check()
+
+
+@pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
+def test_a_damaged_scan_costs_time_and_nothing_else(
+    folder: Path, settled: set[str], damage: bytes
+) -> None:
+    """A scan that cannot be read is none, and one of another index is not compared."""
+    file = index_of(folder) / "index" / "scan"
+    kept = file.read_bytes()
+    write(folder, "0/0.md", "# Edited\n\nThe wombat sleeps.\n")
+    file.write_bytes(damage or kept[: len(kept) // 2])
+    assert titles_of(folder) == settled - {"Note 0"} | {"Edited"}
+
+
+STATES = st.tuples(*[st.integers(0, 2)] * 4)
+FOLDERS = st.dictionaries(st.integers(0, 1_500).map("{}.md".format), STATES, max_size=900)
+
+
+@given(FOLDERS, FOLDERS, st.booleans())
+@settings(max_examples=examples(30))
+def test_two_scans_differ_in_what_is_not_in_both(
+    first: dict[str, tuple[int, ...]], second: dict[str, tuple[int, ...]], mostly: bool
+) -> None:
+    """Exactly the files that were added, removed or changed differ, and a scan is kept whole."""
+    second = {**first, **dict([*second.items()][:9])} if mostly else second
+    scans = []
+    for files in (first, second):
+        found = Scan()
+        for path, state in files.items():
+            found._paths.append(path)
+            found._states.extend(state)
+        assert Scan.unpack(found.packed).files == found.files
+        scans.append(found)
+    one, other = scans
+    expected = {path for path, _ in first.items() ^ second.items()}
+    assert one.paths_that_differ(other) == other.paths_that_differ(one) == expected
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=examples(50))
+def test_other_bytes_are_no_scan(data: bytes) -> None:
+    """Whatever a file holds, it is a scan that says the same when it is kept again, or refused."""
+    try:
+        found = Scan.unpack(data)
+    except ValueError:
+        return
+    assert found.packed == data
+
+
+def test_a_folder_without_memories_is_a_scan_too(tmp_path: Path) -> None:
+    """An empty vault is remembered like any other."""
+    found = scan(tmp_path)
+    assert Scan.unpack(found.packed).files == []
+    assert found.paths_that_differ(Scan.unpack(found.packed)) == set()

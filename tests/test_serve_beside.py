@@ -1,0 +1,231 @@
+"""Reads of a served vault run beside each other and beside what writes, and none is stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, until, write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+
+from http_client import HELLO_REQUEST, NOTE, Served, named, token
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from memvault.files.lock import FileLock
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="processes are seen by it")
+_EITHER = pytest.mark.parametrize("workers", ["1", "2"])
+
+
+@pytest.fixture
+def team(tmp_path: Path, run: Run) -> Path:
+    """A vault with a name."""
+    folder = named(run, "team", tmp_path / "team")
+    for name in ("tea", "rum", "milk"):
+        write(folder, f"fact/{name}.md", NOTE.format(name, f"Some like {name}."))
+    return folder
+
+
+def _call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
+    answer = server.call(given, tool, **arguments)
+    assert answer.status == 200, answer
+    return answer.json["result"]["structuredContent"]
+
+
+def _readers(server: int) -> list[int]:
+    """Return the processes that read for a server."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                line = (folder / "cmdline").read_bytes()
+            except OSError:  # it has ended meanwhile
+                continue
+            if parent == str(server) and b"read_worker" in line:
+                found.append(int(folder.name))
+    return found
+
+
+def _is_running(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@_EITHER
+def test_what_is_read_is_whole_and_new(team: Path, run: Run, workers: str) -> None:
+    """A read during a write shows all of one version, and at least the last one acknowledged."""
+    given = token(run, "ann", "team", "write")
+    write(team, "fact/beer.md", NOTE.format("beer", "Version 0. " * 50))
+    acknowledged, begun, ended = 0, 0, threading.Event()
+
+    def read(query: bool) -> int:
+        least = acknowledged
+        if query:
+            (found,) = _call(
+                server, given, "memory_recall", query="version beer", limit=1, full=True
+            )["memories"]
+        else:
+            found = _call(server, given, "memory_show", memId="beer-7k2m9q")
+        words = found["content"].split()[1::2]
+        assert len(words) == 50
+        assert len(set(words)) == 1
+        version = int(words[0].rstrip("."))
+        assert least <= version <= begun
+        return version
+
+    def keep_reading(query: bool) -> list[int]:
+        versions = []
+        while not ended.is_set():
+            versions.append(read(query))
+        return versions
+
+    with Served("--workers", workers, "--rate", "10000", "--tools", "all") as server:
+        with ThreadPoolExecutor(4) as pool:
+            reading = [pool.submit(keep_reading, number % 2 == 0) for number in range(4)]
+            try:
+                for version in range(1, 16):
+                    begun = version
+                    text = f"Version {version}. " * 50
+                    if version % 3:
+                        edited = write(team, "beer.new", NOTE.format("beer", text))
+                        edited.replace(team / "fact/beer.md")
+                    else:
+                        arguments = {"modifications": text, "mode": "replace"}
+                        made = _call(
+                            server, given, "memory_compound", query="beer-7k2m9q", **arguments
+                        )
+                        assert made["success"], made
+                    acknowledged = version
+            finally:
+                ended.set()
+            for versions in (task.result() for task in reading):
+                assert versions == sorted(versions)
+        code, said = server.end()
+    assert (code, "Traceback" in said) == (0, False), said
+
+
+@_EITHER
+def test_what_writes_delays_no_read(team: Path, run: Run, workers: str) -> None:
+    """A write that waits for another process keeps no read waiting, and ends all the same."""
+    given = token(run, "ann", "team", "write")
+    lock = team / ".memvault" / "lock"
+    with Served("--workers", workers, "--tools", "all") as server:
+        _call(server, given, "memory_compound", query="tea-7k2m9q", modifications="And more.")
+        with ThreadPoolExecutor(1) as pool:
+            with FileLock(lock):
+                added = {"query": "rum-7k2m9q", "modifications": "Or grog."}
+                writing = pool.submit(_call, server, given, "memory_compound", **added)
+                server.waits(str(lock))
+                for _ in range(3):
+                    found = _call(server, given, "memory_show", memId="rum-7k2m9q")
+                    assert "grog" not in found["content"]
+                    assert _call(server, given, "memory_recall", query="who likes rum")["count"]
+                assert not writing.done()
+            assert writing.result()["success"], writing.result()
+        assert "grog" in _call(server, given, "memory_show", memId="rum-7k2m9q")["content"]
+
+
+def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:
+    """With --workers each tool that reads, and each error, is answered as without."""
+    given = token(run, "ann", "team")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("memory_recall", {"query": "who likes tea"}),
+        ("memory_show", {"memId": "tea-7k2m9q"}),
+        ("memory_show", {"memId": "nothing-like-it"}),
+        ("memory_list", {"limit": 2}),
+        ("memory_recall", {"query": "tea", "limit": -1}),
+        ("get_goals", {}),
+        ("memory_remember", {"title": "x", "content": "y"}),
+        ("no_such_tool", {}),
+    ]
+    answers = []
+    for workers in ("1", "2"):
+        with Served("--workers", workers, "--tools", "all") as server:
+            answers.append(
+                [server.call(given, tool, **arguments).json for tool, arguments in calls]
+            )
+            assert len(_readers(server.process.pid)) == (2 if workers == "2" else 0)
+    assert answers[0] == answers[1]
+
+
+def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: Path) -> None:
+    """When processes that read are killed, each call is answered and audited, and others follow."""
+    given = token(run, "ann", "team")
+    audit = tmp_path / "audit.jsonl"
+    with Served("--workers", "2", "--rate", "10000", "--audit", str(audit)) as server:
+        ended = threading.Event()
+
+        def keep_asking() -> int:
+            asked = 0
+            while not ended.is_set():
+                found = _call(server, given, "memory_recall", query="who likes tea")
+                assert found["memories"][0]["memId"] == "tea-7k2m9q"
+                asked += 1
+            return asked
+
+        with ThreadPoolExecutor(3) as pool:
+            asked_here, asking = 0, [pool.submit(keep_asking) for _ in range(3)]
+            for _ in range(3):
+                before = set(_readers(server.process.pid))
+                os.kill(min(before), signal.SIGKILL)
+                _call(server, given, "memory_recall", query="who likes rum")
+                until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
+                asked_here += 1
+            ended.set()
+            asked = asked_here + sum(task.result() for task in asking)
+        assert len(_readers(server.process.pid)) == 2
+        code, said = server.end()
+    assert (code, "Traceback" in said) == (0, False), said
+    assert said.count("note: a process that reads has ended") == 3
+    lines = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
+    assert [line["outcome"] for line in lines] == ["ok"] * asked
+
+
+def test_a_server_whose_workers_always_end_answers_itself(team: Path, run: Run) -> None:
+    """Processes that end again and again are not started for ever, and the calls are answered."""
+    given = token(run, "ann", "team")
+    with Served("--workers", "2") as server:
+        for _ in range(8):
+            for process in _readers(server.process.pid):
+                os.kill(process, signal.SIGKILL)
+            _call(server, given, "memory_recall", query="tea")
+        assert not _readers(server.process.pid)
+        assert _call(server, given, "memory_recall", query="tea")["count"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_server(team: Path, run: Run, number: signal.Signals) -> None:
+    """However the server ends, the processes that read for it end too."""
+    with Served("--workers", "3") as server:
+        readers = _readers(server.process.pid)
+        assert len(readers) == 3
+        _call(server, token(run, "ann", "team"), "memory_recall", query="tea")
+        code, said = server.end(number)
+        assert code == (-signal.SIGKILL if number == signal.SIGKILL else 0), said
+    until(lambda: not any(map(_is_running, readers)))
+
+
+def test_limits_and_sessions_hold_over_workers(team: Path, run: Run) -> None:
+    """A token's limits are those of the server, however many processes read for it."""
+    given = token(run, "ann", "team")
+    with Served("--workers", "3", "--rate", "1") as server:
+        statuses = [server.call(given, "memory_recall", query="tea").status for _ in range(4)]
+        assert statuses.count(200) <= 3
+        assert 429 in statuses
+    with Served("--workers", "3") as server:
+        opened = server.send(given, HELLO_REQUEST)
+        session = {"Mcp_Session_Id": opened.headers["mcp-session-id"]}
+        question = {"name": "memory_recall", "arguments": {"query": "tea"}}
+        for number in range(2, 8):
+            message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": question}
+            assert server.send(given, message, **session).status == 200
