@@ -14,7 +14,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types layers unit programs soak docs format bench fuzz clean
+.PHONY: demo test checks lint types layers unit programs soak docs format bench performance fuzz \
+    clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -103,6 +104,15 @@ format: $(LINTERS)
 bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
+
+# Measure for docs/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
+# KEEP= names a folder for vaults that the next run reuses, PEERS= one with environments of peers.
+performance: $(STAMP) compiled
+	$(PIP) --group plots
+	$(BIN)/python bench/performance.py $(if $(SIZES),--sizes $(SIZES)) \
+	    $(if $(VECTORS),--vectors $(VECTORS)) $(if $(KEEP),--keep $(KEEP)) $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python scripts/draw_performance.py
+	$(BIN)/python scripts/write_docs.py
 
 # Fuzz all targets for a minute each: TARGET=edits chooses, SECONDS= or RUNS= say how long.
 fuzz: $(STAMP)

@@ -25,6 +25,7 @@ __all__ = [
     "prepare_environment",
     "process",
     "started",
+    "variables",
     "workplace",
 ]
 
@@ -38,8 +39,9 @@ def prepare_environment(cache: Path) -> None:
 
     Their indexes lie in ``cache`` too (``indexes``), and so do Python's compiled
     modules: a development checkout or a setting may keep those from being
-    written, and no installed program runs so. Without a word of the user's there
-    are no deep vectors: a process that follows behind would be measured too.
+    written, and no installed program runs so. The user's own settings and state
+    are neither read nor changed. Without a word of the user's there are no deep
+    vectors: a process that follows behind would be measured too.
     """
     deep = os.environ.get("MEMVAULT_DEEP", "off")
     for key in list(os.environ):
@@ -49,9 +51,24 @@ def prepare_environment(cache: Path) -> None:
         HF_HUB_OFFLINE="1",
         PYTHONPYCACHEPREFIX=str(cache),
         MEMVAULT_CACHE=str(cache / "memvault"),
+        MEMVAULT_CONFIG=str(cache / "config"),
+        MEMVAULT_STATE=str(cache / "state"),
         MEMVAULT_DEEP=deep,
         MEMVAULT_RESIDENT="off",
     )
+
+
+@contextmanager
+def variables(**given: str) -> Iterator[None]:
+    """Set variables of the children's environment for a while."""
+    before = {name: os.environ[name] for name in given if name in os.environ}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def indexes() -> Path:
@@ -59,13 +76,17 @@ def indexes() -> Path:
     return Path(os.environ["MEMVAULT_CACHE"]) / "indexes"
 
 
-def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
-    """Run a command to its end and measure it."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+def process(command: list[str], codes: tuple[int, ...] = (0,), given: str = "") -> Finished:
+    """Run a command to its end and measure it; ``given`` is its standard input."""
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaints,
+    ):
+        stdin.write(given.encode("utf-8"))
+        stdin.seek(0)
         start = time.perf_counter()
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=complaints
-        )
+        child = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=complaints)
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -79,15 +100,18 @@ def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
     return Finished(seconds, used, usage.ru_maxrss * MAXRSS_UNIT / MEGABYTE, text)
 
 
-def memvault(*arguments: str) -> Finished:
-    """Run the memvault that belongs to this Python."""
-    return process([*started(), *arguments])
+def memvault(*arguments: str, given: str = "") -> Finished:
+    """Run the memvault that belongs to this Python; ``given`` is its standard input."""
+    return process([*started(), *arguments], given=given)
 
 
 def started() -> list[str]:
-    """Return the beginning of a command that runs the memvault which belongs to this Python."""
-    script = Path(sys.executable).with_name("memvault")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "memvault"]
+    """Return the beginning of a command that runs the memvault which belongs to this Python.
+
+    It runs by a script as pip 26 writes it. That of an earlier pip loads ``re`` first, which takes
+    5 ms more in each process.
+    """
+    return [sys.executable, str(Path(__file__).with_name("bin") / "memvault")]
 
 
 def machine() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import NamedTuple
 
-__all__ = ["Finished", "Row", "Target", "caveat", "cells", "table"]
+__all__ = ["Finished", "Row", "Target", "caveat", "cells", "milliseconds", "summary", "table"]
 
 TARGET_SIZE = 10_000
 BUSY = 1.3
@@ -42,6 +42,20 @@ class Row(NamedTuple):
     def of(cls, what: str, processes: list[Finished], target: Target | None = None) -> Row:
         """Make a line of processes that did the same."""
         return cls(what, [done.seconds for done in processes], "s", processes, target)
+
+
+def summary(done: list[Finished]) -> dict[str, float]:
+    """Return the medians of processes on the clock and of CPU in ms, and the largest peak in MB."""
+    return {
+        "wall": milliseconds(median(entry.seconds for entry in done)),
+        "cpu": milliseconds(median(entry.cpu for entry in done)),
+        "peak": round(max(entry.peak for entry in done), 1),
+    }
+
+
+def milliseconds(seconds: float) -> float:
+    """Return seconds as milliseconds with one digit."""
+    return round(seconds * 1e3, 1)
 
 
 def cells(row: Row, one: float, own_peak: float, size: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import performance_page
 import python_library
 from memvault import command_table
 from memvault.cli import completion
@@ -41,7 +42,14 @@ def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
     doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
+    figures = performance_page.load()
+    performance = (DOCS / "performance.md").read_text("utf-8")
+    for name, part in performance_page.page_parts(figures).items():
+        performance = with_part(performance, name, part)
+    readme = (ROOT / "README.md").read_text("utf-8")
     return {
+        ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
+        DOCS / "performance.md": performance,
         DOCS / "doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
         DOCS / "reference.md": reference.markdown(),
         DOCS / "tools.schema.json": f"{document}\n",

@@ -1,0 +1,144 @@
+"""docs/performance.md shows what was measured, and the benchmark measures what it names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import peers
+import performance
+import sampled
+from table import Finished
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+PACKAGE = ROOT / "src" / "memvault"
+
+
+def test_the_plots_show_the_figures_of_the_page() -> None:
+    """Each plot of the page was drawn from the figures that its tables hold."""
+    digest = hashlib.sha256(performance.RESULTS.read_bytes()).hexdigest()[:16]
+    plots = re.findall(r"\]\((performance/\w+\.svg)\)", PAGE.read_text("utf-8"))
+    assert len(plots) == 5
+    for plot in plots:
+        text = (PAGE.parent / plot).read_text("utf-8")
+        assert f"<dc:source>{digest}</dc:source>" in text, "make performance"
+        assert "prefers-color-scheme: dark" in text
+        assert "<text" in text
+
+
+def test_the_page_on_performance_is_short() -> None:
+    """Beside its tables it has 900 words at most."""
+    prose = re.sub(r"(?s)<!-- \w+: written.*?<!-- end -->", "", PAGE.read_text("utf-8"))
+    assert len(prose.split()) <= 900
+
+
+def test_each_part_of_a_command_has_files() -> None:
+    """Each beginning of a path that assigns time to a part fits a file of the package."""
+    for beginning in sampled.PARTS:
+        assert list(PACKAGE.glob(f"{beginning}*")), beginning
+
+
+@pytest.mark.parametrize(
+    ("stack", "part"),
+    [
+        ("numpy/core.py memvault/index/local/vectors.py memvault/recall/engine.py", "vectors"),
+        ("re/__init__.py memvault/recall/engine.py memvault/index/folder.py", "ranking"),
+        ("memvault/index/local/keyword.py memvault/recall/engine.py", "index"),
+        ("memvault/vault/reader.py memvault/index/local/refresh.py", "scan"),
+        ("memvault/lazy_pattern.py memvault/index/text/analysis.py", "index"),
+        ("memvault/cli/app.py memvault/__main__.py", "output, rest"),
+        ("x.py <frozen_importlib> memvault/index/folder.py", "imports"),
+        ("memvault/numpy/a.py <frozen_importlib>", "import of numpy"),
+        ("index/local/keyword.py", "output, rest"),
+    ],
+)
+def test_time_counts_for_the_part_that_runs(stack: str, part: str) -> None:
+    """A library's time is that of its caller, and whatever an import runs is the import's."""
+    files = [f"/lib/{file}" for file in stack.split()]
+    files = [file.replace("/lib/<frozen_importlib", "<frozen importlib") for file in files]
+    assert sampled.part_of(files) == part
+
+
+def test_a_sampled_command_does_what_it_does(folder: Path, tmp_path: Path) -> None:
+    """Under the timer a command prints the same, and its parts add up to its CPU time."""
+    (folder / "fact").mkdir()
+    (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
+    words = ["recall", "wombats", "--vault", str(folder)]
+    file = tmp_path / "parts.json"
+
+    def run(*command: str) -> str:
+        return subprocess.run(
+            [sys.executable, *command, *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    run(str(ROOT / "bench" / "bin" / "memvault"))  # makes the index
+    plain = run(str(ROOT / "bench" / "bin" / "memvault"))
+    assert "Wombats" in plain
+    assert run(str(ROOT / "bench" / "sampled.py"), str(file)) == plain
+    parts = json.loads(file.read_text("utf-8"))
+    assert list(parts) == list(sampled.ALL_PARTS)
+    assert all(seconds >= 0 for seconds in parts.values())
+    assert parts["interpreter"] > 0
+    assert parts["imports"] > 0
+    before = os.times()
+    done = performance.sampled(performance.Command(words), file)
+    used = os.times()
+    spent = used.children_user + used.children_system
+    spent -= before.children_user + before.children_system
+    assert sum(done.values()) == pytest.approx(spent, abs=0.03)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's clocks of processes")
+def test_the_clock_of_another_process_is_read() -> None:
+    """What another process computes is counted, what it waits is not."""
+    line = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", line + "print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(0.01)
+        before = performance.process_cpu(process.pid)
+        time.sleep(0.1)
+        assert 0.2 <= before <= performance.process_cpu(process.pid) < before + 0.05
+        process.communicate(b"\n")
+
+
+def test_figures_of_other_sizes_stay(tmp_path: Path) -> None:
+    """A run replaces what it measured, and keeps the rest of the file."""
+    file = tmp_path / "figures.json"
+    performance.save(file, "1000 quick", {"rounds": 1, "index": {"cpu": 5}})
+    performance.save(file, "1000 deep", {"rounds": 1})
+    performance.save(file, "1000 quick", {"rounds": 2})
+    assert json.loads(file.read_text("utf-8")) == {
+        "1000 deep": {"rounds": 1},
+        "1000 quick": {"rounds": 2, "index": {"cpu": 5}},
+    }
+
+
+def test_a_peer_is_asked_in_the_form_that_it_takes() -> None:
+    """A question is handed over whole, as any of its words, or as the longest."""
+    folders = {"vault": "/v", "index": "/i"}
+    line = ["x", "{vault}", "{index}/db", "{query}", "{any}", "{word}"]
+    asked = peers.filled(line, folders, "why use {databases}?")
+    assert asked == [
+        "x",
+        "/v",
+        "/i/db",
+        "why use {databases}?",
+        "why OR use OR databases",
+        "databases",
+    ]
+    steps = [Finished(1.0, 0.5, 10.0, "a"), Finished(2.0, 1.5, 30.0, "b")]
+    assert peers.together(steps) == Finished(3.0, 2.0, 30.0, "")
