@@ -17,6 +17,7 @@ FILE = Path(__file__).resolve().parents[1] / "docs" / "performance" / "figures.j
 PASS = "python -c pass"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
 HOOK = "hook prompt"
+CHANGED = "recall after a change"
 COMMANDS = (RECALL, KEYWORD, "show", "list --limit 5", REMEMBER, "goals get")
 DEEP, QUICK = "deep", "quick"
 _BUSY = 1.3
@@ -168,6 +169,7 @@ def _resident(figures: Figures) -> str:
         [f"`{name}`", *[_cell(record, record[way][name]) for way in ("cold", "resident")]]
         for name in (*COMMANDS, HOOK)
     ]
+    rows.insert(1, [CHANGED, "", _cell(record, record["resident"][CHANGED])])
     return _table([f"at {size:,}, deep vectors", "cold", "resident"], rows)
 
 
