@@ -45,6 +45,8 @@ DEEP, QUICK = "deep", "quick"
 VERSION = "--version"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
 HOOK = "hook prompt"
+CHANGED = "recall after a change"
+"""The first recall after another process has changed the vault and its index."""
 _MODES = {DEEP: "auto", QUICK: "off"}
 _SAMPLED = Path(__file__).with_name("sampled.py")
 _AFTERMATH = 0.005
@@ -165,6 +167,7 @@ def rounds(vault: Vault, count: int, place: Path) -> tuple[Measured, float]:
             before = _resident_status()["commands"] + 1  # it counts this one when it is done
             line = commands(vault, turn + 1)
             del line[VERSION]
+            line = {CHANGED: commands(vault, turn)[RECALL], **line}
             for name, command in line.items():
                 found.resident[name].append(handed_over(command, number))
             ran = _resident_status()["commands"] - before

@@ -72,7 +72,7 @@ def index(figures: page.Figures) -> Figure:
         for what, label in (("wall", "on the clock"), ("cpu", "CPU"))
     }
     peaks = {
-        "first index": [record["index"]["peak"] for record in records],
+        "first index, largest process": [record["index"]["peak"] for record in records],
         "resident process": [record["resident megabytes"] for record in records],
         "recall": [record["cold"][page.RECALL]["peak"] for record in records],
     }

@@ -17,6 +17,7 @@ FILE = Path(__file__).resolve().parents[1] / "docs" / "performance" / "figures.j
 PASS = "python -c pass"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
 HOOK = "hook prompt"
+CHANGED = "recall after a change"
 COMMANDS = (RECALL, KEYWORD, "show", "list --limit 5", REMEMBER, "goals get")
 DEEP, QUICK = "deep", "quick"
 _BUSY = 1.3
@@ -85,7 +86,7 @@ def readme_lines(figures: Figures) -> str:
     record, index = figures.record(size), figures.record(size, QUICK)["index"]
     cold, warm = record["cold"][RECALL], record["resident"][RECALL]
     most = figures.record(largest, QUICK)
-    first = f"{_seconds(index['cpu'])} of CPU and {index['peak']:.0f} MB"
+    first = f"{_seconds(index['cpu'])} of CPU and {index['peak']:.0f} MB in its largest process"
     big, kept = most["cold"][RECALL], most["resident"][RECALL]
     return f"""\
 - A recall in {size:,} memories takes {cold["cpu"]:.0f} ms, {multiple(record, cold):.0f} times \
@@ -126,7 +127,7 @@ def _growth(figures: Figures) -> str:
                     record["index"]["wall"]
                 ),
                 ", its CPU": lambda record: _seconds(record["index"]["cpu"]),
-                ", its peak": lambda record: f"{record['index']['peak']:.0f} MB",
+                ", its largest process": lambda record: f"{record['index']['peak']:.0f} MB",
             }.items()
         ]
         peaks = _cells(figures, vectors, lambda record: f"{record['cold'][RECALL]['peak']:.0f} MB")
@@ -168,6 +169,7 @@ def _resident(figures: Figures) -> str:
         [f"`{name}`", *[_cell(record, record[way][name]) for way in ("cold", "resident")]]
         for name in (*COMMANDS, HOOK)
     ]
+    rows.insert(1, [CHANGED, "", _cell(record, record["resident"][CHANGED])])
     return _table([f"at {size:,}, deep vectors", "cold", "resident"], rows)
 
 
