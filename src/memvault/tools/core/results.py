@@ -255,7 +255,8 @@ Offset = Annotated[
 ]
 _Entry = TypeVar("_Entry")
 _MAX_SIMILAR = 3
-_MAX_SIMILAR_TEXT = 600
+_MAX_SIMILAR_TEXT = 400
+"""Characters of a text by which similar memories are found; more take the transformer longer."""
 _COUNT_TIMEOUT = 1.0
 """Maximum number of seconds that counting may delay a result."""
 
