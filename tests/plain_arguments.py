@@ -69,9 +69,11 @@ def named(expected: Iterable[Parameter], plain: Mapping[str, Any]) -> dict[str, 
 
 
 def _got(parameter: Parameter, value: Any) -> Any:
-    """Return one argument: a number is whole where it may be, and else with a point."""
+    """Return one argument: a number is whole where it may be, a word is what it is a synonym of."""
     if parameter.items and isinstance(value, list):
         return [named(parameter.items, entry) for entry in value]
+    if isinstance(value, str):
+        return parameter.arg.synonyms.get(value.strip().lower(), value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if int in parameter.types and value == int(value):
