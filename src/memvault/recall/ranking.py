@@ -6,10 +6,10 @@ A score is a sum of named parts, so that it can be explained.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence, Set
 from datetime import datetime
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 from memvault import clock
@@ -302,18 +302,23 @@ def _match_quality(entry: Ranked) -> float:
     return sentences.proximity + (sentences.adjacency or 0.0)
 
 
+_TERM_BITS = 32
+
+
 def group_duplicates(terms: Sequence[Set[int]]) -> list[list[int]]:
     """Return groups of places of duplicates, in the order of their first ones.
 
     Each memory, given by its terms, is compared with the first of each group. Only those are
-    compared that have one of their first sorted terms in common, as all sets have that are as alike
-    as duplicates are: the prefix filter of Chaudhuri, Ganti and Kaushik 2006.
+    compared that have one of their rarest terms in common, as all sets have that are as alike as
+    duplicates are: the prefix filter of Chaudhuri, Ganti and Kaushik 2006.
     """
+    counts = Counter(chain.from_iterable(terms))
     groups: list[list[int]] = []
     groups_by_term: defaultdict[int, list[int]] = defaultdict(list)
     for place, own in enumerate(terms):
         least = math.ceil(constants().duplicate_overlap * len(own))
-        prefix = sorted(own)[: len(own) - least + 1]
+        rarest_first = sorted([counts[term] << _TERM_BITS | term for term in own])
+        prefix = rarest_first[: len(own) - least + 1]
         near = sorted({number for term in prefix for number in groups_by_term.get(term, ())})
         found = (number for number in near if _are_duplicates(own, terms[groups[number][0]]))
         group = next(found, None)
