@@ -45,10 +45,7 @@ class Read(NamedTuple):
         call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
         found = call.run()
         context = Call(workspace, self.caller, read_only=True)
-        try:
-            return results.result(context, found, call.is_presented)
-        finally:
-            call.cancel()  # what it might have been handed goes back
+        return results.result(context, found, call.is_presented)
 
 
 def only_reads(name: str) -> bool:

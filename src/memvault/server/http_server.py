@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -256,9 +256,7 @@ class HttpServer:
             stop.set()
 
         reads = ReadPool(self.workers, self.offer) if self.workers else None
-        if reads is not None:
-            await reads.start()
-        async with anyio.create_task_group() as tasks:
+        async with _started(reads), anyio.create_task_group() as tasks:
             tenants = TenantServers(
                 tasks,
                 self.served,
@@ -292,8 +290,6 @@ class HttpServer:
                 web.should_exit = True
                 await serving
             tasks.cancel_scope.cancel()
-        if reads is not None:
-            await reads.close()
         await anyio.to_thread.run_sync(tenants.close)
         self._flush()
         return 0
@@ -347,6 +343,19 @@ class HttpServer:
                 file=sys.stderr,
             )
         sys.stderr.flush()
+
+
+@contextlib.asynccontextmanager
+async def _started(reads: ReadPool | None) -> AsyncIterator[None]:
+    """Run the processes that read, if there are any, during the block."""
+    if reads is None:
+        yield
+        return
+    try:
+        await reads.start()
+        yield
+    finally:
+        await reads.close()
 
 
 async def _reap_revoked(gateway: HttpGateway, audit: AuditLog, log: RepeatLimitingHandler) -> None:

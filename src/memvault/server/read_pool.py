@@ -126,7 +126,8 @@ class ReadPool:
 
     async def start(self) -> None:
         """Start the processes."""
-        self._idle += [await _Worker.start(self._tools) for _ in range(self._count)]
+        for _ in range(self._count):
+            self._idle.append(await _Worker.start(self._tools))
 
     def takes(self, name: str) -> bool:
         """Return whether a tool only reads; false for a time if processes end again and again."""

@@ -72,6 +72,7 @@ class Database:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
+                self._kept.clear()  # what was computed within the transaction
                 if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise

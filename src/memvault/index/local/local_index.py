@@ -419,6 +419,8 @@ class LocalIndex:
         changes, is_current = self.files.healing(lambda: self._look(False))
         if is_current:
             self._settle()
+        elif changes is None and self.watch is not None:  # a command makes the index anew
+            self.watch.changes()
         elif changes is not None and changes.whole.size <= _LITTLE:
             self.refresh(False, BEST_EFFORT)
 
