@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from socket import SO_PEERCRED, SOL_SOCKET, socket
+from socket import SOL_SOCKET, socket
 from typing import NamedTuple
 
 _CREDENTIALS = struct.Struct("3i")
@@ -78,6 +78,8 @@ def process_behind(connection: socket) -> int:
 
 
 def _credentials(connection: socket) -> tuple[int, ...]:
+    from socket import SO_PEERCRED  # Linux has it
+
     data = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(data)
 
