@@ -150,7 +150,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     signals = _Signals(connection)
     connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
     message = _last_message(connection)
-    if message[:1] == ENDED:
+    if len(message) > 1:
         return message[1]
     if message == LATE:
         return 0
@@ -171,13 +171,13 @@ def _last_message(connection: socket) -> bytes:
     message = b""
     try:
         while piece := connection.recv(1):
-            message = piece if piece == PRINTS else piece + connection.recv(1)
-            if len(message) > 1:
-                break
+            message = piece
+            if piece == ENDED:
+                return message + connection.recv(1)
     except TimeoutError:
         return LATE
     except OSError:  # it has ended without having read a signal
-        return message
+        pass
     return message
 
 
