@@ -67,10 +67,11 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
         self.vault = open_vault(self.root)
         self.number = 0
         self.ignored: tuple[str, ...] = ()
-        self.granularity, refresh._TIMESTAMP_GRANULARITY = refresh._TIMESTAMP_GRANULARITY, 0
+        self.granularity = vars(refresh)["TIMESTAMP_GRANULARITY"]
+        vars(refresh)["TIMESTAMP_GRANULARITY"] = 0
 
     def teardown(self) -> None:
-        refresh._TIMESTAMP_GRANULARITY = self.granularity
+        vars(refresh)["TIMESTAMP_GRANULARITY"] = self.granularity
         self.vault.close()
         shutil.rmtree(self.place)
 

@@ -323,7 +323,7 @@ def test_one_process_serves_a_user(folder: Path, watching: Watching) -> None:
 
 
 def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> None:
-    """Of many commands at once, each has its own answer, whoever gives it."""
+    """Of many commands at once, each has its own answer."""
     lines = [["remember", f"Note {number}", f"text {number}"] for number in range(8)]
     command = [sys.executable, "-m", "memvault"]
     processes = [

@@ -6,7 +6,7 @@ import os
 import sys
 
 from memvault import threads
-from memvault.cli.hand_over import hand_over
+from memvault.cli.hand_over import end_at_once_on_interrupt, hand_over
 
 _OBJECTS = 100_000
 """Garbage collection threshold of new objects; those made at startup live until the end anyway."""
@@ -15,7 +15,7 @@ _OBJECTS = 100_000
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     if arguments is None:
-        _end_at_once_on_interrupt()
+        end_at_once_on_interrupt()
         code = hand_over(sys.argv[1:])
         if code is not None:
             os._exit(code)
@@ -41,14 +41,6 @@ def main(arguments: list[str] | None = None) -> int:
         exit_process(code)
         gc.freeze()  # so that Python's own end does not collect garbage in all modules once more
     return code
-
-
-def _end_at_once_on_interrupt() -> None:
-    """Replace Python's handler, whose exception is lost in a callback; imports run many."""
-    import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
-
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _run(given: list[str]) -> int:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault.files.plain_files import FileStamp, state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
 
@@ -64,13 +65,13 @@ class Workspace:
         self.lock = threading.RLock()
         self.condition = Turn(self.lock)
         self.progress = progress
-        self._settings_state: tuple[int, ...] = ()
+        self._settings_state: FileStamp | None = None
         self._other_vaults: dict[Path, Workspace] = {}
 
     @cached_property
     def settings(self) -> vault_settings.Settings:
         """The vault's settings, as last loaded."""
-        self._settings_state = state_of_file(self.root / SETTINGS_FILE)
+        self._settings_state = state_of(self.root / SETTINGS_FILE)
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
             from memvault.secrets import detector
@@ -82,8 +83,8 @@ class Workspace:
     def refresh_settings(self) -> None:
         """Reload the settings and parts if ``memvault.toml`` has changed since it was loaded."""
         if "settings" in self.__dict__:
-            state = state_of_file(self.root / SETTINGS_FILE)
-            if not state:
+            state = state_of(self.root / SETTINGS_FILE)
+            if state is None:
                 locate.find_vault(str(self.root))  # raises if it is no longer a vault
             if state != self._settings_state:
                 self.reload()
@@ -160,12 +161,3 @@ class Workspace:
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()
-
-
-def state_of_file(path: Path) -> tuple[int, ...]:
-    """Return a value that differs once a file has changed; empty if it cannot be looked at."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -2,12 +2,14 @@
 
 The client sends its arguments and environment. The process answers within ``PATIENCE`` seconds
 that it is ready, and begins only when the client confirms that it still waits, with its standard
-streams; otherwise the command is run here, as always. So no command runs twice, and nobody else
-holds the streams of one that runs here.
+streams; otherwise the command is run here, as always. So no other process holds the streams of a
+command that runs here. If the process dies meanwhile, a command is run here only if it reads and
+has printed nothing.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 import os
 import sys
 
@@ -61,6 +63,12 @@ def hand_over(arguments: Sequence[str]) -> int | None:
         return None
 
 
+def end_at_once_on_interrupt() -> None:
+    """Replace Python's handler, whose exception is lost in a callback; imports run many."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
 def was_used_lately() -> bool:
     """Return whether a recall was run within the last ten minutes; note that one is run now.
 
@@ -91,7 +99,7 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
     The cache folder is that of ``user_folders.user_folder`` on Linux.
     """
-    base = os.path.expanduser(environment.get("MEMVAULT_CACHE", ""))  # noqa: PTH111  # as above
+    base = os.path.expanduser(environment.get("MEMVAULT_CACHE", ""))  # noqa: PTH111  # pathlib takes 5 ms
     if not base:
         base = environment.get("XDG_CACHE_HOME", "")
         if not base.startswith("/"):
@@ -102,13 +110,12 @@ def socket_folder(environment: Mapping[str, str]) -> str:
 
 def identity() -> str:
     """Return the program's version and folder, and Python's flags, which both processes share."""
-    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # pathlib takes 5 ms
-    changed = os.stat(package).st_mtime_ns
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # the same
     flags = [
         f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:6] == "PYTHON"
     ]
     modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
-    return f"{__version__} {package} {changed} {sys.prefix} {sys.hexversion} {modes} {flags}"
+    return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes} {flags}"
 
 
 def connected(folder: str) -> socket | None:
@@ -197,10 +204,7 @@ class _Signals:
     """
 
     def __init__(self, connection: socket) -> None:
-        import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
-
         self.received = 0
-        self._signal = _signal
         self._connection = connection
         numbers = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
         handled = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
@@ -209,11 +213,11 @@ class _Signals:
     def restore(self) -> None:
         """Restore the handlers."""
         for number, handler in self._replaced.items():
-            self._signal.signal(number, handler)
+            _signal.signal(number, handler)
 
     def _send(self, number: int, _: object) -> None:
         if self.received:
-            self._signal.signal(number, self._signal.SIG_DFL)
+            _signal.signal(number, _signal.SIG_DFL)
             os.kill(os.getpid(), number)
         self.received = number
         from contextlib import suppress

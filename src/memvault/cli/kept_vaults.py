@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault.files.plain_files import state_of
 from memvault.files.user_folders import user_folder
-from memvault.workspace import Workspace, silent, state_of_file
+from memvault.workspace import Workspace, silent
 
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
@@ -97,4 +98,4 @@ def _surroundings() -> object:
         and name not in _PER_CALL
     )
     folder = user_folder("config")
-    return variables, state_of_file(folder / "settings.toml") if folder is not None else ()
+    return variables, None if folder is None else state_of(folder / "settings.toml")

@@ -148,7 +148,6 @@ class Resident:
             time.monotonic() - self._used >= _IDLE_SECONDS
             or _memory() > _MAX_MEMORY
             or _identity(self._folder) != socket_file
-            or hand_over.identity() != self._identity
             or _program_state() != self._program
         )
 
@@ -355,17 +354,17 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 class _AnnouncedOutput(io.FileIO):
-    """A standard stream of a client, which is told before the first write to one of them."""
+    """A standard stream of a client; ``PRINTS`` is sent before the first write to one of them."""
 
-    def __init__(self, descriptor: int, connection: socket.socket, told: list[bool]) -> None:
+    def __init__(self, descriptor: int, connection: socket.socket, announced: list[bool]) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self._connection = connection
-        self._told = told
+        self._announced = announced
 
     def write(self, data: Any, /) -> int:
         """Write bytes."""
-        if not self._told:
-            self._told.append(True)
+        if not self._announced:
+            self._announced.append(True)
             with contextlib.suppress(OSError):  # the client has ended
                 self._connection.sendall(hand_over.PRINTS)
         return super().write(data)
@@ -373,18 +372,18 @@ class _AnnouncedOutput(io.FileIO):
 
 @contextmanager
 def _standard_streams(streams: list[int], errors: str, connection: socket.socket) -> Iterator[None]:
-    """Use the standard streams of a client, which is told before something is printed.
+    """Use the standard streams of a client; ``PRINTS`` is sent to it before something is printed.
 
     ``errors`` is as in ``Request``.
     """
     kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
-    told: list[bool] = []
+    reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115  # 0 stays open
+    announced: list[bool] = []
     out, err = (
         io.TextIOWrapper(
-            io.BufferedWriter(_AnnouncedOutput(number, connection, told)),
+            io.BufferedWriter(_AnnouncedOutput(number, connection, announced)),
             encoding="utf-8",
             errors="backslashreplace",
         )

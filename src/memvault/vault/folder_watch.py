@@ -32,9 +32,6 @@ class FolderWatch:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._process = os.getpid()
-        self._inotify = Inotify()
-        self._mounts = Mounts()
         self._folders: dict[int, str] = {}
         """The watched folders by their watches, relative to the root."""
         self._device = 0
@@ -42,6 +39,16 @@ class FolderWatch:
         self._changed: set[str] = set()
         self._is_complete = False
         self._scanned_at = 0.0
+        self._open()
+
+    def _open(self) -> None:
+        """Watch nothing yet; again after a fork, where both processes would read the same events.
+
+        Raises:
+            OSError: changes cannot be watched here.
+        """
+        self._inotify, self._mounts, self._folders = Inotify(), Mounts(), {}
+        self._process = os.getpid()
 
     def fileno(self) -> int:
         """Return the descriptor that can be read when something has changed."""
@@ -52,8 +59,11 @@ class FolderWatch:
 
         Raises as ``reader.scan``.
         """
-        if self._process != os.getpid():  # after a fork, both processes would read its events
-            self._process, self._inotify, self._folders = os.getpid(), Inotify(), {}
+        if self._process != os.getpid():
+            try:
+                self._open()
+            except OSError:
+                return reader.scan(self._root, ignore)
         self._drain()
         self._changed.clear()
         earlier, self._folders, self._device = self._folders, {}, 0
@@ -85,10 +95,9 @@ class FolderWatch:
 
         None if the folder must be scanned.
         """
-        if self._process == os.getpid():
-            self._drain()
-        else:
-            self._is_complete = False
+        if self._process != os.getpid():
+            return None
+        self._drain()
         if self._mounts.has_changed():
             self._is_complete = False
         if not self._is_complete or time.monotonic() - self._scanned_at > TRUSTED_SECONDS:

@@ -22,7 +22,7 @@ from memvault.vault.document import Document
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
 """The number of files that are compared at once."""
-_TIMESTAMP_GRANULARITY = 1_000_000_000
+TIMESTAMP_GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
 
 
@@ -210,7 +210,7 @@ def state_of(root: Path, path: str) -> FileState | None:
 
 def is_settled(state: FileState) -> bool:
     """Return whether any later edit of a file will change its state, unlike one just made."""
-    return max(state.mtime, state.ctime) + _TIMESTAMP_GRANULARITY < time.time_ns()
+    return max(state.mtime, state.ctime) + TIMESTAMP_GRANULARITY < time.time_ns()
 
 
 def _state(path: str, status: os.stat_result) -> FileState:

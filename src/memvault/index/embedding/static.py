@@ -21,7 +21,7 @@ from memvault.index.embedding.embedder import (
     fingerprint_of,
     read_card,
 )
-from memvault.index.embedding.wordpiece import DATA, open_wordpiece
+from memvault.index.embedding.wordpiece import DATA, open_wordpiece, words_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -131,7 +131,7 @@ class StaticEmbedder:
             is_short = sum(map(len, texts)) <= _MAX_SHORT
             encoded = map(self._wordpiece.encode, texts) if is_short else self._encode(texts)
             return [np.array(ids, np.uint16) for ids in encoded]
-        split = [_words(text) for text in texts]
+        split = [words_of(text) for text in texts]
         if len(self._cache) > _MAX_CACHED_WORDS:
             self._cache = {}  # not cleared: another thread may be reading the old one
         cached = self._cache
@@ -157,7 +157,3 @@ class StaticEmbedder:
         """Return the rows of subwords; shape (len(ids), dimension)."""
         rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
         return rows
-
-
-def _words(text: str) -> list[str]:
-    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").split(" ")

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import REINSTALL
-from memvault.index.embedding.wordpiece import DATA
+from memvault.index.embedding.wordpiece import DATA, words_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
-_SPACES = dict.fromkeys(map(ord, "\t\n\r"), " ")
 _MAX_COUNTED_WORDS, _MAX_COUNTED_LENGTH = 50_000, 40
 """The maximum number of words whose tokens are remembered, and the maximum length of one."""
 _COUNTS: dict[str, int] = {}
@@ -27,7 +26,7 @@ _COUNTS: dict[str, int] = {}
 
 def count_tokens(text: str) -> int:
     """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
-    words = text.translate(_SPACES).split(" ")  # no token spans a space
+    words = words_of(text)
     known = {word: _COUNTS.get(word, -1) for word in words}
     new = [word for word, count in known.items() if count < 0]
     known.update(zip(new, _counts_of(new), strict=True))

@@ -34,6 +34,11 @@ _FOREIGN_LETTER = re.compile(r"(?![\u0000-\u03ff\u1d00-\u1fff])[^\W\d_]")
 """A letter of a script other than Latin and Greek."""
 
 
+def words_of(text: str) -> list[str]:
+    """Return a text's parts between spaces, some of them empty; no token is in two of them."""
+    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ").split(" ")
+
+
 @cache
 def open_wordpiece(folder: Path) -> WordPiece:
     """Return the table's tokenizer in Python, loaded once; errors as for ``WordPiece``."""

@@ -127,7 +127,7 @@ class Analysis(NamedTuple):
     """What an index stores of some memories, in the order of their files.
 
     ``passages`` and ``cuts`` are the texts to embed, by uid, as long as ``embedded`` is None.
-    ``detected`` is the language of each memory, empty if it cannot be told by its text: these are
+    ``detected`` is the language of each memory, empty if its text does not show it: these are
     analysed in ``main_language``.
     """
 

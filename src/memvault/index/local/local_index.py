@@ -139,7 +139,7 @@ class LocalIndex:
             if locked:  # released before this, as embedding for the snapshot may take long
                 self._settle()
                 return self._snapshot(EMPTY, vectors)
-            if self._compared or (changes is not None and changes.is_partial):
+            if changes is not None and changes.is_partial:
                 self._compared, whole = 0, True  # what is read beside the index needs all of it
                 continue
             if changes is not None and (is_small or (patience.allow_partial and not remaining)):
@@ -508,7 +508,7 @@ class LocalIndex:
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
         """Return which files may differ from the index; None if the folder must be scanned."""
         changed = self.watch.changes() if self.watch is not None and self._compared else None
-        if self._compared != commit.number[0] or self._place.folder is None:
+        if self._compared != commit.number[0]:
             changed = None
         if changed is None:
             self._compared = 0

@@ -37,13 +37,12 @@ from memvault.index.text.indexed_text import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
+from memvault.vault.reader import TIMESTAMP_GRANULARITY
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
     from memvault.index.local.static_vectors import StaticVectors
 
-_TIMESTAMP_GRANULARITY = 1_000_000_000
-"""Nanoseconds within which two edits may leave a file with the same times."""
 _MANY_FILES = 3_000
 _MANY_BYTES = 12_000_000
 """Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
@@ -107,7 +106,7 @@ def diff_folder(
             diff.added.append(state)
         elif entry.state != state:
             diff.changed.append((entry, state))
-        elif _changed_at(state) + _TIMESTAMP_GRANULARITY >= entry.checked:
+        elif _changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
             diff.doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in unreadable)
     for path, entry in known.items():
