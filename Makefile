@@ -14,7 +14,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types layers unit programs soak docs format bench performance fuzz \
+.PHONY: demo test checks lint types layers unit programs soak docs site format bench performance fuzz \
     clean
 
 # The package alone, which is all that the demo needs.
@@ -92,10 +92,16 @@ soak: $(STAMP) compiled
 	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
 	    $(BIN)/python -m pytest -q tests/test_engine_server.py
 
-# Write the reference and the transcripts anew from the program.
+# Write the reference and the transcripts anew from the program, and build the site.
 docs: $(STAMP) compiled
 	$(BIN)/python scripts/write_docs.py
 	$(BIN)/python -m pytest -q tests/test_transcripts.py --rewrite-transcripts
+	$(MAKE) --no-print-directory site
+
+# The documentation as a site in build/site, from README, docs and the played sessions.
+site: $(STAMP)
+	$(PIP) --group docs
+	$(BIN)/sphinx-build -q -W -n -E -c docs . build/site
 
 format: $(LINTERS)
 	$(BIN)/ruff check --fix .

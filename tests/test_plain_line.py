@@ -165,7 +165,7 @@ def usual_lines() -> list[str]:
     found = []
     pages = [
         ROOT / "README.md",
-        *ROOT.glob("docs/guide/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("tests/transcripts/*.md"),
     ]
     for page in pages:

@@ -1,4 +1,4 @@
-"""Sessions at a shell, played again: the pages in tests/transcripts are what users see.
+"""Sessions at a shell, played again: the transcripts and the tours in docs are what users see.
 
 Each page's ``console`` blocks hold commands after ``$`` and what they print; a
 page is one vault. Ids, times, etags and tokens differ from run to run and are
@@ -21,7 +21,8 @@ import pytest
 from conftest import write
 from launcher import Launcher
 
-PAGES = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("tests/transcripts/*.md"), *ROOT.glob("docs/tour/*.md")])
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
 _MARKS = set("|&;<>()$`\\\"'*?[#~!{\n")

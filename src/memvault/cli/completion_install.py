@@ -23,6 +23,7 @@ _memvault() {
 complete -o default -o nosort -F _memvault memvault
 """
 _ZSH = """\
+#compdef memvault
 _memvault() {
     local -a found
     local word about
@@ -37,6 +38,7 @@ _memvault() {
 }
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 compdef _memvault memvault
+[[ $funcstack[1] == _memvault ]] && _memvault "$@"
 """
 _FISH = """\
 function __memvault
@@ -45,7 +47,8 @@ function __memvault
 end
 complete -c memvault -k -a '(__memvault)'
 """
-_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+"""The script of each shell. That of zsh may be sourced, and loaded from a folder of functions."""
 _MARK = "# completion of memvault"
 
 
@@ -93,9 +96,9 @@ def install(
 
 
 def _resolve_shell(shell: str) -> str:
-    if shell not in _SCRIPTS:
+    if shell not in SCRIPTS:
         what = f"There is no completion for {shell}" if shell else "Which shell is not known"
-        raise UsageError(what, f"name one of {', '.join(_SCRIPTS)}")
+        raise UsageError(what, f"name one of {', '.join(SCRIPTS)}")
     return shell
 
 
@@ -123,7 +126,7 @@ def _install(shell: str, file: Path, startup_file: Path | None) -> list[Path]:
     from memvault.files import atomic
 
     changed = []
-    script = _SCRIPTS[shell].encode()
+    script = SCRIPTS[shell].encode()
     if not file.is_file() or file.read_bytes() != script:
         atomic.write(file, script)
         changed.append(file)

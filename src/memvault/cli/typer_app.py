@@ -17,8 +17,8 @@ import typer.main
 from memvault import __version__, sanitize
 from memvault.arguments.parameters import Parameter, normal_key
 from memvault.cli import commands, spelling
-from memvault.cli.commands import metavar
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
+from memvault.cli.parameter_help import parameter_help, value_name
 from memvault.cli.plain_line import option_names, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
 from memvault.command_table import COMMANDS, TOOLS
@@ -267,49 +267,10 @@ def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
 def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
     """Return the type and the Typer declaration of a parameter."""
     kind = value_type(parameter)
-    shown: str | None = metavar(parameter)
-    arg = parameter.arg
     declared: Any = (list[str] if kind is list else kind) | None
-    if arg.positional:
-        shown = f"{shown}..." if kind is list else shown
-        if not parameter.required or arg.cli_optional:
-            shown = f"[{shown}]"
-        argument = typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
-        return declared, argument
-    if kind is bool:
-        shown = None
-    elif dict in parameter.types and list not in parameter.types:
-        shown = arg.metavar or "JSON"
+    shown, text = value_name(parameter), parameter_help(parameter)
+    if parameter.arg.positional:
+        return declared, typer.Argument(None, metavar=shown, help=text, show_default=False)
     (flag, *others), negative = option_names(parameter)
     names = [f"{flag}/{negative}" if negative else flag, *others]
-    option = typer.Option(None, *names, metavar=shown, help=_help(parameter), show_default=False)
-    return declared, option
-
-
-def _help(parameter: Parameter) -> str:
-    """Return the help of a parameter, with its limits, and its default unless that is empty."""
-    default = parameter.known_default
-    text = parameter.arg.help
-    if parameter.arg.text:
-        text += "; - reads standard input, @file a file"
-        if parameter.required and parameter.arg.positional and list not in parameter.types:
-            text += "; if missing, it is read from a pipe"
-            text += " or written in your editor" * parameter.arg.cli_optional
-    text += _limits(parameter)
-    if default in (None, False, "", 0.0):
-        return sanitize.escape_line(text)
-    return sanitize.escape_line(f"{text} (default {default})")
-
-
-def _limits(parameter: Parameter) -> str:
-    """Return the minimum and maximum of a parameter, unless its help has them already."""
-    lowest, highest = (
-        None if limit is None else f"{limit:,.15g}"
-        for limit in (parameter.arg.minimum, parameter.arg.maximum)
-    )
-    if lowest is not None and highest is not None:
-        both = f"{lowest} to {highest}"
-        return "" if both in parameter.arg.help else f"; {both}"
-    if lowest is not None:
-        return f"; at least {lowest}"
-    return "" if highest is None else f"; at most {highest}"
+    return declared, typer.Option(None, *names, metavar=shown, help=text, show_default=False)

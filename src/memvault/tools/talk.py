@@ -578,7 +578,7 @@ def send_message(
     pages=("messages",),
     newest_last=True,
     read_only=True,
-    examples=("memvault space read", "memvault space read --space-id team --limit 5"),
+    examples=("memvault space read", "memvault space read --space team --limit 5"),
     view="""*messages
         {senderName}  {timestamp:second}
            > {content:each}

@@ -1,0 +1,50 @@
+"""The help of a parameter, as help pages and manual pages show it."""
+
+from __future__ import annotations
+
+from memvault import sanitize
+from memvault.arguments.parameters import Parameter
+from memvault.cli.commands import metavar
+from memvault.cli.plain_line import value_type
+
+
+def value_name(parameter: Parameter) -> str | None:
+    """Return the name of a parameter's value, such as ``[QUERY...]``; None for a switch."""
+    kind = value_type(parameter)
+    name = metavar(parameter)
+    if parameter.arg.positional:
+        name = f"{name}..." if kind is list else name
+        return f"[{name}]" if not parameter.required or parameter.arg.cli_optional else name
+    if kind is bool:
+        return None
+    is_object = dict in parameter.types and list not in parameter.types
+    return parameter.arg.metavar or "JSON" if is_object else name
+
+
+def parameter_help(parameter: Parameter) -> str:
+    """Return the help of a parameter, with its limits, and its default unless that is empty."""
+    default = parameter.known_default
+    text = parameter.arg.help
+    if parameter.arg.text:
+        text += "; - reads standard input, @file a file"
+        if parameter.required and parameter.arg.positional and list not in parameter.types:
+            text += "; if missing, it is read from a pipe"
+            text += " or written in your editor" * parameter.arg.cli_optional
+    text += _limits(parameter)
+    if default in (None, False, "", 0.0):
+        return sanitize.escape_line(text)
+    return sanitize.escape_line(f"{text} (default {default})")
+
+
+def _limits(parameter: Parameter) -> str:
+    """Return the minimum and maximum of a parameter, unless its help has them already."""
+    lowest, highest = (
+        None if limit is None else f"{limit:,.15g}"
+        for limit in (parameter.arg.minimum, parameter.arg.maximum)
+    )
+    if lowest is not None and highest is not None:
+        both = f"{lowest} to {highest}"
+        return "" if both in parameter.arg.help else f"; {both}"
+    if lowest is not None:
+        return f"; at least {lowest}"
+    return "" if highest is None else f"; at most {highest}"
