@@ -330,3 +330,38 @@ def test_programs_remember_without_an_editor(folder: Path, run: Run, editor: Non
     assert code == 0, shown
     assert all(b"Go on." not in text for text in contents(folder).values())
     assert succeeded(run("list", "--json")).json["total"] == 4
+
+
+LONG = "---\nid: services-7k2m9q\n---\n\n# Services\n\nAll run on one machine.\n\n## Cache\n\nIt is Redis.\n"
+PRINTS = 'import sys\nprint("opened", *sys.argv[1:])\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("vim", "opened +11 {}"),
+        ("code", "opened --goto {}:11"),
+        ("hx", "opened {}:11"),
+        ("kate", "opened --line 11 {}"),
+        ("my-editor", "opened {}"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="a script with a first line is of POSIX")
+def test_a_result_is_opened_at_its_line(
+    run: Run,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    said: str,
+) -> None:
+    """Recall names the line of each passage, and --open N opens it there, as the editor takes it."""
+    file = write(folder, "services.md", LONG).resolve()
+    program = write(tmp_path, f"programs/{name}", f"#!{sys.executable}\n{PRINTS}")
+    program.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(program))
+    found = succeeded(run("recall", "Redis", "--json")).json["memories"][0]
+    assert (found["filePath"], found["line"]) == ("services.md", 11)
+    assert "services.md:11" in run("recall", "Redis").out
+    assert said.format(file) in succeeded(run("recall", "Redis", "--open", "1")).out
+    assert "There is no result 9" in refused(run("recall", "Redis", "--open", "9"), 1)

@@ -61,9 +61,11 @@ SHOWN = {
 @pytest.mark.parametrize("query", SHOWN)
 def test_a_snippet_begins_where_the_sentence_does(vault: Vault, folder: Path, query: str) -> None:
     """Rows are shown by their cells, and items and lines of code alone, unless more have words."""
-    write(folder, "a.md", BODY)
+    file = write(folder, "a.md", f"---\ntags: [x]\n---\n\n{BODY}")
     (found,) = vault.call("memory_recall", query=query, type="keyword")["memories"]
     assert found["snippet"] == SHOWN[query]
+    line = file.read_text("utf-8").splitlines()[found["line"] - 1]
+    assert found["snippet"].removeprefix("[ ] ").split()[0] in line
 
 
 def test_comments_are_not_shown(vault: Vault, folder: Path) -> None:

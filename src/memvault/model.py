@@ -67,7 +67,7 @@ class Memory(NamedTuple):
 
     ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
     the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
-    ending.
+    ending, ``body_line`` the number of the file's line on which the body begins.
     """
 
     path: str
@@ -82,6 +82,11 @@ class Memory(NamedTuple):
     etag: str
     problem: str = ""
     newline: str = "\n"
+    body_line: int = 1
+
+    def line_at(self, place: int) -> int:
+        """Return the number of the file's line that contains a position in the body."""
+        return self.body_line + self.body.count(self.newline[-1:], 0, place)
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import CliCommand, ShellCommand, command
 from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
-from memvault.tools.core.registry import Tool
+from memvault.tools.core.registry import OPEN, Tool
 from memvault.tools.core.render import Template
 
 
@@ -38,7 +38,13 @@ def run_command(
                 given[parameter.name] = value
         if isinstance(entry, Tool):
             _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
-            run_tool(entry.name, entry.arguments(given), options, entry)
+            arguments = entry.arguments(given)
+            if OPEN.name in given:
+                from memvault.cli import editor
+
+                editor.open_entry(options, entry, arguments, given[OPEN.name])
+            else:
+                run_tool(entry.name, arguments, options, entry)
         else:
             _run_cli_command(entry, given, options)
 

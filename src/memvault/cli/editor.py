@@ -15,13 +15,24 @@ from memvault.cli import output, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.tools.core.render import Template
 
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.model import Memory
     from memvault.store.change_set import JournalEntry
+    from memvault.tools.core.registry import Tool
 
 _EDITORS = ("sensible-editor", "nano", "vim", "vi", "notepad")
+_LINE_ARGUMENTS = {
+    "+{line} {file}": "sensible-editor vi vim nvim gvim view nano pico emacs emacsclient micro kak "
+    "joe jed mg ne mcedit gedit gnome-text-editor kwrite vis",
+    "--goto {file}:{line}": "code code-insiders codium vscodium cursor windsurf",
+    "{file}:{line}": "hx helix subl sublime_text zed zeditor atom",
+    "--line {line} {file}": "kate idea pycharm webstorm goland rider fleet mate",
+    "-n{line} {file}": "notepad++",
+}
+"""How editors take the line to begin at, and the names of their programs."""
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
 """Programs that open a URL with the desktop's default application."""
 
@@ -61,7 +72,40 @@ def edit(
     close it, the edit is in the log, and memvault undo reverts it.
     """
     with _open_call(options, memory) as (call, name):
-        return _edit(call, call.resolve(name, writes=True))
+        return edit_memory(call, call.resolve(name, writes=True))
+
+
+def open_entry(
+    options: GlobalOptions, tool: Tool, arguments: Mapping[str, Any], number: int
+) -> None:
+    """Run a tool, and open an entry of its list in the editor, at its line.
+
+    Raises:
+        NotFound: If the list has no entry of that number.
+        Refused: If the editor could not be started, or failed.
+    """
+    from memvault.tools.core import invoke
+
+    results.check(options)
+    output.require_terminal()
+    workspace = options.workspace()
+    shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
+    shown["limit"] = max(number, int(shown.get("limit") or 0))
+    try:
+        with invoke.call(workspace, tool.name, shown, options.caller()) as outcome:
+            entries = list(outcome.result[tool.opens])
+    finally:
+        workspace.release()
+    if number > len(entries):
+        count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
+        raise NotFound(
+            f"There is no result {number}, only {count} found", "without --open it lists them"
+        )
+    entry = entries[number - 1]
+    name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
+    with _open_call(options, name) as (call, path):
+        edited = edit_memory(call, call.resolve(path, writes=True), entry.get("line", 1))
+    results.print_result(options, {"success": True, **edited}, Template(_EDITED), writes=True)
 
 
 @command(
@@ -96,7 +140,7 @@ def open_memory(
                 raise UsageError(
                     "The memory is missing", "an editor opens one: memvault open MEMORY"
                 )
-            return _edit(call, target)
+            return edit_memory(call, target)
         _open(url, call.root)
         return None
 
@@ -268,8 +312,8 @@ def _open(url: str, root: Path) -> None:
         raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
 
 
-def _edit(call: Call, memory: Memory) -> dict[str, Any]:
-    """Run the editor on a memory's file, and return what changed.
+def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
+    """Run the editor on a memory's file, at a line, and return what changed.
 
     Raises:
         Refused: If the editor could not be started, or failed.
@@ -281,7 +325,7 @@ def _edit(call: Call, memory: Memory) -> dict[str, Any]:
     last = next(call.store.changes.journal.changes(), None)
     problem = None
     try:
-        _run_editor(call.root, call.root / memory.path)
+        _run_editor(call.root, call.root / memory.path, line)
     except Refused as error:
         problem = error
     before = _record_edit(call, memory, before, last)
@@ -341,8 +385,8 @@ def _record_edit(call: Call, memory: Memory, before: bytes, last: JournalEntry |
     return before
 
 
-def _run_editor(root: Path, file: Path) -> None:
-    """Open a file in the person's editor.
+def _run_editor(root: Path, file: Path, line: int = 1) -> None:
+    """Open a file in the person's editor, at a line if the editor is known to take one.
 
     Raises:
         Refused: If there is no editor, or it could not be started, or failed.
@@ -350,13 +394,22 @@ def _run_editor(root: Path, file: Path) -> None:
     environment = process.environment(root)
     command = _editor(environment)
     try:
-        code = process.run_interactive([*command, str(file)], environment)
+        code = process.run_interactive([*command, *_place(command[0], file, line)], environment)
     except UsageError as error:
         raise Refused(
             f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
         ) from error
     if code:
         raise Refused(f"The editor {command[0]} ended with {code}")
+
+
+def _place(program: str, file: Path, line: int) -> list[str]:
+    """Return the arguments with which an editor opens a file at a line."""
+    name = Path(program).name.lower().removesuffix(".exe").removesuffix(".cmd")
+    for form, names in _LINE_ARGUMENTS.items():
+        if line > 1 and name in names.split():
+            return [part.format(file=file, line=line) for part in form.split()]
+    return [str(file)]
 
 
 def _editor(environment: dict[str, str]) -> list[str]:

@@ -99,10 +99,10 @@ class MemoryRecord(NamedTuple):
         shared = {name: getattr(memory, name) for name in cls._fields if name not in separate}
         return cls(key=key, size=size, language=language, **shared)
 
-    def memory(self, body: str, newline: str) -> Memory:
+    def memory(self, body: str, newline: str, body_line: int = 1) -> Memory:
         """Return the memory of which this is the record, with its text."""
         shared = {name: getattr(self, name) for name in Memory._fields if name in self._fields}
-        return Memory(**shared, body=body, newline=newline)
+        return Memory(**shared, body=body, newline=newline, body_line=body_line)
 
 
 def by_time(record: MemoryRecord) -> tuple[str, str]:

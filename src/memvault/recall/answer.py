@@ -107,7 +107,8 @@ class RecallResult(NamedTuple):
     has) are comparable between answers. ``why`` holds the weighted ``parts`` that add up to
     ``score``, and the raw values behind them. ``is_earlier`` is true if the memory is shown as of
     the requested moment and its text has changed since. ``line`` is the snippet from its most
-    relevant sentence on, if requested. ``vault`` names the memory's vault if several were searched;
+    relevant sentence on, if requested, ``line_number`` the line of the file on which the snippet
+    begins. ``vault`` names the memory's vault if several were searched;
     ``sent`` is when another machine sent the memory, if its file is on that machine.
     """
 
@@ -123,6 +124,7 @@ class RecallResult(NamedTuple):
     validity: Validity = CURRENT
     is_earlier: bool = False
     line: str = ""
+    line_number: int = 1
     vault: str = ""
     sent: str = ""
 

@@ -304,6 +304,7 @@ class Search:
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
             record.is_past,
             line,
+            memory.line_at(snippet.place),
             record.vault,
             record.published_at,
         )

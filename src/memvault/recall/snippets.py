@@ -117,6 +117,8 @@ _TermSpan = tuple[int, int, frozenset[str]]
 """Start and end of a word, and the query's terms that it contains."""
 _WORDS = lazy_pattern(r"\S+")
 _HEADINGS = lazy_pattern(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
+_LOCATING_WORDS = 4
+"""Number of a snippet's first words by which it is found in the body, if they are on one line."""
 _MAX_PASSAGES = 8
 _MAX_PLACES = 400
 
@@ -124,12 +126,14 @@ _MAX_PLACES = 400
 class Snippet(NamedTuple):
     """A passage, or a one-line snippet of one, and the headings above it.
 
-    ``is_cut`` is whether a passage begins within a sentence.
+    ``is_cut`` is whether a passage begins within a sentence, and ``place`` the position in the body
+    where it begins.
     """
 
     text: str
     heading: str
     is_cut: bool = False
+    place: int = 0
 
 
 def make_snippet(
@@ -149,7 +153,7 @@ def make_snippet(
     text = _best_units(found, _query_terms(query), analyser)
     if passage.is_cut and found and text.startswith(found[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
-    return Snippet(text, passage.heading)
+    return Snippet(text, passage.heading, place=_find_words(body, text, passage.place))
 
 
 def best_passage(
@@ -178,7 +182,20 @@ def best_passage(
         if weight > max_weight:
             best, max_weight = passage, weight
     text = _without_headings(body, best) or body[best.start : best.end]
-    return Snippet(text, best.heading, _is_within_sentence(body, best.start))
+    return Snippet(text, best.heading, _is_within_sentence(body, best.start), best.start)
+
+
+def _find_words(body: str, snippet: str, start: int) -> int:
+    """Return the position after ``start`` of the first words of a snippet, else ``start``.
+
+    A snippet has other blanks than the body, so as few words are searched as necessary.
+    """
+    words = snippet.removeprefix("… ").split(" ", _LOCATING_WORDS)
+    for count in (_LOCATING_WORDS, 2, 1):
+        place = body.find(" ".join(words[:count]), start)
+        if place >= 0:
+            return place
+    return start
 
 
 def _is_within_sentence(body: str, place: int) -> bool:

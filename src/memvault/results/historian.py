@@ -16,8 +16,13 @@ from memvault.results.shared import (
 
 
 class RecalledMemory(MemoryDescription, ValidityMarks, AsOfMark):
-    """A memory that was found; a listed one has no ``strength``."""
+    """A memory that was found; a listed one has neither ``strength`` nor ``line``.
 
+    ``line`` is the number of the file's line on which the snippet begins, unless the memory is
+    shown as it was, or its file is on another machine.
+    """
+
+    line: NotRequired[int]
     score: float
     strength: NotRequired[Strength]
     snippet: str

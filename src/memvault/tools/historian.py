@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
@@ -67,9 +68,19 @@ _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
+def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result whose memories have a ``place``, ``PATH:LINE`` as editors open it."""
+    memories = [
+        {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
+        for entry in found["memories"]
+    ]
+    return {**found, "memories": memories}
+
+
 @group.tool(
     "recall",
     pages=("memories", "brief"),
+    opens="memories",
     read_only=True,
     works_without_files=True,
     core=True,
@@ -90,10 +101,11 @@ _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
         'memvault recall "lock timeout" --type issue -n 3',
         "memvault recall --tags network --since 2020-01-01",
     ),
-    view="""{best:weak=Nothing fits well; these come nearest}
+    view=Template(
+        """{best:weak=Nothing fits well; these come nearest}
         *memories
         {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
-           {vault}  {memId}  {filePath}  {modified:day}
+           {vault}  {memId}  {place|filePath}  {modified:day}
            {marks}
            > {content|snippet:each}
            why: {why}
@@ -107,6 +119,8 @@ _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
            {filePath}  {modified:day}
            > {content:each}
            > {snippet:each}""",
+        _with_places,
+    ),
 )
 def memory_recall(
     call: Call,
@@ -319,6 +333,7 @@ def _render_result(
     why = {"chance": round(entry.probability, 4), **entry.why} if explain else None
     whole: RecalledMemory = {
         **_entry(entry.memory, score, entry.strength, entry.snippet, full, entry.vault),
+        **({} if entry.is_earlier or entry.sent else {"line": entry.line_number}),
         **marks,
         **without_none(why=why),
         **as_of_field(as_of_text if entry.is_earlier else ""),

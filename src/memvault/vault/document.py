@@ -185,6 +185,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         etag=etag(data),
         problem=problem,
         newline=file.parts.newline,
+        body_line=file.parts.body_line,
     )
 
 

@@ -209,6 +209,12 @@ class FrontMatter(NamedTuple):
         texts = (self.before, self.body)
         return next((end for text in texts for end in endings if end in text), "\n")
 
+    @property
+    def body_line(self) -> int:
+        """The number of the line on which the body begins."""
+        end = self.newline[-1:]
+        return 1 + sum(part.count(end) for part in (self.before, self.header, self.after))
+
 
 def split_front_matter(text: str) -> FrontMatter:
     """Split a text at the lines around its header; without a closing line it has no header."""

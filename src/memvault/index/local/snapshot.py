@@ -224,7 +224,8 @@ class Snapshot(NamedTuple):
             else:
                 data, _ = self.store.read_bytes(record.path)
                 parts = split_front_matter(decode(data).text)
-                memory = record.memory(parts.body, parts.newline)._replace(etag=etag(data))
+                memory = record.memory(parts.body, parts.newline, parts.body_line)
+                memory = memory._replace(etag=etag(data))
         except NotFound as error:
             raise StaleView from error
         except MemvaultError:

@@ -133,7 +133,7 @@ def _leniencies() -> list[str]:
 def _section(tool: Tool) -> list[str]:
     lines = [f"## `memvault {tool.command}` · `{tool.name}`", "", tool.doc, ""]
     parameters = tool.parameters
-    if tool.shell_parameters != parameters:
+    if tool.shell_parameters not in (parameters, (*parameters, registry.OPEN)):
         return [*lines, *_in_json(parameters), *_on_the_command_line(tool)]
     if parameters:
         lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]
@@ -143,6 +143,8 @@ def _section(tool: Tool) -> list[str]:
             lines.append(
                 f"| `{parameter.key}` | `{_spelling(parameter)}` | {type_name} | {notes} |"
             )
+        if tool.opens:
+            lines.append(f"| | `{registry.OPEN.flag}` | | {registry.OPEN.arg.help} |")
         lines.append("")
     return lines
 

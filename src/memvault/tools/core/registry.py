@@ -37,6 +37,17 @@ BUDGET = BUDGET._replace(arg=BUDGET.arg._replace(default=None))
 _OFFSET = _number("offset", "Entries to skip: next of the previous result")
 _TEXT_OFFSET = _number("offset", "Characters to skip, as next says")
 _LENGTH = _number("length", "Maximum characters; 0: all")
+OPEN = Parameter(
+    "open_entry",
+    "openEntry",
+    "--open",
+    (int,),
+    (),
+    False,
+    None,
+    Arg("Open the result of this number in your editor, at its line", minimum=1, metavar="N"),
+)
+"""An option of commands, which is no argument of their tools."""
 
 
 class Tool(NamedTuple):
@@ -66,6 +77,7 @@ class Tool(NamedTuple):
         rest: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
+        opens: The list of its result of which its command opens an entry with ``--open``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -94,6 +106,7 @@ class Tool(NamedTuple):
     newest_last: bool = False
     rest: str = ""
     flat_failures: bool = False
+    opens: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -139,7 +152,8 @@ class Tool(NamedTuple):
         """The parameters of the command."""
         if self.command_line_form:
             return parameters_of(self.command_line_form)
-        return tuple(part for entry in self.parameters for part in entry.on_command_line)
+        own = (part for entry in self.parameters for part in entry.on_command_line)
+        return (*own, *([OPEN] if self.opens else []))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the values of the command's parameters to the tool's arguments.
@@ -200,6 +214,7 @@ class ToolGroup(NamedTuple):
         newest_last: bool = False,
         rest: str = "",
         flat_failures: bool = False,
+        opens: str = "",
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -228,6 +243,7 @@ class ToolGroup(NamedTuple):
                 newest_last=newest_last,
                 rest=rest,
                 flat_failures=flat_failures,
+                opens=opens,
             )
             _GROUPS[function.__module__] = self
             return function
