@@ -216,7 +216,7 @@ def filled(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("filled") / "vault"
-    write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(root, "memvault.toml", "version = 1\nworld.enabled = true\nsearches.zoo = 'zebra'\n")
     write(root, "places/wood.md", "---\nx: 0\ny: 0\nterrain: wood\nresources: {wood: 30}\n---\n")
     write(root, "agents/bob.md", "---\nx: 1\n---\n")
     fact = "---\nid: m3\nmemory_type: fact\n---\n\nZebras sleep.\n"
@@ -236,7 +236,7 @@ def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vault.call("talk_agent", agent="bob", message="Hello")
         vault.call("talk_agent", agent="main", message="Hello, me")
         vault.call("push_service", name="ci", message="green")
-        vault.call("memory_compound", query="m2", modifications="It drinks, too.")
+        vault.call("memory_compound", query="m2", modifications="It drinks, too.\n\n- [ ] Water")
         vault.call("memory_load", memId="m1")
     return root
 

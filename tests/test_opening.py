@@ -332,7 +332,9 @@ def test_programs_remember_without_an_editor(folder: Path, run: Run, editor: Non
     assert succeeded(run("list", "--json")).json["total"] == 4
 
 
-LONG = "---\nid: services-7k2m9q\n---\n\n# Services\n\nAll run on one machine.\n\n## Cache\n\nIt is Redis.\n"
+LONG = (
+    "---\nid: services-7k2m9q\n---\n\n# Services\n\nOn one machine.\n\n## Cache\n\nIt is Redis.\n"
+)
 PRINTS = 'import sys\nprint("opened", *sys.argv[1:])\n'
 
 
@@ -355,7 +357,7 @@ def test_a_result_is_opened_at_its_line(
     name: str,
     said: str,
 ) -> None:
-    """Recall names the line of each passage, and --open N opens it there, as the editor takes it."""
+    """Recall names the line of a passage, and --open N opens it there, as the editor takes it."""
     file = write(folder, "services.md", LONG).resolve()
     program = write(tmp_path, f"programs/{name}", f"#!{sys.executable}\n{PRINTS}")
     program.chmod(0o755)

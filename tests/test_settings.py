@@ -113,7 +113,9 @@ def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -
     write(tmp_path, "memvault.toml", re.sub(r"^# (?=\[|\w+ = )", "", text, flags=re.MULTILINE))
     settings = load_settings(tmp_path)
     assert settings.warnings == ()
-    assert settings.explicit == set(rows(DEFAULTS)) - {"index.vault", "index.sent", "mcp.tools"}
+    assert settings.explicit == set(rows(DEFAULTS)) - {
+        "index.vault", "index.sent", "mcp.tools", "searches"
+    }  # fmt: skip
     for name in settings.explicit - {"ignore", "index.uri", "types"}:
         assert attrgetter(name)(settings) == attrgetter(name)(DEFAULTS), name
     assert [entry.name for entry in settings.types if entry not in BUILTIN_TYPES] == [

@@ -112,6 +112,10 @@ OWN: dict[str, dict[str, Any]] = {
     "tag_add": {"tags": ["a", "b"]},
     "tag_remove": {"tags": ["x"]},
     "tag_rename": {"old": "x", "new": "y"},
+    "complete_task": {"memory": "m2", "line": 13},
+    "memory_random": {"memoryType": "procedure"},
+    "save_search": {"name": "dig", "query": "zebra"},
+    "delete_search": {"name": "zoo"},
     "model_use": {"name": "builtin"},
     "model_verify": {"name": "builtin"},
 }
@@ -130,6 +134,7 @@ WRITES: dict[str, dict[str, Any]] = {
     "tag_rename": {"confirm": True},
     "consolidate_memories": {"apply": True},
     "memory_restore": {"memId": "m1", "revision": "2"},
+    "memory_today": {"text": "Fed the zebra"},
     "enter_space": {"spaceId": "new"},
     "vault_doctor": {"fix": True},
 }

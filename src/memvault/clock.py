@@ -113,6 +113,11 @@ def random_id(length: int = 6) -> str:
     return "".join(ID_ALPHABET[byte & 31] for byte in os.urandom(length))
 
 
+def random_number(limit: int) -> int:
+    """Return a random number from 0 to below ``limit``."""
+    return int.from_bytes(os.urandom(8)) % limit
+
+
 def zone(name: str) -> tzinfo:
     """Return a time zone by its name in the tz database, such as ``Europe/Berlin``.
 

@@ -42,7 +42,7 @@ def run_command(
             if OPEN.name in given:
                 from memvault.cli import editor
 
-                editor.open_entry(options, entry, arguments, given[OPEN.name])
+                editor.open_entry(options, entry, arguments, int(given[OPEN.name]))
             else:
                 run_tool(entry.name, arguments, options, entry)
         else:

@@ -275,6 +275,13 @@ def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
     return [CompletionItem(tag, f"{counts[tag]}") for tag in ordered]
 
 
+def _searches(root: Path, _: str) -> Iterable[CompletionItem]:
+    from memvault.settings.vault_settings import load_settings
+
+    searches = load_settings(root).searches
+    return [CompletionItem(f"@{name}", searches[name].get("query", "")) for name in searches]
+
+
 def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
     """Return a function that lists the folders and notes in one folder of the vault."""
 
@@ -295,6 +302,7 @@ _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "template": _templates,
     "type": _types,
     "tag": _tags,
+    "search": _searches,
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }

@@ -41,6 +41,8 @@ _EDITED = """
     {title}  {memId}  {filePath}  {gone:is gone|}
        {added:line|lines} added  {removed:line|lines} removed
        problem: {problem}"""
+EDITED = Template(_EDITED)
+"""How the result of an edit is printed."""
 MemoryOrVault = Annotated[
     str, Arg("memId, path or title; the vault if missing", positional=True, names="memory")
 ]
@@ -52,7 +54,7 @@ def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
 
     For use with other programs: vim "$(memvault path deploy-notes)".
     """
-    with _open_call(options, memory) as (call, name):
+    with open_call(options, memory) as (call, name):
         file = call.root / call.resolve(name, writes=True).path if name else call.root
         return _result(call, {"path": str(file)})
 
@@ -71,7 +73,7 @@ def edit(
     The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
     close it, the edit is in the log, and memvault undo reverts it.
     """
-    with _open_call(options, memory) as (call, name):
+    with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))
 
 
@@ -103,9 +105,9 @@ def open_entry(
         )
     entry = entries[number - 1]
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
-    with _open_call(options, name) as (call, path):
+    with open_call(options, name) as (call, path):
         edited = edit_memory(call, call.resolve(path, writes=True), entry.get("line", 1))
-    results.print_result(options, {"success": True, **edited}, Template(_EDITED), writes=True)
+    results.print_result(options, {"success": True, **edited}, EDITED, writes=True)
 
 
 @command(
@@ -128,7 +130,7 @@ def open_memory(
     """
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
-    with _open_call(options, memory) as (call, name):
+    with open_call(options, memory) as (call, name):
         in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
         in_editor = in_editor and not address
         target = call.resolve(name, writes=in_editor) if name else None
@@ -173,7 +175,7 @@ def new(
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.results import choose_type
 
-    with _open_call(options) as (call, _), contextlib.ExitStack() as drafts:
+    with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
         call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
         filled = create.filled(call.root, template or chosen.name, title, bool(template))
@@ -205,7 +207,7 @@ def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[st
     from memvault.vault.paths import normal_type
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
-    with _open_call(options) as (call, _):
+    with open_call(options) as (call, _):
         root, template = call.root, create.filled(call.root, kind, name, is_named=False).body
     with _draft(root, name, template) as text:
         yield text
@@ -254,7 +256,7 @@ def _draft(root: Path, title: str, template: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
+def open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
     """Open the vault for a command that is not a tool; yield the call and the memory's name.
 
     The memory may be ``NAME:MEMORY``, which opens the vault of that name instead.

@@ -18,13 +18,14 @@ _SILENCE = 2.0
 """Seconds after which a note tells the user that memvault is waiting for input."""
 
 
-def piped(name: str, optional: bool, quiet: bool) -> str | None:
+def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str | None:
     """Read the argument ``name`` from standard input, or return None if nothing is piped in.
 
     Standard input is read if it is a pipe, or a file at its start: one that is
     partly read may be the list of a shell loop. Terminals, /dev/null and sockets
     are ignored. A pipe that stays silent, such as one inherited from a parent
-    process, is given up after ``_PATIENCE`` seconds.
+    process, is given up after ``_PATIENCE`` seconds; if the argument is not ``required``,
+    after ``_SILENCE`` seconds, and nothing is no mistake.
 
     Raises:
         UsageError: If the input is empty or too large, or nothing arrives in time.
@@ -38,12 +39,16 @@ def piped(name: str, optional: bool, quiet: bool) -> str | None:
         return None
     hint = f"give {name} as an argument, - to wait for it, @file" + ", or '' for none" * optional
     if not _is_ready(_SILENCE):
+        if not required:
+            return None
         if not quiet:
             sys.stderr.write(f"note: waiting for {name} on standard input\n")
         if not _is_ready(_PATIENCE - _SILENCE):
             raise UsageError(f"Nothing came on standard input for {_PATIENCE:g} seconds", hint)
     text = document.decode(read_stream(sys.stdin.buffer, "Standard input")).text
     if not text.strip():
+        if not required:
+            return None
         raise UsageError(f"Standard input is empty, and there is no {name}", hint)
     return text
 

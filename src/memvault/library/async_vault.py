@@ -17,9 +17,11 @@ if TYPE_CHECKING:
         CheckedVault,
         ChosenModel,
         ComparedRevisions,
+        CompletedTask,
         CompoundedMemory,
         ConsolidatedMemories,
         CreatedMemory,
+        DailyNote,
         DeletedEntries,
         DeletedMemories,
         EmptiedTrash,
@@ -41,11 +43,13 @@ if TYPE_CHECKING:
         MemoryTypes,
         MovedAgent,
         MutatedMemory,
+        NoteTasks,
         ObservedLocation,
         OrphanedMemories,
         ProcedureOutcome,
         PromptContextBlock,
         PushedEvent,
+        RandomMemory,
         RebuiltIndex,
         RecalledEpisodes,
         RecalledExperience,
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
         RenamedTag,
         RepositoryStatus,
         RestoredMemory,
+        SavedSearches,
+        SavedSearchResult,
         SavedText,
         SentMessage,
         SentTalk,
@@ -542,6 +548,71 @@ class AsyncVault(AsyncOpenVault):
     ) -> RenamedTag:
         """Rename a tag and the tags nested in it, in the headers and texts of all memories."""
         return cast("RenamedTag", await self._run("tag_rename", locals()))
+
+    async def today(
+        self,
+        text: str = "",
+        *,
+        day: str | None = None,
+        offset: int | None = None,
+        length: int | None = None,
+    ) -> DailyNote:
+        """Add a thought to today's daily note, or show the note."""
+        return cast("DailyNote", await self._run("memory_today", locals()))
+
+    async def tasks(
+        self,
+        *,
+        done: bool = False,
+        include_done: bool = False,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        expression: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> NoteTasks:
+        """List the tasks in notes: items such as - [ ] Call Ann, those with a day first."""
+        return cast("NoteTasks", await self._run("list_tasks", locals()))
+
+    async def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
+        """Mark a task as done: - [ ] becomes - [x]."""
+        return cast("CompletedTask", await self._run("complete_task", locals()))
+
+    async def random(
+        self,
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        expression: str | None = None,
+    ) -> RandomMemory:
+        """Show a memory that is chosen by chance, to meet again what was forgotten."""
+        return cast("RandomMemory", await self._run("memory_random", locals()))
+
+    async def searches_save(
+        self,
+        name: str,
+        query: str = "",
+        *,
+        memory_type: str | None = None,
+        tags: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        expression: str | None = None,
+    ) -> SavedSearchResult:
+        """Save a search under a name; @NAME then stands for it where a query does."""
+        return cast("SavedSearchResult", await self._run("save_search", locals()))
+
+    async def searches_list(self) -> SavedSearches:
+        """List the saved searches of the vault."""
+        return cast("SavedSearches", await self._run("list_searches", locals()))
+
+    async def searches_delete(self, name: str) -> SavedSearchResult:
+        """Delete a saved search."""
+        return cast("SavedSearchResult", await self._run("delete_search", locals()))
 
     async def show(
         self,

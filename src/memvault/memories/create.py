@@ -48,11 +48,12 @@ _ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 
 
 class RenderedTemplate(NamedTuple):
-    """A template with its placeholders filled in: its text, its type and its tags."""
+    """A template with its placeholders filled in: text, type, tags and the rest of its header."""
 
     body: str
     memory_type: str
     tags: list[str]
+    header: dict[str, Any]
 
 
 def names(root: Path) -> list[str]:
@@ -60,19 +61,26 @@ def names(root: Path) -> list[str]:
     return sorted(path.stem for path in (root / FOLDER).glob("*.md") if path.is_file())
 
 
-def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplate:
+def filled(
+    root: Path, name: str, title: str, is_named: bool, moment: datetime | None = None
+) -> RenderedTemplate:
     """Return a template with the title, the date and the time filled in.
 
-    If there is no such template, the result is empty unless ``is_named`` is set.
+    ``name`` may also be the path of a file elsewhere in the vault, as Obsidian names templates.
+    ``moment`` is in local time, now by default. If there is no such template, the result is empty
+    unless ``is_named`` is set.
 
     Raises:
         NotFound: ``is_named`` is set, and there is no such template.
         StorageError: the template cannot be read.
     """
     known = names(root)
-    if name not in known:
+    path = f"{FOLDER}/{name}.md"
+    if "/" in name:
+        path = f"{paths.resolve_inside(root, name.removesuffix('.md'))}.md"
+    if name not in known and not ("/" in name and (root / path).is_file()):
         if not is_named:
-            return RenderedTemplate("", "", [])
+            return RenderedTemplate("", "", [], {})
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, n=1)
@@ -81,20 +89,32 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplat
             f"There is no template {name!r}",
             hint if known else f"a template is a file in the folder {FOLDER}",
         )
-    path = f"{FOLDER}/{name}.md"
     try:
         data = plain_files.read(root / path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
-    now = clock.now().astimezone()
-
-    def fill(text: str) -> str:
-        return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, now), text)
-
-    body, tags = fill(memory.body).strip("\r\n"), [fill(tag) for tag in memory.tags]
+    now = moment or clock.now().astimezone()
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
-    return RenderedTemplate(body, kind if isinstance(kind, str) and "{{" not in kind else "", tags)
+    return RenderedTemplate(
+        fill(memory.body, title, now).strip("\r\n"),
+        kind if isinstance(kind, str) and "{{" not in kind else "",
+        [fill(tag, title, now) for tag in memory.tags],
+        {
+            key: fill(value, title, now) if isinstance(value, str) else value
+            for key, value in memory.metadata.items()
+            if _KEY.fullmatch(key) and _plain_key(key) not in {*_RESERVED_KEYS, "tags"}
+        },
+    )
+
+
+def fill(text: str, title: str, moment: datetime) -> str:
+    """Return a text with its placeholders for the title and parts of a local time filled in."""
+    return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, moment), text)
+
+
+def _plain_key(key: str) -> str:
+    return key.casefold().replace("_", "").replace("-", "")
 
 
 def _placeholder_value(match: re.Match[str], title: str, now: datetime) -> str:
@@ -218,7 +238,7 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
             raise UsageError(
                 f"{key!r} cannot be a key of the metadata", "use letters, digits, - and _"
             )
-        if key.casefold().replace("_", "").replace("-", "") in _RESERVED_KEYS:
+        if _plain_key(key) in _RESERVED_KEYS:
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:

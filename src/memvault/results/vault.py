@@ -204,6 +204,67 @@ class VerifiedModel(ToolResult):
     works: Literal[True]
 
 
+class DailyNote(ToolResult):
+    """The result of ``memory_today``; without a note of that day, ``memId`` is missing."""
+
+    date: str
+    filePath: str
+    memId: NotRequired[str]
+    title: NotRequired[str]
+    isNew: bool
+    line: NotRequired[int]
+    content: NotRequired[str]
+    message: NotRequired[str]
+
+
+class NoteTask(MemoryReference):
+    """A task in a note: ``- [ ]`` and its text; ``mark`` is the character between the brackets."""
+
+    line: int
+    text: str
+    isDone: bool
+    mark: str
+    due: NotRequired[str]
+
+
+class NoteTasks(Listing):
+    """The result of ``list_tasks``."""
+
+    tasks: list[NoteTask]
+
+
+class CompletedTask(NoteTask, ToolResult):
+    """The result of ``complete_task``."""
+
+
+class RandomMemory(MemoryDescription, ToolResult):
+    """The result of ``memory_random``."""
+
+    content: str
+
+
+class SavedSearch(TypedDict):
+    """A saved search: a query and the filters of ``memory_recall``."""
+
+    name: str
+    query: str
+    memoryType: NotRequired[str]
+    tags: NotRequired[list[str]]
+    since: NotRequired[str]
+    until: NotRequired[str]
+    filter: NotRequired[str]
+
+
+class SavedSearchResult(SavedSearch, ToolResult):
+    """The result of ``save_search`` and ``delete_search``."""
+
+
+class SavedSearches(ToolResult):
+    """The result of ``list_searches``."""
+
+    searches: list[SavedSearch]
+
+
 class MemoryPlace(TypedDict):
     """The title and the path of a memory."""
 

@@ -48,6 +48,8 @@ LANGUAGES = (
 ).split()
 
 
+SEARCH_KEYS = frozenset(("query", "memoryType", "tags", "since", "until", "filter"))
+"""The keys of a saved search: arguments of ``memory_recall``."""
 _MAX_WARNED = 10
 _MAX_IGNORE_LENGTH = 10_000
 """Total length of all ``ignore`` patterns; every file of the vault is matched against them."""
@@ -73,6 +75,10 @@ def _is_address(value: str) -> bool:
     return bool(parts.hostname) and not parts.query and not parts.fragment
 
 
+def _is_note_path(value: str) -> bool:
+    return value.isprintable() and value.endswith(".md") and "{{date" in value
+
+
 def _is_timezone(value: str) -> bool:
     with contextlib.suppress(ValueError):
         return bool(clock.zone(value))
@@ -84,6 +90,19 @@ def _are_types(value: Any) -> bool:
         isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name.strip()
         for entry in value
     )
+
+
+def _are_searches(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(entry, str) or (isinstance(entry, dict) and entry.keys() <= SEARCH_KEYS)
+        for entry in value.values()
+    )
+
+
+def _with_queries(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"query": entry} if isinstance(entry, str) else entry for name, entry in value.items()
+    }
 
 
 def _with_builtin_types(value: list[dict[str, Any]]) -> tuple[MemoryType, ...]:
@@ -124,6 +143,9 @@ _SECONDS = ValueKind(
 )
 _TIMEZONE = text("a name such as UTC or Europe/Berlin", _is_timezone)
 _TYPES = ValueKind("[[types]] tables, each with a name", _are_types, _with_builtin_types)
+_SEARCHES = ValueKind(
+    "a [searches] table with a query or a table for each", _are_searches, _with_queries
+)
 _OWN_TYPE = {"name": "meeting-note", "description": "What was agreed, and who does what"}
 
 
@@ -148,6 +170,17 @@ class RerankSettings(Section):
     """The cross-encoder of recall --rerank; ``memvault model use`` changes it too."""
 
     model = Setting("Xenova/ms-marco-MiniLM-L-6-v2", MODEL, "a fastembed model or a folder")
+
+
+class DailySettings(Section):
+    """Daily notes; without these settings as Obsidian or a folder has them."""
+
+    path = Setting(
+        "daily/{{date}}.md",
+        text("a path ending in .md", _is_note_path),
+        "or journal/{{date:YYYY/MM-DD}}.md",
+    )
+    template = Setting("daily", text("a template's name", str.isprintable), "of a new one")
 
 
 class ActiveSettings(Section):
@@ -228,6 +261,7 @@ class Settings(Section):
     embedder = EmbedderSettings()
     ranking = RankingSettings()
     rerank = RerankSettings()
+    daily = DailySettings()
     active = ActiveSettings()
     mcp = McpSettings()
     secrets = SecretSettings()
@@ -236,6 +270,7 @@ class Settings(Section):
     index = EngineSettings()
     plans = PlansSettings()
     world = WorldSettings()
+    searches: Setting[dict[str, dict[str, Any]]] = Setting({}, _SEARCHES)
     types = Setting(BUILTIN_TYPES, _TYPES, "more than the built-in ones", [_OWN_TYPE])
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()

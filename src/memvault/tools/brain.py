@@ -174,6 +174,7 @@ def memory_load(
         str | None,
         Arg(
             "Return memories that match this query instead; active memory is not changed",
+            names="search",
             aliases=QUERY_ALIASES,
         ),
     ] = None,
@@ -451,6 +452,7 @@ def memory_search(
             "What to look for; with Tag, one or more tags",
             positional=True,
             join_words=True,
+            names="search",
             aliases=QUERY_ALIASES,
         ),
     ],
@@ -595,6 +597,7 @@ def context(
             "What is to be done; memories that fit it, or one of its lines, are recalled",
             positional=True,
             join_words=True,
+            names="search",
             aliases=("query", "prompt", *QUERY_ALIASES),
         ),
     ] = "",

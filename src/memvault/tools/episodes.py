@@ -171,6 +171,7 @@ def recall_similar_experience(
             "A description of the situation",
             positional=True,
             join_words=True,
+            names="search",
             aliases=("situation", "context", *QUERY_ALIASES),
         ),
     ],

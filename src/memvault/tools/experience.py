@@ -104,7 +104,14 @@ def store_fact(
 def recall_fact(
     call: Call,
     query: Annotated[
-        str, Arg("What to look for", positional=True, join_words=True, aliases=QUERY_ALIASES)
+        str,
+        Arg(
+            "What to look for",
+            positional=True,
+            join_words=True,
+            names="search",
+            aliases=QUERY_ALIASES,
+        ),
     ],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
@@ -267,6 +274,7 @@ def recall_procedure(
             "What is to be done, or the situation",
             positional=True,
             join_words=True,
+            names="search",
             aliases=("query", "task", "situation", *QUERY_ALIASES),
         ),
     ],

@@ -132,6 +132,7 @@ def memory_recall(
             "the filters are listed, newest change first",
             positional=True,
             join_words=True,
+            names="search",
             aliases=QUERY_ALIASES,
         ),
     ] = "",
@@ -333,7 +334,7 @@ def _render_result(
     why = {"chance": round(entry.probability, 4), **entry.why} if explain else None
     whole: RecalledMemory = {
         **_entry(entry.memory, score, entry.strength, entry.snippet, full, entry.vault),
-        **({} if entry.is_earlier or entry.sent else {"line": entry.line_number}),
+        **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),
         **marks,
         **without_none(why=why),
         **as_of_field(as_of_text if entry.is_earlier else ""),

@@ -199,6 +199,10 @@ def _bind_and_run(
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
     bound = tool.bind(arguments)
+    if workspace.settings.searches:
+        from memvault.tools.core import saved_searches
+
+        bound = saved_searches.expanded(tool, bound, workspace.settings.searches)
     target = _other_vault(tool, bound, how.caller, workspace.root)
     in_vault = partial(
         Call,

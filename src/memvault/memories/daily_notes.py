@@ -1,0 +1,188 @@
+"""Daily notes: where a vault keeps them, and adding a thought to the note of a day."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import NotFound, UsageError
+from memvault.files import plain_files
+from memvault.lazy_pattern import lazy_pattern
+from memvault.memories import create, edit
+from memvault.model import Memory
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore, WriteResult
+from memvault.vault import paths
+from memvault.vault.document import plain_text
+
+_OBSIDIAN = ".obsidian/daily-notes.json"
+"""Settings of Obsidian's daily notes: ``folder``, ``format`` and ``template``."""
+_FOLDERS = frozenset(("daily", "daily notes", "dailies", "diary", "journal", "journals"))
+_DAY_NAME = lazy_pattern(r"\d{4}([-_.]?)\d\d\1\d\d\.md")
+_LISTED_NAMES = 200
+"""Number of names in a folder among which those of days are searched."""
+_LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
+
+_ITEM_MARK = lazy_pattern(r"[ \t]*[-*+][ \t]+(?P<task>\[[ xX]\][ \t]+)?")
+
+
+class DailyPlace(NamedTuple):
+    """Where a vault keeps its daily notes.
+
+    ``path`` has placeholders for the day, as templates have; ``template`` is a template's name or
+    path.
+    """
+
+    path: str
+    template: str
+
+    def path_of(self, root: Path, day: date) -> str:
+        """Return the path of a day's note.
+
+        Raises:
+            UsageError: the path leads out of the vault, or into a hidden folder.
+        """
+        path = paths.resolve_inside(root, create.fill(self.path, day.isoformat(), _moment(day)))
+        if not paths.is_memory_path(path):
+            raise UsageError(
+                f"The daily note would be {path}, which is no memory",
+                'set path under [daily] in memvault.toml, such as "journal/{{date}}.md"',
+            )
+        return path
+
+
+class DailyEntry(NamedTuple):
+    """A daily note to which something was added: ``line`` is the first line of the addition."""
+
+    memory: Memory
+    is_new: bool
+    line: int
+    previous_revision: str = ""
+
+
+def place(root: Path, settings: Settings) -> DailyPlace:
+    """Return where daily notes are kept: by memvault.toml, Obsidian or an existing folder."""
+    chosen = DailyPlace(settings.daily.path, settings.daily.template)
+    if "daily.path" in settings.explicit:
+        return chosen
+    obsidian = _obsidian_place(root, chosen)
+    if obsidian is not None:
+        return obsidian
+    return _existing_place(root, chosen)
+
+
+def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
+    """Return the place in Obsidian's settings, or None if they are missing or invalid."""
+    try:
+        found = json.loads(plain_files.read(root / _OBSIDIAN))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    folder, pattern, template = (
+        value if isinstance(value := found.get(key), str) else ""
+        for key in ("folder", "format", "template")
+    )
+    name = f"{{{{date:{pattern or 'YYYY-MM-DD'}}}}}.md"
+    return DailyPlace(f"{folder.strip('/')}/{name}".lstrip("/"), template or default.template)
+
+
+def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
+    """Return the folder of this vault whose files are named after days, else the default."""
+    for folder in sorted(entry for entry in root.iterdir() if entry.name.casefold() in _FOLDERS):
+        if folder.is_dir() and not folder.is_symlink():
+            for _, file in zip(range(_LISTED_NAMES), sorted(folder.iterdir()), strict=False):
+                match = _DAY_NAME.fullmatch(file.name)
+                if match:
+                    day = match[1].join(("YYYY", "MM", "DD"))
+                    return default._replace(path=f"{folder.name}/{{{{date:{day}}}}}.md")
+    return default
+
+
+def find(store: MemoryStore, day: date) -> Memory | None:
+    """Return the note of a day, or None if there is none."""
+    try:
+        return store.read(place(store.root, store.settings).path_of(store.root, day))
+    except NotFound:
+        return None
+
+
+def ensure(store: MemoryStore, day: date) -> tuple[Memory, bool]:
+    """Return the note of a day and whether it is new; a new one has the template's text.
+
+    Raises:
+        UsageError: the path of daily notes is invalid.
+    """
+    where = place(store.root, store.settings)
+    path = where.path_of(store.root, day)
+    for _ in range(2):  # another process may create it, or move it away, meanwhile
+        try:
+            return store.read(path), False
+        except NotFound:
+            filled = create.filled(
+                store.root, where.template, day.isoformat(), is_named=False, moment=_moment(day)
+            )
+            times = dict.fromkeys(("created", "modified"), clock.iso())
+            tags = {"tags": filled.tags} if filled.tags else {}
+            kind = {"memory_type": filled.memory_type} if filled.memory_type else {}
+            header = {"id": paths.new_id(day.isoformat()), **filled.header, **kind, **tags, **times}
+            try:
+                return store.add_at(path, header, filled.body), True
+            except FileExistsError:
+                continue
+    return store.read(path), False
+
+
+def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
+    """Add a text to the note of a day as an item of a list, with the time.
+
+    Raises:
+        Conflict: the file was saved by others during every attempt.
+        UsageError: the text is empty, or the path of daily notes is invalid.
+    """
+    text = plain_text(text).strip()
+    if not text:
+        raise UsageError("The text is empty", "give the thought to add")
+    memory, is_new = ensure(store, day)
+    item = _item(text, clock.now().astimezone())
+    line = 0
+
+    def change(current: Memory) -> WriteResult:
+        nonlocal line
+        body = _with_item(current.body, item, current.newline)
+        line = current.line_at(body.rstrip().rfind(item.partition("\n")[0]))
+        return store.change(current, edit.modified_now(current), body)
+
+    done = edit.retry_on_conflict(store, memory, change)
+    return DailyEntry(done.memory, is_new, line, done.previous_revision)
+
+
+def _moment(day: date) -> datetime:
+    """Return the time of now on another day, in local time, for the placeholders of templates."""
+    return datetime.combine(day, clock.now().astimezone().timetz())
+
+
+def _item(text: str, moment: datetime) -> str:
+    """Return a text as an item of a list, with the time; further lines are indented.
+
+    A text that is an item itself loses its mark; that of a task stays, without the time.
+    """
+    first, *others = text.splitlines()
+    mark = _ITEM_MARK.match(first)
+    words = first[mark.end() :] if mark else first
+    rest = "".join(f"\n  {line}" if line.strip() else "\n" for line in others)
+    head = f"- {mark['task']}" if mark and mark["task"] else f"- {moment:%H:%M} "
+    return f"{head}{words.strip()}{rest}"
+
+
+def _with_item(body: str, item: str, newline: str) -> str:
+    """Return a body with an item at its end, which continues a list there."""
+    if not body.strip():
+        return f"{newline}{item.replace(chr(10), newline)}{newline}"
+    lines = body.rstrip().splitlines()
+    if lines and _LIST_LINE.match(lines[-1]) and body.endswith(lines[-1] + newline):
+        return f"{body}{item.replace(chr(10), newline)}{newline}"
+    return edit.append(body, item, newline)

@@ -1,0 +1,93 @@
+"""Tasks in notes: the items ``- [ ]`` of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError, NotFound, UsageError
+from memvault.index.protocol import MemoryRecord
+from memvault.lazy_pattern import lazy_pattern
+from memvault.memories import edit
+from memvault.model import Memory
+from memvault.store.memory_store import MemoryReader, MemoryStore, WriteResult
+from memvault.vault.markdown import lines_with_code
+
+_TASK = lazy_pattern(
+    r"(?P<head>[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[)(?P<mark>[^\]\r\n])\][ \t]+(?P<text>\S.*)"
+)
+_DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
+_DONE_MARKS = frozenset("xX-")
+"""Done, and cancelled as Obsidian's themes and Logseq write it."""
+_SIGNS = (b"[ ]", b"[x]", b"[X]", b"[-]", b"[/]", b"[>]", b"[<]", b"[!]", b"[?]", b"[*]")
+"""What a file with a task contains one of; other files are not parsed."""
+
+
+class Task(NamedTuple):
+    """A task of a memory: ``line`` is its line in the file, ``due`` a day as text or empty.
+
+    ``mark_at`` is the position of its mark in the body.
+    """
+
+    memory: Memory
+    line: int
+    mark: str
+    text: str
+    due: str
+    mark_at: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the task is done or cancelled."""
+        return self.mark in _DONE_MARKS
+
+
+def tasks_of(memory: Memory) -> Iterator[Task]:
+    """Yield the tasks of a memory in the order of its text; code is left out."""
+    for number, (line, is_code) in enumerate(lines_with_code(memory.body), memory.body_line):
+        match = None if is_code or "[" not in line[0] else _TASK.match(line[0])
+        if match:
+            due = _DUE.search(match["text"])
+            yield Task(
+                memory,
+                number,
+                match["mark"],
+                match["text"].strip(),
+                due[1] if due else "",
+                line.start() + match.start("mark"),
+            )
+
+
+def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[Task]:
+    """Yield the tasks of memories; those that cannot be read any more are left out."""
+    for record in records:
+        try:
+            data, _ = store.read_bytes(record.path)
+            if any(sign in data for sign in _SIGNS):
+                yield from tasks_of(store.read(record.path))
+        except MemvaultError:
+            continue
+
+
+def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, WriteResult]:
+    """Mark the open task on a line of a memory's file as done.
+
+    Raises:
+        Conflict: the file was changed since it was read.
+        NotFound: there is no task on that line.
+        UsageError: the task is done already.
+    """
+    task = next((task for task in tasks_of(memory) if task.line == line), None)
+    if task is None:
+        raise NotFound(
+            f"{memory.path} has no task on line {line}",
+            "memvault tasks lists them with their lines",
+        )
+    if task.is_done:
+        raise UsageError(
+            f"The task on line {line} of {memory.path} is done already",
+            "memvault tasks lists the open ones",
+        )
+    body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"
+    done = store.change(memory, edit.modified_now(memory), body)
+    return task._replace(memory=done.memory, mark="x"), done

@@ -1,0 +1,314 @@
+"""Tools for every day: daily notes, tasks in notes, and a memory by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.call import Call
+from memvault.errors import NotFound, UsageError
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.results import (
+    CONTENT_ALIASES,
+    LISTED,
+    MEMORY_ALIASES,
+    QUERY_ALIASES,
+    Expression,
+    Limit,
+    Offset,
+    Since,
+    TagFilter,
+    TypeName,
+    Until,
+    filters,
+    item,
+    paginate,
+    parse_date_argument,
+    warn_unknown_filters,
+    without_none,
+)
+
+if TYPE_CHECKING:
+    from memvault.memories.tasks import Task
+    from memvault.results import (
+        CompletedTask,
+        DailyNote,
+        NoteTask,
+        NoteTasks,
+        RandomMemory,
+        SavedSearch,
+        SavedSearches,
+        SavedSearchResult,
+    )
+
+group = ToolGroup("daily", "Daily notes and tasks", place=96)
+
+
+@group.tool(
+    "today",
+    pages=("content",),
+    examples=(
+        "memvault today bought the tickets",
+        "memvault today --date yesterday",
+        "git log -1 --format=%s | memvault today --json",
+    ),
+    view="""{title}  {memId}  {filePath}  {isNew:new|}
+        {content:markdown}""",
+)
+def memory_today(
+    call: Call,
+    text: Annotated[
+        str,
+        Arg(
+            "What to add to the note; without it, the note is shown",
+            positional=True,
+            text=True,
+            aliases=CONTENT_ALIASES,
+        ),
+    ] = "",
+    day: Annotated[
+        str | None, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
+    ] = None,
+) -> DailyNote:
+    """Add a thought to today's daily note, or show the note.
+
+    The text becomes an item of a list at the end, with the time. A missing note begins with the
+    vault's template; path and template are settings, or what Obsidian's daily notes use.
+    """
+    from memvault import clock
+    from memvault.memories import daily_notes
+
+    chosen = clock.today(parse_date_argument(day, "date", False))
+    if text.strip():
+        entry = daily_notes.add(call.store, chosen, text)
+        memory, more = entry.memory, without_none(line=entry.line)
+        is_new = entry.is_new
+    else:
+        found = daily_notes.find(call.store, chosen)
+        if found is None:
+            path = daily_notes.place(call.root, call.settings).path_of(call.root, chosen)
+            return {
+                "date": chosen.isoformat(),
+                "filePath": path,
+                "isNew": False,
+                "message": f"There is no note of {chosen.isoformat()} yet",
+            }
+        memory, more, is_new = found, without_none(content=found.body), False
+    return {
+        "date": chosen.isoformat(),
+        "filePath": memory.path,
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "isNew": is_new,
+        **more,
+    }
+
+
+@group.tool(
+    "tasks",
+    pages=("tasks",),
+    read_only=True,
+    opens="tasks",
+    examples=(
+        "memvault tasks",
+        "memvault tasks --tags work --since 30d",
+        "memvault tasks --done -n 20",
+    ),
+    view="""*tasks | There are no such tasks
+        {isDone:[x]|[ ]} {text}  {due}
+           {title}  {filePath}:{line}""",
+)
+def list_tasks(
+    call: Call,
+    done: Annotated[bool, Arg("List those that are done or cancelled instead")] = False,
+    include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    since: Since = None,
+    until: Until = None,
+    expression: Expression = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> NoteTasks:
+    """List the tasks in notes: items such as - [ ] Call Ann, those with a day first.
+
+    A task is due on the day after 📅 or due: in its text. Then come those of the note that was
+    changed last. Tasks in code are left out; the filters are those of the notes.
+    """
+    from memvault.memories import tasks
+
+    records = call.engine.list_records(filters(memory_type, tags, since, until, expression))
+    found = [
+        task
+        for task in tasks.tasks_in(call.reader, records)
+        if include_done or task.is_done == done
+    ]
+    found.sort(key=lambda task: task.due or "9999")
+    shown, paging = paginate(found, limit, offset, "There are no such tasks")
+    return {**paging, "tasks": [_task(task) for task in shown]}
+
+
+def _task(task: Task) -> NoteTask:
+    from memvault.recall.answer import memory_reference
+
+    return {
+        **memory_reference(task.memory),
+        "line": task.line,
+        "text": task.text,
+        "isDone": task.is_done,
+        "mark": task.mark,
+        **without_none(due=task.due or None),
+    }
+
+
+@group.tool(
+    "task done",
+    examples=(
+        'memvault task done "Deploy notes" 17',
+        "memvault task done context/deploy-notes.md:17",
+    ),
+    view="[x] {text}  {filePath}:{line}",
+)
+def complete_task(
+    call: Call,
+    memory: Annotated[
+        str,
+        Arg(
+            "memId, path or title; or PATH:LINE",
+            positional=True,
+            names="memory",
+            aliases=MEMORY_ALIASES,
+        ),
+    ],
+    line: Annotated[
+        int | None, Arg("The task's line in the file", positional=True, minimum=1)
+    ] = None,
+) -> CompletedTask:
+    """Mark a task as done: - [ ] becomes - [x].
+
+    tasks lists the lines.
+    """
+    from memvault.memories import tasks
+
+    name, _, number = memory.rpartition(":")
+    if line is None:
+        if not (name and number.isdigit()):
+            raise UsageError(
+                "The task's line is missing", "name it as PATH:LINE, as tasks lists it"
+            )
+        line = int(number)
+    else:
+        name = memory
+    task, _ = tasks.complete(call.store, call.resolve(name, writes=True), line)
+    return {**_task(task)}
+
+
+@group.tool(
+    "random",
+    read_only=True,
+    examples=("memvault random", "memvault random --type issue"),
+    view="""{title}  {memoryType}  {tags}
+           {memId}  {filePath}  {modified:day}
+        {content:markdown}""",
+)
+def memory_random(
+    call: Call,
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    since: Since = None,
+    until: Until = None,
+    expression: Expression = None,
+) -> RandomMemory:
+    """Show a memory that is chosen by chance, to meet again what was forgotten."""
+    from memvault import clock
+    from memvault.model import is_example
+
+    chosen = filters(memory_type, tags, since, until, expression)
+    records = [
+        record for record in call.engine.list_records(chosen) if not is_example(record.metadata)
+    ]
+    if not records:
+        warn_unknown_filters(call, chosen)
+        raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+    memory = call.reader.read(records[clock.random_number(len(records))].path)
+    return {**item(memory), "content": memory.body}
+
+
+_SEARCH_VIEW = """@{name}  {query}  {memoryType}  {tags}  {since}  {until}  {filter}"""
+_NAME = Annotated[str, Arg("Its name, a word", positional=True, names="saved")]
+
+
+@group.tool(
+    "searches save",
+    examples=(
+        "memvault searches save blockers deploy blocked --type issue --since 30d",
+        "memvault searches save home --filter \"area == 'home'\"",
+    ),
+    view=f"Saved {_SEARCH_VIEW}",
+)
+def save_search(
+    call: Call,
+    name: _NAME,
+    query: Annotated[
+        str, Arg("What to look for", positional=True, join_words=True, aliases=QUERY_ALIASES)
+    ] = "",
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    since: Since = None,
+    until: Until = None,
+    expression: Expression = None,
+) -> SavedSearchResult:
+    """Save a search under a name; @NAME then stands for it where a query does.
+
+    An existing search of that name is replaced. It is a line in memvault.toml, below [searches].
+    """
+    from memvault.memories import searches
+
+    filters(memory_type, tags, since, until, expression).predicate()
+    if not (query.strip() or memory_type or tags or since or until or expression):
+        raise UsageError("The search is empty", "give a query, a filter or both")
+    entry = without_none(
+        memoryType=memory_type,
+        tags=tags,
+        since=since,
+        until=until,
+        filter=expression,
+    )
+    searches.save(call.store, name, {"query": query.strip(), **entry})
+    return {"name": name, "query": query.strip(), **entry}
+
+
+@group.tool(
+    "searches list",
+    read_only=True,
+    examples=("memvault searches list", "memvault searches list --json"),
+    view=f"""*searches | There are no saved searches; memvault searches save NAME QUERY makes one
+        {_SEARCH_VIEW}""",
+)
+def list_searches(call: Call) -> SavedSearches:
+    """List the saved searches of the vault."""
+    found = call.settings.searches
+    return {"searches": [_search(name, found[name]) for name in sorted(found)]}
+
+
+def _search(name: str, saved: Mapping[str, Any]) -> SavedSearch:
+    more = without_none(**{key: value for key, value in saved.items() if key != "query"})
+    return {"name": name, "query": str(saved.get("query", "")), **more}
+
+
+@group.tool(
+    "searches delete",
+    examples=("memvault searches delete blockers", "memvault searches delete blockers --json"),
+    view=f"Deleted {_SEARCH_VIEW}",
+)
+def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
+    """Delete a saved search."""
+    from memvault.memories import searches
+
+    found = call.settings.searches.get(name)
+    if found is None:
+        known = ", ".join(sorted(call.settings.searches)) or "none"
+        raise NotFound(f"There is no saved search {name!r}", f"the saved searches are {known}")
+    searches.save(call.store, name, None)
+    return {**_search(name, found)}

@@ -1,0 +1,290 @@
+"""A thought is written down without a title: in today's note, as a memory, or in another one."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Run, examples, refused, succeeded, write
+from made_secrets import made
+from memvault import Vault, clock, open_vault
+from memvault.memories import daily_notes, tasks
+from memvault.model import FileState
+from memvault.vault import document
+from racing import Racing, raced
+from terminal import at_terminal
+
+TODAY = clock.today().isoformat()
+DAILY = f"daily/{TODAY}.md"
+EDITOR = 'import sys\nwith open(sys.argv[-1], "a") as file:\n    file.write("- by hand\\n")\n'
+
+
+def items(folder: Path, path: str = DAILY) -> list[str]:
+    """Return the lines of a note's list, without times."""
+    text = (folder / path).read_text("utf-8")
+    return [line[8:] for line in text.splitlines() if line.startswith("- ") and ":" in line[:6]]
+
+
+def test_thoughts_go_to_todays_note(run: Run, folder: Path) -> None:
+    """Each is an item with the time; the note is begun, found by its day, and undone as one."""
+    said = succeeded(run("today", "bought", "the", "tickets", "--json")).json
+    assert (said["filePath"], said["isNew"]) == (DAILY, True)
+    said = succeeded(run("today", "Ann called:\n\nthe plan is off", "--json")).json
+    assert items(folder) == ["bought the tickets", "Ann called:"]
+    lines = (folder / DAILY).read_text("utf-8").splitlines()
+    assert lines[said["line"] - 1].endswith("Ann called:")
+    assert lines[-2:] == ["", "  the plan is off"]
+    assert "bought the tickets" in succeeded(run("today")).out
+    assert TODAY in succeeded(run("recall", "what about the tickets today")).out
+    succeeded(run("undo"))
+    assert items(folder) == ["bought the tickets"]
+    succeeded(run("undo"))
+    assert not (folder / DAILY).exists()
+
+
+def test_another_day_has_its_own_note(run: Run, folder: Path) -> None:
+    """A day is given in words or numbers; showing one that has no note creates none."""
+    day = date.fromisoformat(TODAY) - timedelta(days=1)
+    assert f"There is no note of {day} yet" in succeeded(run("today", "--date", "yesterday")).out
+    assert not (folder / f"daily/{day}.md").exists()
+    succeeded(run("today", "slept", "--date", day.isoformat()))
+    assert items(folder, f"daily/{day}.md") == ["slept"]
+    assert "date must be a date" in refused(run("today", "x", "--date", "someday"), 2)
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ({"memvault.toml": 'version = 1\n[daily]\npath = "log/{{date:YYYY/MM-DD}}.md"\n'},
+         "log/{day:%Y/%m-%d}.md"),
+        ({".obsidian/daily-notes.json": '{"folder": "Days", "format": "YYYYMMDD"}'},
+         "Days/{day:%Y%m%d}.md"),
+        ({".obsidian/daily-notes.json": "{broken"}, "daily/{day}.md"),
+        ({"journals/2024_01_31.md": "- x\n"}, "journals/{day:%Y_%m_%d}.md"),
+        ({"Journal/plans.md": "# Plans\n"}, "daily/{day}.md"),
+    ],
+)  # fmt: skip
+def test_the_note_is_where_the_vault_keeps_them(
+    run: Run, folder: Path, files: dict[str, str], path: str
+) -> None:
+    """The settings decide, then Obsidian's, then a folder with notes of days."""
+    for name, text in files.items():
+        write(folder, name, text)
+    day = date.fromisoformat(TODAY)
+    assert succeeded(run("today", "x", "--json")).json["filePath"] == path.format(day=day)
+
+
+def test_a_new_note_begins_with_the_template(run: Run, folder: Path) -> None:
+    """Placeholders are filled in, and the header of the template stays, as in Obsidian."""
+    write(
+        folder,
+        "Templates/Day.md",
+        "---\ntags: [daily]\ncssclasses: wide\nweek: '{{date:WW}}'\n---\n# {{date}}\n\n## Log\n",
+    )
+    write(folder, ".obsidian/daily-notes.json", '{"template": "Templates/Day"}')
+    said = succeeded(run("today", "x", "--json")).json
+    text = (folder / said["filePath"]).read_text("utf-8")
+    assert said["filePath"] == f"{TODAY}.md"
+    assert "cssclasses: wide\n" in text
+    assert "tags: [daily]\n" in text
+    assert f"\n# {TODAY}\n\n## Log\n\n- " in text
+
+
+def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:
+    """A vault of someone else cannot make a note outside of it, or in a hidden folder."""
+    for path, said in (("../{{date}}.md", "lies outside"), (".git/{{date}}.md", "is no memory")):
+        write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
+        ran = run("today", "x")
+        assert ran.code in (1, 2)
+        assert said in ran.err
+    assert not list(folder.parent.glob("20*.md"))
+
+
+@given(thought=st.text(min_size=1).filter(lambda text: document.plain_text(text).strip()))
+@settings(max_examples=examples(40))
+def test_no_thought_is_lost_or_joined(
+    tmp_path_factory: pytest.TempPathFactory, thought: str
+) -> None:
+    """Whatever its characters, a thought is in the note with all its words, as one item."""
+    root = tmp_path_factory.mktemp("vault")
+    write(root, "memvault.toml", "version = 1\n")
+    with open_vault(root) as vault:
+        vault.today("before")
+        vault.today(thought)
+        vault.today("after")
+        memory = daily_notes.find(vault._workspace.store, date.fromisoformat(TODAY))
+        assert memory is not None
+        words = document.plain_text(thought).encode("utf-8", "replace").decode().split()
+        shown = memory.body.split()
+        assert [word for word in words if word not in shown and word not in "-*+[ ][x]"] == []
+        assert items(root)[0] == "before"
+        assert items(root)[-1] == "after"
+
+
+WRITER = """
+from memvault import open_vault
+def work(who):
+    with open_vault(".") as vault:
+        for number in range(8):
+            vault.today(f"thought {who} {number}")
+"""
+
+
+def test_two_processes_append_at_the_same_time(folder: Path, racing: Racing) -> None:
+    """None of their thoughts is lost, and the note is begun once."""
+    assert raced(racing.run(folder, WRITER, [[who] for who in range(3)])) == [[]] * 3
+    assert len(set(items(folder))) == len(items(folder)) == 24
+
+
+def test_todays_note_opens_in_the_editor(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a terminal, without a text, the note is begun and opened; undo knows the edit."""
+    script = write(tmp_path, "editor.py", EDITOR)
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
+    code, shown = at_terminal(folder, "today")
+    assert (code, "by hand" in (folder / DAILY).read_text("utf-8")) == (0, True), shown
+    assert (folder / DAILY).read_text("utf-8").endswith("- by hand\n")
+
+
+def test_a_thought_becomes_a_memory(run: Run, folder: Path) -> None:
+    """Its first words are the title, all of it is the text; type and tags go with it."""
+    thought = "The printer needs the old driver. Else it prints garbage."
+    said = succeeded(run("capture", thought, "--tags", "office", "--type", "issue", "--json")).json
+    assert said["filePath"] == "issue/the-printer-needs-the-old-driver.md"
+    text = (folder / said["filePath"]).read_text("utf-8")
+    assert text.endswith(f"\n{thought}\n")
+    assert "tags: [office]" in text
+    succeeded(run("capture", "Found at the vendor.", "--to", said["memId"]))
+    assert (folder / said["filePath"]).read_text("utf-8").endswith("\n\nFound at the vendor.\n")
+    token, _ = made("GitHub token")
+    said = succeeded(run("capture", f"{token} is the key", "--json")).json
+    assert token not in said["filePath"]
+
+
+def test_a_thought_comes_from_a_pipe_or_the_clipboard(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--clip asks the system's program, which no vault can replace; without one it says so."""
+    said = succeeded(run("capture", "--json", stdin="# From a pipe\n\nAll of it.\n")).json
+    assert said["filePath"] == "context/from-a-pipe.md"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    write(folder, "bin/xsel", "#!/bin/sh\ntouch ran\n").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{empty}:{folder}/bin")
+    assert "clipboard cannot be read" in refused(run("capture", "--clip"), 1)
+    assert not (folder / "ran").exists()
+    if sys.platform == "linux":
+        write(tmp_path, "bin/xsel", "#!/bin/sh\nprintf 'copied words'\n").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+        assert "copied-words" in succeeded(run("capture", "--clip")).out
+    assert "--clip names another" in refused(run("capture", "x", "--clip"), 2)
+    assert "there is no TEXT" in refused(run("capture"), 2)
+
+
+NOTE = """---
+id: plan-7k2m9q
+tags: [work]
+---
+
+# Plan
+
+- [ ] call Ann due: 2026-11-30
+  1. [x] buy paper
+> - [/] half done
+* [-] cancelled
+
+```
+- [ ] in code
+```
+- [] no task
+"""
+
+
+def test_tasks_are_listed_with_their_lines(run: Run, folder: Path) -> None:
+    """Open ones first by their day; done and cancelled ones on request; code has none."""
+    write(folder, "plan.md", NOTE)
+    write(folder, "other.md", "- [ ] later\n")
+    said = succeeded(run("tasks", "--json")).json
+    assert [(task["text"], task["line"]) for task in said["tasks"]] == [
+        ("call Ann due: 2026-11-30", 8),
+        *((task["text"], task["line"]) for task in said["tasks"][1:]),
+    ]
+    assert {task["text"] for task in said["tasks"]} == {
+        "call Ann due: 2026-11-30", "half done", "later"
+    }  # fmt: skip
+    assert said["tasks"][0]["due"] == "2026-11-30"
+    done = succeeded(run("tasks", "--done", "--json")).json["tasks"]
+    assert [task["mark"] for task in done] == ["x", "-"]
+    assert succeeded(run("tasks", "--all", "--tags", "work", "--json")).json["total"] == 4
+    assert "plan.md:8" in run("tasks").out
+
+
+def test_a_task_is_done_by_its_line(run: Run, folder: Path) -> None:
+    """Only its mark changes; a line without an open task is named, and undo takes it back."""
+    file = write(folder, "plan.md", NOTE)
+    assert "plan.md:8" in succeeded(run("task", "done", "plan.md:8")).out
+    assert file.read_text("utf-8") == NOTE.replace("- [ ] call", "- [x] call")
+    assert "done already" in refused(run("task", "done", "plan.md", "8"), 2)
+    assert "has no task on line 6" in refused(run("task", "done", "plan.md:6"), 1)
+    assert "line is missing" in refused(run("task", "done", "plan.md"), 2)
+    succeeded(run("undo"))
+    assert file.read_text("utf-8") == NOTE
+
+
+@given(text=st.text(alphabet="-[] xX*+1.>\t\n`~ab"))
+@settings(max_examples=examples(200))
+def test_each_task_is_on_the_line_that_it_names(text: str) -> None:
+    """The line and the mark of a task are those of the file, whatever surrounds it."""
+    data = f"---\ntags: [x]\n---\n{text}".encode()
+    memory = document.read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset())
+    lines = data.decode().split("\n")
+    for task in tasks.tasks_of(memory):
+        assert f"[{task.mark}]" in lines[task.line - 1]
+        assert lines[task.line - 1].strip().endswith(task.text)
+        assert memory.body[task.mark_at] == task.mark
+
+
+def test_a_memory_by_chance(run: Run, folder: Path) -> None:
+    """One that passes the filters is shown in full, not always the same, and no example."""
+    for number in range(3):
+        write(folder, f"fact/n{number}.md", f"# Note {number}\n\nText {number}.\n")
+    write(folder, "context/other.md", "# Other\n")
+    seen = {succeeded(run("random", "--type", "fact", "--json")).json["title"] for _ in range(20)}
+    assert seen <= {"Note 0", "Note 1", "Note 2"}
+    assert len(seen) > 1
+    assert "no memories that pass" in refused(run("random", "--tags", "none"), 1)
+
+
+def test_a_saved_search_stands_for_a_query(run: Run, folder: Path, vault: Vault) -> None:
+    """With its filters, in each command that takes a query; others that are given win."""
+    write(folder, "issue/a.md", "# Disk full\n\nThe deploy is blocked by a full disk.\n")
+    write(folder, "fact/b.md", "# Blocked\n\nA deploy is blocked on Fridays.\n")
+    succeeded(run("searches", "save", "blockers", "deploy", "blocked", "--type", "issue"))
+    said = succeeded(run("recall", "@blockers", "--json")).json
+    assert [entry["title"] for entry in said["memories"]] == ["Disk full"]
+    said = succeeded(run("recall", "@blockers", "--type", "fact", "--json")).json
+    assert [entry["title"] for entry in said["memories"]] == ["Blocked"]
+    assert "Disk full" in succeeded(run("context", "@blockers")).out
+    assert "Disk full" in succeeded(run("search", "@blockers")).out
+    assert vault.searches_list()["searches"] == [
+        {"name": "blockers", "query": "deploy blocked", "memoryType": "issue"}
+    ]
+    assert succeeded(run("recall", "@husam", "--json")).json["success"]
+    succeeded(run("searches", "delete", "blockers"))
+    assert "no saved search" in refused(run("searches", "delete", "blockers"), 1)
+    assert "cannot be the name" in refused(run("searches", "save", "a b", "x"), 2)
+    assert "is empty" in refused(run("searches", "save", "x"), 2)
+
+
+def test_a_search_written_by_hand_is_only_data(run: Run, folder: Path) -> None:
+    """A search in the file may be a text; an invalid one is named and breaks nothing silently."""
+    write(folder, "memvault.toml", 'version = 1\n[searches]\nhome = "the garden"\n')
+    assert "@home  the garden" in succeeded(run("searches", "list")).out
+    write(folder, "memvault.toml", 'version = 1\n[searches]\nhome = {run = "rm"}\n')
+    assert "searches" in refused(run("searches", "list"), 3)
