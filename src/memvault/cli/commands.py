@@ -36,6 +36,9 @@ def run_command(
                 value = _argument(parameter, values[parameter.name], options)
             if value is not None:
                 given[parameter.name] = value
+        words = entry.command if isinstance(entry, Tool) else entry.words
+        if words in _PICKING and options.may_ask:
+            given |= _picked(words, parameters, given, options, drafts)
         if isinstance(entry, Tool):
             _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
             arguments = entry.arguments(given)
@@ -47,6 +50,33 @@ def run_command(
                 run_tool(entry.name, arguments, options, entry)
         else:
             _run_cli_command(entry, given, options)
+
+
+_PICKING = frozenset(("compound", "edit", "open", "show"))
+"""Commands for which a person picks a memory on the screen, if none is named."""
+
+
+def _picked(
+    words: str,
+    parameters: tuple[Parameter, ...],
+    given: Mapping[str, Any],
+    options: GlobalOptions,
+    drafts: contextlib.ExitStack,
+) -> dict[str, Any]:
+    """Return the memory that a person picks, and the text for ``compound`` from the editor."""
+    parameter = next(entry for entry in parameters if entry.arg.names == "memory")
+    if given.get(parameter.name) or (words == "open" and given.get("address")):
+        return {}
+    from memvault.cli import browsing, editor
+
+    chosen = browsing.pick(options)
+    if chosen is None:
+        return {}
+    path, title = chosen
+    found: dict[str, Any] = {parameter.name: path}
+    if words == "compound" and not given.get("modifications"):
+        found["modifications"] = drafts.enter_context(editor.written(options, title, ""))
+    return found
 
 
 def _run_cli_command(

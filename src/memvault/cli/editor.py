@@ -147,6 +147,11 @@ def open_memory(
         return None
 
 
+def open_in_obsidian(file: Path, root: Path) -> None:
+    """Open a file of the vault in Obsidian; raises as ``_open``."""
+    _open(_obsidian_url(file), root)
+
+
 @command(
     "new",
     (

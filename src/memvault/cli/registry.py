@@ -111,6 +111,8 @@ def command_table() -> list[Command]:
     import memvault.cli
 
     for module in pkgutil.iter_modules(memvault.cli.__path__):
+        if module.ispkg:
+            continue
         import_module(f"memvault.cli.{module.name}")
     return [
         Command(

@@ -1,0 +1,417 @@
+"""The screen of the browser: a query line, the memories found, and the chosen one beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from rich.style import Style
+from rich.text import Text
+from textual import events, work
+from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Footer, Input, OptionList, Static, TabbedContent, TabPane
+from textual.widgets.option_list import Option
+
+from memvault import sanitize
+from memvault.cli import editor, terminal
+from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog
+from memvault.cli.browse.session import (
+    BrowsedMemory,
+    BrowserSession,
+    MemoryDetails,
+    SearchOutcome,
+    parse_line,
+)
+from memvault.cli.options import GlobalOptions
+from memvault.errors import MemvaultError
+
+_WIDE = 80
+"""Columns from which the memory is beside the list, not in its place."""
+_POLL_SECONDS = 2.0
+_HELP = """\
+Type to search; without words the newest are listed.
+
+  type:fact tag:work since:7d until:"last week"   filter
+
+  Up, Down        choose a memory        Enter    edit it at the line that fits
+  Tab             text, links, history   Ctrl+O   open it in Obsidian
+  Shift+Up/Down   scroll the text        Ctrl+Y   copy its path
+  Ctrl+T          add or remove tags     Ctrl+R   rename it
+  Ctrl+L          link it to another     Ctrl+X   forget it
+  Ctrl+U          undo the last change   Escape   leave
+
+In a narrow terminal Tab shows the memory in place of the list, and the list again.
+Any key closes this help."""
+Kind = Literal["information", "warning", "error"]
+
+
+class MemoryBrowser(App[BrowsedMemory]):
+    """The browser; with ``picks`` Enter ends it, and its result is the chosen memory."""
+
+    CSS = """
+    #query { border: none; height: 1; padding: 0 1; background: $surface; }
+    #status { height: 1; padding: 0 1; color: $text-muted; }
+    #list { width: 1fr; border: none; padding: 0; scrollbar-size-vertical: 1;
+            text-wrap: nowrap; text-overflow: ellipsis; }
+    #memory { width: 1fr; border-left: solid $primary-darken-2; }
+    .narrow #memory { display: none; border-left: none; }
+    .narrow.reading #memory { display: block; }
+    .narrow.reading #list { display: none; }
+    TabPane { padding: 0 1; }
+    .dialog { width: 70; max-width: 95%; height: auto; max-height: 90%; padding: 1 2;
+              border: round $primary; background: $surface; }
+    .help { width: 86; }
+    ModalScreen { align: center middle; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "edit", "Edit", priority=True),
+        Binding("tab", "next_part", "Text/links/history", priority=True),
+        Binding("ctrl+t", "tag", "Tag", priority=True),
+        Binding("ctrl+r", "rename", "Rename", priority=True),
+        Binding("ctrl+l", "link", "Link", priority=True, show=False),
+        Binding("ctrl+x", "forget", "Forget", priority=True),
+        Binding("ctrl+u", "undo", "Undo", priority=True),
+        Binding("ctrl+o", "obsidian", "Obsidian", priority=True, show=False),
+        Binding("ctrl+y", "copy_path", "Copy path", priority=True, show=False),
+        Binding("f1", "help", "Help", priority=True),
+        Binding("escape", "leave", "Leave", priority=True, show=False),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+        Binding("pageup", "move(-10)", show=False, priority=True),
+        Binding("pagedown", "move(10)", show=False, priority=True),
+        Binding("shift+up", "scroll_text(-3)", show=False, priority=True),
+        Binding("shift+down", "scroll_text(3)", show=False, priority=True),
+    ]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self, options: GlobalOptions, session: BrowserSession, line: str = "", picks: bool = False
+    ) -> None:
+        super().__init__()
+        self._options = options
+        self._session = session
+        self._line = line
+        self._picks = picks
+        self._memories: tuple[BrowsedMemory, ...] = ()
+        self._seen: object = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the query above the list and the memory."""
+        yield Input(self._line, placeholder="Search, or type: tag: since:", id="query")
+        yield Static("", id="status")
+        with Horizontal():
+            yield OptionList(id="list")
+            with TabbedContent(id="memory"):
+                for name, title in (("text", "Text"), ("links", "Links"), ("history", "History")):
+                    with TabPane(title, id=name), VerticalScroll():
+                        yield Static("", id=f"{name}-content", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Search for the first time, and look for changes by others from then on."""
+        self.query_one("#query", Input).focus()
+        self._show_status("Reading the vault …")
+        self._search(self._line)
+        self.set_interval(_POLL_SECONDS, self._poll)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show the memory beside the list where there is room."""
+        self.screen.set_class(event.size.width < _WIDE, "narrow")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search for what has been typed; a single question mark asks for the keys."""
+        if event.input.id == "query" and event.value == "?":
+            event.input.value = self._line = ""
+            self.action_help()
+        elif event.input.id == "query" and event.value != self._line:
+            self._line = event.value
+            self._search(event.value)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show the memory that is chosen now."""
+        event.stop()
+        self._read()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Edit a memory that is clicked a second time."""
+        event.stop()
+        self.action_edit()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far the index is; called in the thread of the session."""
+        self.call_from_thread(self._show_status, f"{what} {done:,} of {total:,}")
+
+    @property
+    def chosen(self) -> BrowsedMemory | None:
+        """The memory that is highlighted in the list."""
+        place = self.query_one("#list", OptionList).highlighted
+        return self._memories[place] if place is not None and self._memories else None
+
+    @work(group="search", exclusive=True)
+    async def _search(self, line: str, keep: bool = False) -> None:
+        """Search, and show what is found; with ``keep`` the chosen memory stays chosen."""
+        outcome = await asyncio.wrap_future(self._session.search(line))
+        if outcome is not None and outcome.line == self._line:
+            self._show_found(outcome, keep)
+
+    def _show_found(self, outcome: SearchOutcome, keep: bool) -> None:
+        before = self.chosen
+        self._memories = outcome.memories
+        found = self.query_one("#list", OptionList)
+        found.clear_options()
+        found.add_options([Option(_entry(memory)) for memory in outcome.memories])
+        places = [entry.mem_id for entry in outcome.memories]
+        kept = keep and before is not None and before.mem_id in places
+        if places:
+            found.highlighted = places.index(before.mem_id) if kept and before else 0
+            self._read()
+        else:
+            self._show_details(None, None)
+        count = (
+            f"{len(places):,} of {outcome.total:,}"
+            if outcome.total > len(places)
+            else f"{len(places):,}"
+        )
+        self._show_status(outcome.problem or count)
+
+    @work(group="read", exclusive=True)
+    async def _read(self) -> None:
+        """Show the chosen memory, once the choice has not moved on."""
+        memory = self.chosen
+        if memory is None:
+            return
+        try:
+            details = await asyncio.wrap_future(self._session.details(memory))
+        except MemvaultError as error:
+            self._show_error(error)
+            return
+        self._show_details(memory, details)
+
+    def _show_details(self, memory: BrowsedMemory | None, details: MemoryDetails | None) -> None:
+        parts, first_match = {"text": Text(), "links": Text(), "history": Text()}, 0
+        if memory is not None and details is not None:
+            query = parse_line(self._line)[0]
+            parts["text"], first_match = _text(memory, details.body, query, self._text_width())
+            parts["links"], parts["history"] = _links(details), _history(details)
+        for name, content in parts.items():
+            self.query_one(f"#{name}-content", Static).update(content)
+        scroll = self.query_one("#text VerticalScroll", VerticalScroll)
+        scroll.scroll_to(y=max(0, first_match - 3), animate=False)
+
+    def _text_width(self) -> int:
+        width = self.size.width
+        return max(20, (width // 2 if width >= _WIDE else width) - 6)
+
+    def _show_status(self, text: str) -> None:
+        self.query_one("#status", Static).update(Text(sanitize.escape_line(text)))
+
+    def _show_error(self, error: MemvaultError) -> None:
+        self._say(f"{error.message}; {error.hint}".rstrip("; "), "error")
+
+    def _say(self, text: str, kind: Kind = "information") -> None:
+        self.notify(sanitize.escape_line(text), severity=kind, markup=False)
+
+    @work(group="poll", exclusive=True)
+    async def _poll(self) -> None:
+        """Search again if others have changed something."""
+        try:
+            seen = await asyncio.wrap_future(self._session.fingerprint())
+        except MemvaultError as error:
+            self._show_status(error.message)
+            return
+        if self._seen not in (None, seen):
+            self._search(self._line, keep=True)
+        self._seen = seen
+
+    def action_move(self, step: int) -> None:
+        """Choose a memory further down or up."""
+        found = self.query_one("#list", OptionList)
+        if self._memories:
+            place = (found.highlighted or 0) + step
+            found.highlighted = max(0, min(place, len(self._memories) - 1))
+
+    def action_scroll_text(self, step: int) -> None:
+        """Scroll the part of the memory that is shown."""
+        part = self.query_one("#memory", TabbedContent).active
+        self.query_one(f"#{part} VerticalScroll", VerticalScroll).scroll_relative(
+            y=step, animate=False
+        )
+
+    def action_next_part(self) -> None:
+        """Show the next part of the memory; in a narrow terminal, the list after the last one."""
+        tabs = self.query_one("#memory", TabbedContent)
+        names = ["text", "links", "history"]
+        is_narrow = self.screen.has_class("narrow")
+        if is_narrow and not self.screen.has_class("reading"):
+            self.screen.add_class("reading")
+            tabs.active = names[0]
+        elif is_narrow and tabs.active == names[-1]:
+            self.screen.remove_class("reading")
+        else:
+            tabs.active = names[(names.index(tabs.active) + 1) % len(names)]
+
+    def action_edit(self) -> None:
+        """Edit the chosen memory at its line, or end with it as the result."""
+        memory = self.chosen
+        if memory is None:
+            return
+        if self._picks:
+            self.exit(memory)
+            return
+        try:
+            with self._terminal(), editor.open_call(self._options, memory.path) as (call, name):
+                edited = editor.edit_memory(call, call.resolve(name, writes=True), memory.line)
+        except MemvaultError as error:
+            self._show_error(error)
+        else:
+            self._say(f"{edited.get('added', 0)} lines added, {edited.get('removed', 0)} removed")
+        self._search(self._line, keep=True)
+
+    @contextlib.contextmanager
+    def _terminal(self) -> Any:
+        """Leave the terminal to another program in the block."""
+        try:
+            with self.suspend():
+                yield
+        except SuspendNotSupported:
+            yield
+
+    def action_obsidian(self) -> None:
+        """Open the chosen memory in Obsidian."""
+        memory = self.chosen
+        if memory is not None:
+            try:
+                editor.open_in_obsidian(self._session.root / memory.path, self._session.root)
+            except MemvaultError as error:
+                self._show_error(error)
+
+    def action_copy_path(self) -> None:
+        """Copy the path of the chosen memory, by the terminal's own clipboard."""
+        memory = self.chosen
+        if memory is not None:
+            path = str(Path(self._session.root) / memory.path)
+            self.copy_to_clipboard(path)
+            self._say(f"Copied {path}")
+
+    @work
+    async def action_tag(self) -> None:
+        """Ask for tags to add, or to remove with a minus."""
+        memory = self.chosen
+        if memory is None:
+            return
+        shown = " ".join(f"#{tag}" for tag in memory.tags) or "none"
+        line = await self.push_screen_wait(
+            LineDialog(f"Tags to add, or -TAG to remove (now {sanitize.escape_line(shown)})")
+        )
+        words = line.replace(",", " ").split()
+        removed = [word[1:] for word in words if word.startswith("-")]
+        added = [word for word in words if not word.startswith("-")]
+        for tool, tags in (("tag_add", added), ("tag_remove", removed)):
+            if tags:
+                await self._change(tool, {"memId": memory.path, "tags": tags})
+
+    @work
+    async def action_rename(self) -> None:
+        """Ask for a new title."""
+        memory = self.chosen
+        if memory is not None:
+            title = await self.push_screen_wait(LineDialog("The new title", memory.title))
+            if title and title != memory.title:
+                await self._change("memory_rename", {"memId": memory.path, "title": title})
+
+    @work
+    async def action_link(self) -> None:
+        """Ask for the memory that the chosen one is to link to, and add the link to its end."""
+        memory = self.chosen
+        if memory is not None:
+            name = await self.push_screen_wait(LineDialog("Link it to (title or memId)"))
+            if name:
+                arguments = {"query": memory.path, "modifications": f"[[{name.strip('[]')}]]"}
+                await self._change("memory_compound", arguments)
+
+    @work
+    async def action_forget(self) -> None:
+        """Ask, and move the chosen memory to the trash."""
+        memory = self.chosen
+        if memory is None:
+            return
+        title = sanitize.escape_line(memory.title)
+        if await self.push_screen_wait(ConfirmDialog(f"Move “{title}” to the trash?")):
+            await self._change("memory_delete", {"ids": [memory.mem_id]})
+
+    @work
+    async def action_undo(self) -> None:
+        """Undo the last change of the vault."""
+        await self._change("memory_undo", {})
+
+    async def _change(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Run a tool, and show what it did and the list as it is now."""
+        try:
+            await asyncio.wrap_future(self._session.run(tool, arguments))
+        except MemvaultError as error:
+            self._show_error(error)
+        else:
+            self._say("Done; Ctrl+U undoes it" if tool != "memory_undo" else "Undone")
+        self._search(self._line, keep=True)
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(HelpDialog(_HELP))
+
+    def action_leave(self) -> None:
+        """Leave without a result."""
+        self.exit(None)
+
+    def check_action(
+        self,
+        action: str,
+        parameters: tuple[object, ...],  # noqa: ARG002  # Textual's signature
+    ) -> bool | None:
+        """Leave the keys to a question while there is one, and to picking what it needs."""
+        if len(self.screen_stack) > 1:
+            return False
+        changing = ("tag", "rename", "link", "forget", "undo", "obsidian")
+        return not (self._picks and action in changing)
+
+
+def _entry(memory: BrowsedMemory) -> Text:
+    """Return a memory as two lines of the list."""
+    tags = " ".join(f"#{tag}" for tag in memory.tags)
+    below = "  ".join(filter(None, (memory.strength, memory.memory_type, tags, memory.day)))
+    text = Text(sanitize.escape_line(memory.title), no_wrap=True, overflow="ellipsis")
+    text.append(f"\n  {sanitize.escape_line(below)}", Style(dim=True))
+    return text
+
+
+def _text(memory: BrowsedMemory, body: str, query: str, width: int) -> tuple[Text, int]:
+    """Return a memory's text with the query's words marked, and the row of the first of them."""
+    text = Text(f"{sanitize.escape_line(memory.path)}:{memory.line}\n\n", Style(dim=True))
+    first_match = 0
+    for row, line in enumerate(terminal.markdown(body, width), 2):
+        marked = terminal.highlight(line, query) if query else line
+        for piece, style in marked:
+            is_match = len(marked) > len(line) and style.endswith("bold")
+            first_match = first_match or row * is_match
+            text.append(piece, Style.parse(style or "none") + Style(reverse=is_match))
+        text.append("\n")
+    return text, first_match
+
+
+def _links(details: MemoryDetails) -> Text:
+    """Return the memories that link to one, with the line of each link."""
+    text = Text("No memory links to this one" if not details.backlinks else "")
+    for title, linking in details.backlinks:
+        text.append(f"{sanitize.escape_line(title)}\n", Style(bold=True))
+        text.append(f"  {sanitize.escape_line(linking)}\n", Style(dim=True))
+    return text
+
+
+def _history(details: MemoryDetails) -> Text:
+    """Return the changes of a memory, a line each."""
+    changes = "\n".join(map(sanitize.escape_line, details.history))
+    return Text(changes or "Nothing was changed by a tool yet")

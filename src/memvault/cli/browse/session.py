@@ -1,0 +1,183 @@
+"""What the browser does with a vault: search, read and change it, in a thread of its own.
+
+All calls run in one thread, so that the screen never waits for the vault. Of searches that wait
+there only the latest runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.call import Caller
+from memvault.errors import MemvaultError
+from memvault.lazy_pattern import lazy_pattern
+from memvault.workspace import Workspace, silent
+
+_FILTER = lazy_pattern(r"(?:^|(?<=\s))(type|tag|since|until):(\"[^\"]*\"|\S+)")
+_MOST = 50
+"""Number of results of a search."""
+_NEWEST = 200
+"""Number of memories that are listed without a query."""
+
+
+class BrowsedMemory(NamedTuple):
+    """A memory in the list: ``line`` is that of the passage that fits the query."""
+
+    mem_id: str
+    title: str
+    path: str
+    memory_type: str
+    tags: tuple[str, ...]
+    day: str
+    line: int
+    snippet: str
+    strength: str
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> BrowsedMemory:
+        """Return the memory of an entry in the result of a recall or a listing."""
+        return cls(
+            entry["memId"],
+            entry["title"],
+            entry["filePath"],
+            entry["memoryType"],
+            tuple(entry["tags"]),
+            clock.local(entry["modified"]),
+            int(entry.get("line", 1)),
+            str(entry.get("snippet", "")),
+            str(entry.get("strength", "")),
+        )
+
+
+class SearchOutcome(NamedTuple):
+    """The memories found for a query line, or the reason why there are none."""
+
+    line: str
+    memories: tuple[BrowsedMemory, ...]
+    total: int
+    problem: str = ""
+
+
+class MemoryDetails(NamedTuple):
+    """What is shown beside the list: the text, the lines that link to it, and its changes."""
+
+    body: str
+    backlinks: tuple[tuple[str, str], ...]
+    history: tuple[str, ...]
+
+
+def parse_line(line: str) -> tuple[str, dict[str, Any]]:
+    """Return the query in a line, and the arguments of its filters.
+
+    A filter is ``type:fact``, ``tag:work``, ``since:7d`` or ``until:"last week"``.
+    """
+    filters: dict[str, Any] = {}
+    keys = {"type": "memoryType", "since": "since", "until": "until"}
+    for match in _FILTER.finditer(line):
+        value = match[2].strip('"')
+        if match[1] == "tag":
+            filters.setdefault("tags", []).append(value.lstrip("#"))
+        else:
+            filters[keys[match[1]]] = value
+    return " ".join(_FILTER.sub("", line).split()), filters
+
+
+class BrowserSession:
+    """A vault that is open for the browser.
+
+    Every method returns a ``Future``; its errors are of the class ``MemvaultError``.
+    """
+
+    def __init__(self, root: Path, caller: Caller) -> None:
+        self.root = root
+        self.progress: Callable[[str, int, int], None] = silent
+        self._caller = caller
+        self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
+        self._thread = ThreadPoolExecutor(1, "vault")
+        self._workspace: Workspace | None = None
+        self._latest = 0
+
+    def search(self, line: str) -> Future[SearchOutcome | None]:
+        """Search for a query line, the newest without a query; None if a later search waits."""
+        self._latest += 1
+        number = self._latest
+        return self._thread.submit(lambda: self._search(line) if number == self._latest else None)
+
+    def details(self, memory: BrowsedMemory) -> Future[MemoryDetails]:
+        """Read a memory with its backlinks and its changes."""
+        return self._thread.submit(lambda: self._details(memory))
+
+    def fingerprint(self) -> Future[object]:
+        """Return a value that differs once a memory was added, changed or deleted."""
+        return self._thread.submit(self._fingerprint)
+
+    def run(self, tool: str, arguments: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+        """Run a tool that changes the vault, and confirm what it previews."""
+        return self._thread.submit(lambda: self._confirmed(tool, arguments))
+
+    def close(self) -> None:
+        """Close the vault, after what runs now."""
+        self._latest += 1
+        self._thread.submit(self._close)
+        self._thread.shutdown()
+
+    def _close(self) -> None:
+        if self._workspace is not None:
+            self._workspace.close()
+
+    def _call(self, tool: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        from memvault.tools.core import invoke
+
+        if self._workspace is None:
+            self._workspace = Workspace(self.root, self.progress, stays=True)
+        with invoke.call(self._workspace, tool, arguments, caller) as outcome:
+            result = dict(outcome.result)
+            outcome.settle()
+        return result
+
+    def _search(self, line: str) -> SearchOutcome:
+        query, filters = parse_line(line)
+        try:
+            if query:
+                arguments = {"query": query, "limit": _MOST, **filters}
+                found = self._call("memory_recall", arguments, self._reader)
+            else:
+                arguments = {"limit": _NEWEST, **filters}
+                found = self._call("memory_list", arguments, self._reader)
+        except MemvaultError as error:
+            return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
+        memories = tuple(map(BrowsedMemory.of, found["memories"]))
+        problem = "" if memories else str(found.get("message", ""))
+        return SearchOutcome(line, memories, found.get("total", len(memories)), problem)
+
+    def _details(self, memory: BrowsedMemory) -> MemoryDetails:
+        shown = self._call("memory_show", {"memId": memory.path}, self._reader)
+        links = self._call("memory_backlinks", {"memId": memory.path}, self._reader)
+        changes = self._call("memory_log", {"memId": memory.path, "limit": 30}, self._reader)
+        return MemoryDetails(
+            shown["content"],
+            tuple(
+                (entry["title"], str(entry.get("text") or entry.get("key", "")))
+                for entry in links["backlinks"]
+            ),
+            tuple(
+                f"{clock.local(change['when'], 16).replace('T', ' ')}  {change['tool']}"
+                f"  by {change['agent']}"
+                for change in changes["changes"]
+            ),
+        )
+
+    def _fingerprint(self) -> object:
+        found = self._call("memory_list", {"limit": 1}, self._reader)
+        return found["total"], [(e["memId"], e["modified"]) for e in found["memories"]]
+
+    def _confirmed(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        result = self._call(tool, arguments, self._caller)
+        token = result.get("confirmToken")
+        if token:
+            result = self._call(tool, {**arguments, "confirm": token}, self._caller)
+        return result

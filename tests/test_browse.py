@@ -1,0 +1,246 @@
+"""The browser on the whole screen: find, read and change memories as one types."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static
+
+from conftest import Run, succeeded, write
+from memvault.cli.browse.app import MemoryBrowser
+from memvault.cli.browse.session import BrowsedMemory, BrowserSession, parse_line
+from memvault.cli.options import GlobalOptions
+from memvault.settings.locate import find_vault
+from terminal import at_terminal
+
+HOSTILE = "[red]Danger[/red] \x1b]0;title\x07 \u202egnp"
+Play = Callable[[Pilot[BrowsedMemory]], Awaitable[None]]
+
+
+@pytest.fixture
+def notes(folder: Path) -> Path:
+    """A vault with three memories."""
+    write(folder, "fact/wombats.md", "---\ntags: [zoo]\n---\n\n# Wombats\n\nThe wombat digs.\n")
+    write(folder, "bilbies.md", "# Bilbies\n\nA bilby eats what the [[Wombats]] leave.\n")
+    write(folder, "hostile.md", f"# {HOSTILE}\n\n[click](javascript:alert(1)) <b>bold</b>\n")
+    return folder
+
+
+def browse(
+    root: Path, play: Play, line: str = "", size: tuple[int, int] = (120, 30), picks: bool = False
+) -> BrowsedMemory | None:
+    """Play something in the browser; return the memory that it ended with."""
+    options = GlobalOptions()
+    options.vault = str(root)
+    session = BrowserSession(find_vault(str(root)), options.caller())
+    browser = MemoryBrowser(options, session, line, picks)
+    session.progress = browser.progress
+
+    async def run() -> None:
+        async with browser.run_test(size=size) as pilot:
+            await settled(pilot)
+            await play(pilot)
+
+    try:
+        asyncio.run(run())
+    finally:
+        session.close()
+    return browser.return_value
+
+
+async def settled(pilot: Pilot[BrowsedMemory]) -> None:
+    """Wait for the searches and changes that have begun."""
+    await pilot.pause()
+    for _ in range(3):
+        await pilot.app.workers.wait_for_complete(
+            [worker for worker in pilot.app.workers if worker.group != "default"]
+        )
+        await pilot.pause()
+
+
+def listed(pilot: Pilot[BrowsedMemory]) -> list[str]:
+    """Return the first line of each entry of the list."""
+    entries = pilot.app.query_one("#list", OptionList).options
+    return [str(entry.prompt).splitlines()[0] for entry in entries]
+
+
+def shown(pilot: Pilot[BrowsedMemory], part: str = "text") -> str:
+    """Return what a part of the memory shows."""
+    return str(pilot.app.query_one(f"#{part}-content", Static).content)
+
+
+def test_a_line_has_a_query_and_filters() -> None:
+    """Filters may stand anywhere in the line, with quotes around several words."""
+    assert parse_line('deploy type:issue tag:#ops tag:db since:"last week" now') == (
+        "deploy now",
+        {"memoryType": "issue", "tags": ["ops", "db"], "since": "last week"},
+    )
+    assert parse_line("http://type:x.y mistype:z") == ("http://type:x.y mistype:z", {})
+
+
+def test_memories_are_found_as_one_types(notes: Path) -> None:
+    """First the newest are listed; each key searches, and the text, links and changes follow."""
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        assert sorted(listed(pilot))[:2] == ["Bilbies", "Wombats"] or len(listed(pilot)) == 3
+        await pilot.press(*"who digs")
+        await settled(pilot)
+        assert listed(pilot)[0] == "Wombats"
+        assert "The wombat digs." in shown(pilot)
+        assert "fact/wombats.md:7" in shown(pilot)
+        assert "Bilbies" in shown(pilot, "links")
+        for key in [*["backspace"] * 8, *"type:fact"]:
+            await pilot.press(key)
+        await settled(pilot)
+        assert listed(pilot) == ["Wombats"]
+
+    browse(notes, play)
+
+
+def test_what_is_shown_cannot_lie(notes: Path) -> None:
+    """Markup, escape sequences and HTML of a note are shown as they are, and do nothing."""
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        place = next(n for n, title in enumerate(listed(pilot)) if "Danger" in title)
+        pilot.app.query_one("#list", OptionList).highlighted = place
+        await settled(pilot)
+        title = listed(pilot)[place]
+        assert title.startswith("[red]Danger[/red] ")
+        assert not {"\x1b", "\x07", "\u202e"} & {*title, *shown(pilot)}
+        assert "<b>bold</b>" in shown(pilot)
+
+    browse(notes, play)
+
+
+def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Path) -> None:
+    """Each is a key and an answer, one change each, and Ctrl+U takes back the last."""
+
+    async def answer(pilot: Pilot[BrowsedMemory], key: str, *keys: str) -> None:
+        await pilot.press(key)
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.app.workers.wait_for_complete()
+        await settled(pilot)
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        await answer(pilot, "ctrl+t", *"digs -zoo", "enter")
+        text = (notes / "fact/wombats.md").read_text("utf-8")
+        assert "tags: [digs]" in text
+        await answer(pilot, "ctrl+l", *"Bilbies", "enter")
+        assert "[[Bilbies]]" in (notes / "fact/wombats.md").read_text("utf-8")
+        await answer(pilot, "ctrl+r", *["backspace"] * 7, *"Diggers", "enter")
+        assert (notes / "fact/diggers.md").exists()
+        assert "[[Diggers]]" in (notes / "bilbies.md").read_text("utf-8") or (
+            "iggers" in (notes / "bilbies.md").read_text("utf-8")
+        )
+        await answer(pilot, "ctrl+x", "n")
+        assert (notes / "fact/diggers.md").exists()
+        await answer(pilot, "ctrl+x", "y")
+        assert not (notes / "fact/diggers.md").exists()
+        await answer(pilot, "ctrl+u")
+        assert (notes / "fact/diggers.md").exists()
+        await pilot.press("escape")
+
+    browse(notes, play, "wombat type:fact")
+
+
+def test_enter_edits_at_the_line(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The editor gets the file, what it saves is shown, and the browser goes on."""
+    script = write(tmp_path, "e.py", "import sys\nopen(sys.argv[-1], 'a').write('Saved.\\n')\n")
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "Saved." in shown(pilot)
+        monkeypatch.setenv("VISUAL", "no-such-editor")
+        await pilot.press("enter")
+        await settled(pilot)
+        assert listed(pilot) == ["Wombats"]
+
+    browse(notes, play, "wombat type:fact")
+
+
+def test_edits_made_elsewhere_appear(notes: Path) -> None:
+    """A note that others write is listed by itself, and the chosen memory stays chosen."""
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        app = pilot.app
+        assert isinstance(app, MemoryBrowser)
+        await pilot.press("down")
+        await settled(pilot)
+        before = app.chosen
+        app._poll()
+        await settled(pilot)
+        write(notes, "numbats.md", "# Numbats\n\nThey are striped.\n")
+        app._poll()
+        await settled(pilot)
+        assert "Numbats" in listed(pilot)
+        assert app.chosen is not None
+        assert before is not None
+        assert app.chosen.mem_id == before.mem_id
+
+    browse(notes, play)
+
+
+def test_a_small_terminal_shows_one_part(notes: Path) -> None:
+    """At 40 columns the list comes first, and Tab shows the memory, its links and its history."""
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        found, memory = pilot.app.query_one("#list"), pilot.app.query_one("#memory")
+        seen = []
+        for _ in range(5):
+            seen.append((found.display and found.size.width > 0, memory.size.width > 0))
+            await pilot.press("tab")
+            await pilot.pause()
+        assert seen == [(True, False), *[(False, True)] * 3, (True, False)]
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 2
+        await pilot.press("x")
+        await pilot.pause()
+        assert pilot.app.query_one("#query", Input).value == ""
+
+    browse(notes, play, size=(40, 12))
+
+
+def test_a_picker_returns_the_memory(notes: Path) -> None:
+    """Enter chooses; nothing is edited, and Escape chooses none."""
+
+    async def choose(pilot: Pilot[BrowsedMemory]) -> None:
+        await pilot.press("enter")
+
+    async def leave(pilot: Pilot[BrowsedMemory]) -> None:
+        await pilot.press("escape")
+
+    chosen = browse(notes, choose, "wombat type:fact", picks=True)
+    assert chosen is not None
+    assert chosen.path == "fact/wombats.md"
+    assert browse(notes, leave, picks=True) is None
+
+
+def test_without_a_terminal_the_list_is_printed(run: Run, notes: Path) -> None:
+    """A pipe, --json and a dumb terminal get what recall or list prints."""
+    found = succeeded(run("browse", "wombat", "type:fact", "--json")).json
+    assert [entry["title"] for entry in found["memories"]] == ["Wombats"]
+    assert succeeded(run("browse", "--json")).json["total"] == 3
+    code, text = at_terminal(notes, "browse", "wombat", environment={"TERM": "dumb"})
+    assert (code, "Wombats" in text) == (0, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+def test_show_without_a_name_picks_one(notes: Path) -> None:
+    """On a terminal a memory is picked on the screen, then shown; Escape ends with 130."""
+    code, text = at_terminal(notes, "show", answer="\r", asked="Wombats")
+    assert code == 0, text
+    assert "etag" in text
+    code, text = at_terminal(notes, "show", answer="\x1b", asked="Wombats")
+    assert code == 130, text
