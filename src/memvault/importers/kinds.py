@@ -1,0 +1,93 @@
+"""The kinds of sources that can be imported, and their recognition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from memvault.errors import UsageError
+from memvault.importers.items import Item
+from memvault.importers.source import Source
+
+NO, POSSIBLE, SURE = 0, 1, 2
+"""How sure a kind is that a source is its own."""
+
+
+class Kind(NamedTuple):
+    """A kind of source: its name, its title, what a user names, its default folder in the vault.
+
+    ``module`` is its module in this package.
+    """
+
+    name: str
+    title: str
+    needs: str
+    folder: str
+    module: str
+
+    def recognise(self, source: Source) -> int:
+        """Return ``SURE``, ``POSSIBLE`` or ``NO`` for a source."""
+        found: int = self._module.recognise(source)
+        return found
+
+    def read(self, source: Source) -> Iterator[Item]:
+        """Yield what a source holds, and then what of it cannot be read."""
+        yield from self._module.read(source)
+        yield from source.skipped
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"memvault.importers.{self.module}")
+
+
+KINDS = (
+    Kind(
+        "folder",
+        "A folder of markdown files",
+        "the folder, or a zip of it",
+        "imported/notes",
+        "folder",
+    ),
+    Kind(
+        "mcp-memory",
+        "The MCP reference server's knowledge graph",
+        "memory.jsonl",
+        "imported/mcp-memory",
+        "mcp_memory",
+    ),
+)
+_LIST_HINT = "memvault import --kinds lists the kinds and what each needs"
+
+
+def find(name: str) -> Kind:
+    """Return the kind with a name.
+
+    Raises:
+        UsageError: there is none; the hint names similar ones.
+    """
+    from difflib import get_close_matches
+
+    for kind in KINDS:
+        if kind.name == name.strip().lower():
+            return kind
+    near = get_close_matches(name.lower(), [kind.name for kind in KINDS], n=1)
+    hint = f"did you mean {near[0]}?" if near else _LIST_HINT
+    raise UsageError(f"There is no kind {name!r} of source to import", hint)
+
+
+def recognised(source: Source) -> Kind:
+    """Return the kind of a source.
+
+    Raises:
+        UsageError: no kind or several fit; the message names those.
+    """
+    sureness = {kind: kind.recognise(source) for kind in KINDS}
+    best = max(sureness.values())
+    fitting = [kind for kind, found in sureness.items() if found == best]
+    if best == NO:
+        raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
+    if len(fitting) > 1:
+        names = " or ".join(kind.name for kind in fitting)
+        raise UsageError(f"{source.path} may be {names}", f"--from {fitting[0].name} chooses one")
+    return fitting[0]

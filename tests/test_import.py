@@ -1,0 +1,151 @@
+"""What other programs keep can be imported, again and again, and taken back as one change."""
+
+from __future__ import annotations
+
+import importlib
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import Ran, Run, contents, refused, succeeded, write
+from import_sources import folder as folder_source
+from import_sources import mcp_memory as mcp_source
+from memvault.importers.kinds import KINDS
+from terminal import at_terminal
+
+
+def import_all(run: Run, *arguments: str | Path) -> Ran:
+    """Import without being asked."""
+    return succeeded(run("import", *map(str, arguments), "--yes", "--json"))
+
+
+def notes_in(vault: Path) -> dict[str, bytes]:
+    """Return the files of a vault that travel with it."""
+    return {
+        path.relative_to(vault).as_posix(): data
+        for path, data in contents(vault).items()
+        if ".memvault" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_each_kind_is_recognised_imported_once_and_taken_back(
+    kind: str, run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A source is recognised by itself; a second import changes nothing; undo takes all back."""
+    module = next(one.module for one in KINDS if one.name == kind)
+    made = importlib.import_module(f"import_sources.{module}").make(tmp_path)
+    before = notes_in(folder)
+    preview = succeeded(run("import", str(made), "--json")).json
+    assert preview["kind"] == kind
+    assert preview["imported"] is False
+    assert notes_in(folder) == before
+    found = import_all(run, made).json
+    assert found["new"] == preview["new"] > 0
+    after = notes_in(folder)
+    again = import_all(run, made).json
+    assert (again["new"], again["changed"], again["attachments"]) == (0, 0, 0)
+    assert again["unchanged"] == found["new"]
+    assert notes_in(folder) == after
+    succeeded(run("undo"))
+    assert notes_in(folder) == before
+
+
+def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note keeps its own header and links; its file says where it is from; links out stay out."""
+    found = import_all(run, folder_source.make(tmp_path)).json
+    assert found["unreadable"] == [
+        {"what": "passwords.md", "reason": "a link, which is not followed"}
+    ]
+    notes = notes_in(folder)
+    beta = notes["imported/notes/Beta.md"].decode()
+    assert beta.startswith("---\ntags: [x] # mine\nsource: https://example.org\n")
+    assert "imported_from: folder\nimported_id: Beta.md\n" in beta
+    assert beta.endswith("---\n[[Nowhere]]\n")
+    assert notes["imported/notes/pictures/plan.png"] == folder_source.PICTURE
+    assert "Le café" in notes["imported/notes/C- notes.md"].decode()
+    assert not any("app.json" in name or "passwords" in name for name in notes)
+    shown = succeeded(run("show", "C# notes", "--json")).json
+    assert shown["title"] == "C# notes"
+    links = succeeded(run("links", "Home", "--json")).json
+    assert [link["title"] for link in links["links"]] == ["Alpha"]
+
+
+def test_what_changed_in_the_source_is_updated_and_what_was_edited_here_is_kept(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A second import writes what changed there only; what changed in both places is listed."""
+    made = folder_source.make(tmp_path)
+    import_all(run, made)
+    write(made, "Beta.md", "Beta was rewritten.\n")
+    write(made, "Home.md", "Home was rewritten.\n")
+    write(made, "New.md", "A new note, see [[Beta]].\n")
+    home = folder / "imported/notes/Home.md"
+    home.write_text(home.read_text("utf-8") + "A line of mine.\n", "utf-8")
+    found = import_all(run, made).json
+    assert (found["new"], found["changed"], found["unchanged"]) == (1, 1, 2)
+    assert found["edited"] == ["imported/notes/Home.md"]
+    notes = notes_in(folder)
+    assert b"Beta was rewritten." in notes["imported/notes/Beta.md"]
+    assert b"A line of mine." in notes["imported/notes/Home.md"]
+    succeeded(run("undo"))
+    assert b"[[Nowhere]]" in notes_in(folder)["imported/notes/Beta.md"]
+
+
+def test_entities_become_notes_that_link_to_each_other(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Observations are list items, relations links; a name that is no entity remains as text."""
+    found = import_all(run, mcp_source.make(tmp_path), "--to", "graph").json
+    assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "no JSON object"}]
+    notes = notes_in(folder)
+    alice = notes["graph/Alice Smith.md"].decode()
+    assert "tags: [person]" in alice
+    assert "\n- Speaks Spanish\n- Graduated in 2019\n" in alice
+    assert "\n- works_at [[Anthropic]]" in alice
+    assert "\n- owns Gone" in notes["graph/Anthropic.md"].decode()
+
+
+def test_a_zip_cannot_write_outside_of_the_vault(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Paths that climb, absolute paths and links in a zip are listed; the rest is imported."""
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as made:
+        made.writestr("notes/fine.md", "# Fine\n")
+        for name in ("../../evil.md", "/tmp/evil.md", "C:\\evil.md"):
+            made.writestr(name, "evil")
+        link = zipfile.ZipInfo("notes/link.md")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        made.writestr(link, "/etc/passwd")
+    found = import_all(run, tmp_path / "notes.zip").json
+    assert found["new"] == 1
+    assert len(found["unreadable"]) == 4
+    assert set(notes_in(folder)) == {"memvault.toml", "imported/notes/fine.md"}
+
+
+def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None:
+    """A source of no kind, a missing one, a kind that is none and a folder elsewhere are errors."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "of no kind" in refused(run("import", str(empty)), 2)
+    assert "no file or folder" in refused(run("import", str(tmp_path / "gone")), 1)
+    write(empty, "a.md", "a")
+    assert "no kind 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
+    assert "outside the vault" in refused(run("import", str(empty), "--to", "../x"), 1)
+    assert "would not be found" in refused(run("import", str(empty), "--to", "agents/x"), 2)
+    listed = succeeded(run("import", "--kinds", "--json")).json
+    assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in KINDS]
+
+
+def test_a_person_is_shown_the_plan_and_asked(folder: Path, tmp_path: Path) -> None:
+    """At a terminal the preview ends with a question; only yes imports."""
+    made = str(folder_source.make(tmp_path))
+    code, shown = at_terminal(folder, "import", made, answer="n\n")
+    assert code == 0
+    assert "4 new notes" in shown
+    assert "Import it? [y/N]" in shown
+    assert "Nothing was changed" in shown
+    assert not (folder / "imported").exists()
+    code, shown = at_terminal(folder, "import", made, answer="y\n")
+    assert code == 0
+    assert (folder / "imported/notes/Home.md").exists()
