@@ -1,4 +1,4 @@
-"""The file of the MCP reference server "memory" (its README, "Core Concepts", of version 2025.11)."""
+"""The file of the MCP reference server "memory" (README of version 2025.11, "Core Concepts")."""
 
 from __future__ import annotations
 

@@ -90,6 +90,8 @@ def rendered(
             key: detector.masked(value) if isinstance(value, str) else value
             for key, value in given.items()
         }
+    if not text.endswith("\n"):
+        text += "\n"
     data = text.encode("utf-8", "replace")
     file = Document.parse(data)
     own = file.header or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from urllib.parse import quote
 
 from memvault.lazy_pattern import lazy_pattern
@@ -97,8 +98,8 @@ def _written(link: Link, note: str, found: str, names: Names) -> str:
     return quote(posixpath.relpath(found, posixpath.dirname(note) or "."))
 
 
-def _by_id(match: object, names: Names) -> str:
-    whole, ref, shown = match[0], match[1].strip(), match[2]  # type: ignore[index]
+def _by_id(match: re.Match[str], names: Names) -> str:
+    whole, ref, shown = match[0], match[1].strip(), match[2]
     found = names.of_ref(ref)
     if found is None:
         return shown or ref

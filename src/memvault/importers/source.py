@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
-from memvault.files.walk import walk
+from memvault.files.walk import is_link, walk
 from memvault.importers.items import Unreadable
 
 MAX_FILE = plain_files.MEMORY
@@ -60,7 +60,7 @@ class Source:
         raise NotImplementedError
 
     def read(self, name: str, most: int = MAX_FILE) -> bytes:
-        """Return a file's bytes; raises ``OSError``, with ``EFBIG`` for more than ``most`` bytes."""
+        """Return a file's bytes; raises ``OSError``, also if there are more than ``most``."""
         if self.size(name) <= most:
             with self.open(name) as file:
                 data = file.read(most + 1)
@@ -95,7 +95,7 @@ class _PlainSource(Source):
             for name in list(folders):
                 if name in _JUNK or name == ".git":
                     folders.remove(name)
-                elif os.path.islink(os.path.join(folder, name)):
+                elif is_link(os.path.join(folder, name)):
                     self.skipped.append(Unreadable(prefix + name, "a link, which is not followed"))
             for name in names:
                 if name in _JUNK:
