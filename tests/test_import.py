@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import json
 import stat
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import made_secrets
 from conftest import Ran, Run, contents, refused, succeeded, write
+from import_sources import chatgpt as chatgpt_source
+from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
 from import_sources import mcp_memory as mcp_source
+from memvault.importers import chatgpt
 from memvault.importers.kinds import KINDS
+from memvault.importers.planning import plan
+from memvault.importers.source import open_source
+from memvault.importers.state import VaultState
 from terminal import at_terminal
+
+_SESSION = "episode/2026-11-18 Orders are charged twice when the customer clicks fast.md"
 
 
 def import_all(run: Run, *arguments: str | Path) -> Ran:
@@ -149,3 +160,94 @@ def test_a_person_is_shown_the_plan_and_asked(folder: Path, tmp_path: Path) -> N
     code, shown = at_terminal(folder, "import", made, answer="y\n")
     assert code == 0
     assert (folder / "imported/notes/Home.md").exists()
+
+
+def imported(run: Run, folder: Path, made: Path, path: str) -> str:
+    """Import a source, and return the text of a note that it became."""
+    import_all(run, made)
+    return notes_in(folder)[path].decode()
+
+
+def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """What was asked, done and decided is kept without secrets; recall finds it by its day."""
+    secret, _ = made_secrets.made("GitHub token")
+    write_session = claude_code_source.write_session
+    made = write_session(tmp_path, claude_code_source.lines(secret))
+    text = imported(run, folder, made, _SESSION)
+    assert "- Asked: Orders are charged twice" in text
+    assert "- Changed src/pay.py\n" in text
+    assert "- Ran pytest -q tests/test_pay.py (2 times), which failed at least once" in text
+    assert "a retry has no idempotency key" in text
+    assert text.endswith("## Reflection\n\nDone\n\nEach order has a key now.\n")
+    assert secret not in text
+    assert "[masked: " in text
+    assert "sub-agent" not in text
+    assert "Be brief" not in text
+    write_session(tmp_path, [*claude_code_source.lines(secret), *claude_code_source.more()])
+    assert import_all(run, made).json["changed"] == 1
+    text = notes_in(folder)[_SESSION].decode()
+    assert "We decided to keep the key for a day." in text
+    assert "migrations/7.sql" in text
+    found = succeeded(run("recall", "charged twice", "--since", "2026-11-18", "--json")).json
+    assert found["memories"][0]["memoryType"] == "episode"
+    shown = succeeded(run("episode", "recall", "orders charged twice", "--json")).json
+    assert "Fix it" in shown["episodes"][0]["summary"]
+
+
+@pytest.mark.parametrize(
+    ("source", "make", "path", "kept"),
+    [
+        ("codex", "make", "episode/2026-11-19 Round prices to cents.md", "Changed src/pay.py"),
+        ("opencode", "make", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
+        ("opencode", "make_files", "episode/2025-11-19 Tax of books.md", "Changed tax.py"),
+        ("gemini", "make", "episode/2026-11-20 A changelog.md", "Changed CHANGELOG.md"),
+        ("gemini", "make_object", "episode/2026-11-20 A changelog.md", "by hand"),
+        ("chatgpt", "make", "imported/chatgpt/2026/2026-03-01 Cake 1.md", "![[file-AbC123xyz"),
+        ("claude_chats", "make", "imported/claude/projects/The shop/prices.md", "4 euro"),
+        ("mem0", "make_databases", "imported/mem0/Likes green tea.md", "memory_type: fact"),
+        ("mem0", "make_databases", "imported/mem0/Works on the API.md", "user_id: dev"),
+        ("basic_memory", "make", "imported/basic-memory/drinks/Tea Brewing Methods.md", "Methods|"),
+        ("basic_memory", "make_database", "imported/basic-memory/drinks/Coffee.md", "[[Tea]]"),
+        ("claude_memory", "make", "imported/claude-memory/home-ana-shop/use-pnpm.md", "user-pref"),
+        ("agent_zero", "make", "imported/agent-zero/default/Problem.md", "area: solutions"),
+        ("mnemonics", "make", "architectural-decision/use-postgresql.md", "replicas"),
+    ],
+)
+def test_each_form_of_a_kind_keeps_what_matters(
+    source: str, make: str, path: str, kept: str, run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Each form that a program writes is read, and the note is where its page says."""
+    made = getattr(importlib.import_module(f"import_sources.{source}"), make)(tmp_path)
+    assert kept in imported(run, folder, made, path)
+    assert not (tmp_path / "trapped").exists()  # no pickle was run
+
+
+def test_of_a_broken_export_what_can_be_read_is_imported(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """An array that ends half way gives the conversations before, and the reason for the rest."""
+    whole = json.dumps([chatgpt_source.conversation(number) for number in range(4)])
+    write(tmp_path, "conversations.json", whole[: len(whole) * 3 // 5])
+    found = import_all(run, tmp_path / "conversations.json").json
+    assert found["new"] == 2
+    assert [one["what"] for one in found["unreadable"]] == ["conversations.json"]
+
+
+def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
+    """Memory does not grow with the export: 60 MB are planned in less than 10 MB."""
+    answer = "flour " * 20_000
+    with (tmp_path / "conversations.json").open("w") as file:
+        file.write("[")
+        for number in range(500):
+            file.write("," * bool(number) + json.dumps(chatgpt_source.conversation(number, answer)))
+        file.write("]")
+    source = open_source(str(tmp_path / "conversations.json"))
+    state = VaultState({}, lambda _: False, lambda *_: False)
+    tracemalloc.start()
+    made = plan(chatgpt.read(source), "chatgpt", "", state)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(made.notes) == 500
+    assert peak < 10 << 20

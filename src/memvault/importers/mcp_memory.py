@@ -7,14 +7,14 @@ named as it is, with a list of observations and a list of relations as links.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from memvault.importers import json_source
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.source import Source, text_lines
+from memvault.importers.source import Source
 
 _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
@@ -36,33 +36,18 @@ def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
     name = _file(source)
     relations: dict[str, list[str]] = defaultdict(list)
-    for _, entry in _entries(source, name):
+    for _, entry in json_source.lines(source, name):
         if isinstance(entry, dict) and entry.get("type") == "relation":
             begin, end = str(entry.get("from", "")), str(entry.get("to", ""))
             kind = str(entry.get("relationType") or "related to")
             relations[begin].append(f"- {kind} [[import:{end}|{end}]]")
-    for line, entry in _entries(source, name):
+    for line, entry in json_source.lines(source, name):
         if isinstance(entry, str):
             yield Unreadable(f"{name}, line {line}", entry)
         elif entry.get("type") == "entity" and str(entry.get("name") or "").strip():
             yield _note(entry, relations[str(entry["name"])])
         elif entry.get("type") != "relation":
             yield Unreadable(f"{name}, line {line}", "neither an entity nor a relation")
-
-
-def _entries(source: Source, name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield each line's number and its object, or the reason why there is none."""
-    try:
-        for number, line in text_lines(source, name):
-            if not line.strip():
-                continue
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                entry = None
-            yield number, entry if isinstance(entry, dict) else "no JSON object"
-    except OSError as error:
-        yield 0, error.strerror or str(error)
 
 
 def _note(entry: dict[str, Any], relations: list[str]) -> ImportedNote:
