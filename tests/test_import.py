@@ -244,7 +244,7 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
             file.write("," * bool(number) + json.dumps(chatgpt_source.conversation(number, answer)))
         file.write("]")
     source = open_source(str(tmp_path / "conversations.json"))
-    state = VaultState({}, lambda _: False, lambda *_: False)
+    state = VaultState({}, lambda _: False, lambda *_: False, lambda *_: "context")
     tracemalloc.start()
     made = plan(chatgpt.read(source), "chatgpt", "", state)
     _, peak = tracemalloc.get_traced_memory()

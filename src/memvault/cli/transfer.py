@@ -6,14 +6,17 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
+from memvault.exporters import formats
 from memvault.tools.core.render import Template
+from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, Until, filters
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -142,6 +145,60 @@ def _import(
     result["changeId"] = call.change_set.change_id
     result["next"] = "memvault undo takes it back"
     return {**result, "warnings": truncate_warnings(notes)} if notes else result
+
+
+@command(
+    "export",
+    (
+        "memvault export backup.zip",
+        "memvault export decisions.jsonl --type architectural-decision",
+        "memvault export notes.md -T release",
+    ),
+    view="""
+    Exported {files:file|files} to {target} ({format})
+       left out: {leftOut:each}""",
+)
+def export(
+    options: GlobalOptions,
+    target: Annotated[str, Arg("The file or folder to write", positional=True, names="file")],
+    to: Annotated[
+        str, Arg("The format, if the name's ending does not say", metavar="|".join(formats.NAMES))
+    ] = "",
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    expression: Expression = None,
+    since: Since = None,
+    until: Until = None,
+    force: Annotated[bool, Arg("Replace what is there")] = False,
+) -> dict[str, Any]:
+    """Export the vault, or the memories that pass filters, to a file or folder.
+
+    A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
+    all memories as one text. memvault import reads all but the last, byte for byte.
+    Hidden files are left out. Nothing is replaced without --force.
+    """
+    from memvault.call import Call
+    from memvault.exporters.files import ExportedFiles
+    from memvault.recall.filters import Filters
+    from memvault.tools.core import invoke
+
+    chosen_format = formats.chosen(target, to)
+    workspace = options.workspace()
+    try:
+        call = Call(workspace, options.caller(), tool="export", read_only=True)
+        invoke.require_local_files(call, "this command")
+        chosen = filters(memory_type, tags, since, until, expression)
+        records = None if chosen == Filters() else call.engine.list_records(chosen)
+        paths = None if records is None else [record.path for record in records]
+        files = ExportedFiles(call.store, paths)
+        place = Path(target).expanduser().absolute()
+        if place.resolve().is_relative_to(call.root.resolve()):
+            raise Refused(f"{target} is inside the vault", "export to a place outside of it")
+        written = chosen_format.write(files, place, force)
+        result = {"target": str(place), "format": chosen_format.name, "files": written}
+        return {**result, "leftOut": files.problems} if files.problems else result
+    finally:
+        workspace.release()
 
 
 _VIEW = Template(_IMPORT_VIEW, _for_people)

@@ -8,7 +8,7 @@ from typing import Any
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names, rewritten
 from memvault.importers.planning import Plan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
@@ -42,9 +42,9 @@ def apply(
         if isinstance(item, Unreadable) or item.path in seen:
             continue
         try:
-            if isinstance(item, Attachment):
+            if isinstance(item, Attachment | VaultFile):
                 seen.add(item.path)
-                _write_attachment(store, plan, item)
+                _write_file(store, plan, item)
             else:
                 _write_note(store, plan, item)
         except (Refused, Conflict, NotFound) as error:
@@ -67,8 +67,11 @@ def _write_note(store: MemoryStore, plan: Plan, note: ImportedNote) -> None:
         store.create(planned.path, data)
 
 
-def _write_attachment(store: MemoryStore, plan: Plan, item: Attachment) -> None:
+def _write_file(store: MemoryStore, plan: Plan, item: Attachment | VaultFile) -> None:
     path, is_there = plan.attachments.get(item.path, ("", True))
+    if item.path in plan.notes:
+        path, status = plan.notes[item.path]
+        is_there = status != "new"
     if not is_there:
         try:
             data = item.read()

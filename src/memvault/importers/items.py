@@ -37,6 +37,13 @@ class Attachment(NamedTuple):
     refs: tuple[str, ...] = ()
 
 
+class VaultFile(NamedTuple):
+    """A file of another vault, which is copied to the same path as it is; as ``Attachment``."""
+
+    path: str
+    read: Callable[[], bytes]
+
+
 class Unreadable(NamedTuple):
     """A part of the source that is not imported, and the reason."""
 
@@ -44,7 +51,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-Item = ImportedNote | Attachment | Unreadable
+Item = ImportedNote | Attachment | VaultFile | Unreadable
 
 
 def note_path(title: str, *folders: str) -> str:

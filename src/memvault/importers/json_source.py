@@ -45,11 +45,13 @@ def array_items(source: Source, name: str, place: str = "item") -> Iterator[Any 
         yield Unreadable(name, f"its rest cannot be read: {reason}")
 
 
-def lines(source: Source, name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def lines(
+    source: Source, name: str, most: int = MAX_FILE
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Yield the number of each line and its object, or the reason why it cannot be read."""
     number = 0
     try:
-        for number, line in text_lines(source, name):
+        for number, line in text_lines(source, name, most):
             if line.strip():
                 try:
                     entry = json.loads(line)

@@ -10,8 +10,8 @@ from memvault.errors import UsageError
 from memvault.importers.items import Item
 from memvault.importers.source import Source
 
-NO, POSSIBLE, SURE = 0, 1, 2
-"""How sure a kind is that a source is its own."""
+NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
+"""How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
 
 
 class Kind(NamedTuple):
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     module: str
 
     def recognise(self, source: Source) -> int:
-        """Return ``SURE``, ``POSSIBLE`` or ``NO`` for a source."""
+        """Return how sure the kind is that a source is its own."""
         found: int = self._module.recognise(source)
         return found
 
@@ -42,6 +42,13 @@ class Kind(NamedTuple):
 
 
 KINDS = (
+    Kind(
+        "memvault",
+        "Another vault",
+        "its folder, a zip of it, or its export as JSON lines",
+        ".",
+        "vault_export",
+    ),
     Kind(
         "folder",
         "A folder of markdown files",

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
 from memvault.vault import paths
-from memvault.vault.document import Document, etag
+from memvault.vault.document import etag
 
 Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
@@ -71,6 +71,8 @@ def plan(
             made.unreadable.append(item)
         elif isinstance(item, Attachment):
             _place_attachment(made, item, state, claimed)
+        elif isinstance(item, VaultFile):
+            _place_file(made, item, state)
         elif item.key in made.notes:
             made.unreadable.append(Unreadable(item.path, f"another note has its id {item.key}"))
         else:
@@ -78,7 +80,7 @@ def plan(
             made.notes[item.key] = note
             made.names.add(item.path, item.refs, note.path)
             if note.status in ("new", "changed"):
-                made.types[_type_of(item)] += 1
+                made.types[_type_of(item, note.path, state)] += 1
     return made
 
 
@@ -88,9 +90,9 @@ def source_hash(note: ImportedNote) -> str:
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))
 
 
-def _type_of(note: ImportedNote) -> str:
-    own = (Document.parse(note.text.encode("utf-8", "replace")).header or {}).get("memory_type")
-    return str(own or note.header.get("memory_type") or FALLBACK_TYPE)
+def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
+    own = state.type_of(path, note.text.encode("utf-8", "replace"))
+    return own if own != FALLBACK_TYPE else str(note.header.get("memory_type") or FALLBACK_TYPE)
 
 
 def _place_note(
@@ -126,6 +128,32 @@ def _place_attachment(made: Plan, item: Attachment, state: VaultState, claimed: 
         path = _claim(path, state, claimed)
     made.attachments[item.path] = path, is_there
     made.names.add(item.path, item.refs, path)
+
+
+def _place_file(made: Plan, item: VaultFile, state: VaultState) -> None:
+    """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
+    path = _joined(made.folder, item.path)
+    if any(part.startswith(".") or not part for part in item.path.split("/")):
+        made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
+        return
+    try:
+        data = item.read()
+    except OSError as error:
+        made.unreadable.append(Unreadable(item.path, error.strerror or str(error)))
+        return
+    is_there = state.is_taken(path)
+    status: Status = "new" if not is_there else "unchanged"
+    if is_there and not state.holds(path, data):
+        status = "edited"
+    if not paths.is_memory_path(path):
+        if status == "edited":
+            reason = "there with other contents, which are kept"
+            made.unreadable.append(Unreadable(item.path, reason))
+        made.attachments[item.path] = path, is_there
+        return
+    made.notes[item.path] = PlannedNote(path, status)
+    if status == "new":
+        made.types[state.type_of(path, data)] += 1
 
 
 def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:

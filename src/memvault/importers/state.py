@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import plain_files
+from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import Document, etag
 
@@ -34,12 +35,14 @@ class Imported(NamedTuple):
 class VaultState(NamedTuple):
     """What a plan depends on: the imported notes of a kind by their ids, and the files.
 
-    ``is_taken`` returns whether a path has a file, ``holds`` whether it has exactly these bytes.
+    ``is_taken`` returns whether a path has a file, ``holds`` whether it has exactly these bytes,
+    ``type_of`` the memory type that a file with some bytes has at a path.
     """
 
     imported: dict[str, Imported]
     is_taken: Callable[[str], bool]
     holds: Callable[[str, bytes], bool]
+    type_of: Callable[[str, bytes], str]
 
 
 def vault_state(store: MemoryStore, kind: str) -> VaultState:
@@ -59,7 +62,13 @@ def vault_state(store: MemoryStore, kind: str) -> VaultState:
             return file.lstat().st_size == len(data) and plain_files.read(file) == data
         return False
 
-    return VaultState(imported, lambda path: os.path.lexists(store.root / path), holds)
+    def is_taken(path: str) -> bool:
+        return os.path.lexists(store.root / path)
+
+    def type_of(path: str, data: bytes) -> str:
+        return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
+
+    return VaultState(imported, is_taken, holds, type_of)
 
 
 def _imported(path: str, data: bytes) -> Imported:
