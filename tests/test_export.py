@@ -118,7 +118,7 @@ def test_nothing_is_replaced_without_force(run: Run, folder: Path, tmp_path: Pat
 
 
 def test_what_the_vault_has_already_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Importing another vault replaces no file, hidden paths are refused, what is newer is listed."""
+    """Importing another vault replaces nothing, and lists hidden paths and what it cannot read."""
     lines = [
         {"memvault": "export", "format": 9},
         {"path": "fact/a.md", "encoding": "utf-8", "content": "theirs"},
