@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import shutil
 import stat
 import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import made_secrets
 from conftest import Ran, Run, contents, refused, succeeded, write
@@ -17,11 +21,16 @@ from import_sources import chatgpt as chatgpt_source
 from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
 from import_sources import mcp_memory as mcp_source
+from killing import Killing
+from memvault.errors import MemvaultError
 from memvault.importers import chatgpt
-from memvault.importers.kinds import KINDS
+from memvault.importers.applying import rendered
+from memvault.importers.items import ImportedNote
+from memvault.importers.kinds import KINDS, recognised
 from memvault.importers.planning import plan
 from memvault.importers.source import open_source
 from memvault.importers.state import VaultState
+from memvault.secrets.detector import BUILTIN
 from terminal import at_terminal
 
 _SESSION = "episode/2026-11-18 Orders are charged twice when the customer clicks fast.md"
@@ -37,7 +46,7 @@ def notes_in(vault: Path) -> dict[str, bytes]:
     return {
         path.relative_to(vault).as_posix(): data
         for path, data in contents(vault).items()
-        if ".memvault" not in path.parts
+        if ".memvault" not in path.parts and path.suffix != ".tmp"
     }
 
 
@@ -251,3 +260,96 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert len(made.notes) == 500
     assert peak < 10 << 20
+
+
+_KINDS_BY_NAME = {kind.name: kind for kind in KINDS}
+_TOKENS = [b"{", b"[", b'"', b"null", b"1e999", b"\0", b"\xff", b"[[", b"---\n", b"[]", b'{"a": 7}']
+_EDITS = st.lists(
+    st.tuples(
+        st.floats(0, 1), st.integers(0, 40), st.sampled_from(_TOKENS) | st.binary(max_size=9)
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("kind", list(_KINDS_BY_NAME))
+def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
+    kind: str, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Whatever is wrong with a source, it is refused in one sentence, or its rest is read."""
+    row = _KINDS_BY_NAME[kind]
+    made = importlib.import_module(f"import_sources.{row.module}").make(tmp_path)
+    files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
+    state = VaultState({}, lambda _: False, lambda *_: False, lambda *_: "context")
+
+    @given(st.data())
+    def damaged(data: st.DataObject) -> None:
+        file = data.draw(st.sampled_from(sorted(files)))
+        whole = file.read_bytes()
+        text = whole
+        for place, length, new in data.draw(_EDITS):
+            at = int(place * len(text))
+            text = text[:at] + new + text[at + length :]
+        try:
+            file.write_bytes(text)
+            with contextlib.suppress(MemvaultError):
+                source = open_source(str(made))
+                recognised(source)
+                planned = plan(row.read(source), kind, "x", state)
+                for item in row.read(source):
+                    if isinstance(item, ImportedNote) and item.key in planned.notes:
+                        rendered(item, kind, f"x/{item.path}", planned.names, BUILTIN)
+        finally:
+            file.write_bytes(whole)
+
+    damaged()
+
+
+_IMPORTING = """
+from pathlib import Path
+from memvault.importers import kinds
+from memvault.importers.applying import apply
+from memvault.importers.planning import plan
+from memvault.importers.source import open_source
+from memvault.importers.state import vault_state
+from memvault.settings.vault_settings import load_settings
+from memvault.store.change_set import ChangeSet
+from memvault.store.memory_store import MemoryStore
+
+KIND = kinds.find("folder")
+
+def work(root):
+    store = MemoryStore(root, load_settings(root), ChangeSet("import", "main"))
+    source = open_source(str(root.parent / "Notes"))
+    made = plan(KIND.read(source), KIND.name, KIND.folder, vault_state(store, KIND.name))
+    assert not apply(store, made, KIND.read(source))
+"""
+
+
+def test_an_import_that_is_killed_is_completed_by_the_next(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Killed in front of any change it makes, no note is half or there twice; undo takes all."""
+    made = folder_source.make(tmp_path)
+    before = notes_in(folder)
+    import_all(run, made)
+    after = notes_in(folder)
+    number = 0
+    with Killing(folder, _IMPORTING) as importing:
+        while True:
+            for name in ("imported", ".memvault"):
+                shutil.rmtree(folder / name)
+            number += 1
+            if not importing.at(number):
+                break
+            left = notes_in(folder)
+            assert {name: after.get(name) for name in left} == left
+            assert not importing.at(1_000)
+            assert notes_in(folder) == after
+            (folder / ".memvault").mkdir(exist_ok=True)
+    assert number > 30
+    import_all(run, made)
+    while run("undo", "--json").code == 0:
+        pass
+    assert notes_in(folder) == before

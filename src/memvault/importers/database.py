@@ -34,7 +34,7 @@ def open_database(source: Source, name: str) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA trusted_schema = OFF")
             yield connection
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is no text
         raise UnreadableDatabase(str(error)) from error
 
 

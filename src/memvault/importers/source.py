@@ -228,7 +228,7 @@ def open_source(given: str) -> Source:
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
             return _ZipSource(path.resolve())
         return _PlainSource(path.resolve())
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
 
 
