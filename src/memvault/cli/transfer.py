@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.importers.items import Unreadable
     from memvault.importers.kinds import Kind
-    from memvault.importers.planning import Plan
+    from memvault.importers.planning import ImportPlan
     from memvault.importers.source import Source
 
 _IMPORT_VIEW = """
@@ -60,7 +60,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
     "import",
     (
         "memvault import ~/Notes",
-        "memvault import memory.jsonl --to team/graph --yes",
+        "memvault import ~/memory.jsonl --to team/graph --yes",
         "memvault import --kinds",
     ),
     view=Template(_IMPORT_VIEW, _for_people),
@@ -113,7 +113,7 @@ def import_notes(
 def _import(
     options: GlobalOptions, call: Call, source: Source, kind: Kind, to: str, yes: bool
 ) -> dict[str, Any]:
-    """Plan an import, ask whether to apply it, and return what it did or would do."""
+    """ImportPlan an import, ask whether to apply it, and return what it did or would do."""
     from memvault.importers.applying import apply
     from memvault.importers.planning import plan
     from memvault.importers.state import vault_state
@@ -150,9 +150,9 @@ def _import(
 @command(
     "export",
     (
-        "memvault export backup.zip",
-        "memvault export decisions.jsonl --type architectural-decision",
-        "memvault export notes.md -T release",
+        "memvault export ~/backup.zip",
+        "memvault export ../decisions.jsonl --type architectural-decision",
+        "memvault export ../network.md -T network",
     ),
     view="""
     Exported {files:file|files} to {target} ({format})
@@ -223,7 +223,7 @@ def _target_folder(call: Call, to: str) -> str:
 
 
 def _result(
-    made: Plan, source: Source, unreadable: list[Unreadable], written: bool = False
+    made: ImportPlan, source: Source, unreadable: list[Unreadable], written: bool = False
 ) -> dict[str, Any]:
     """Return the result of an import, done or planned."""
     result = {

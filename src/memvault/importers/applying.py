@@ -10,7 +10,7 @@ from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names, rewritten
-from memvault.importers.planning import Plan, source_hash
+from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
@@ -23,7 +23,7 @@ _FIRST_KEYS = ("id", "title", "aliases", "memory_type", "tags", "created", "modi
 
 def apply(
     store: MemoryStore,
-    plan: Plan,
+    plan: ImportPlan,
     items: Iterable[Item],
     progress: Callable[[int, int], object] = lambda *_: None,
 ) -> list[Unreadable]:
@@ -56,7 +56,7 @@ def apply(
     return failed
 
 
-def _write_note(store: MemoryStore, plan: Plan, note: ImportedNote) -> None:
+def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> None:
     planned = plan.notes.get(note.key)
     if planned is None or planned.status in ("unchanged", "edited"):
         return
@@ -67,7 +67,7 @@ def _write_note(store: MemoryStore, plan: Plan, note: ImportedNote) -> None:
         store.create(planned.path, data)
 
 
-def _write_file(store: MemoryStore, plan: Plan, item: Attachment | VaultFile) -> None:
+def _write_file(store: MemoryStore, plan: ImportPlan, item: Attachment | VaultFile) -> None:
     path, is_there = plan.attachments.get(item.path, ("", True))
     if item.path in plan.notes:
         path, status = plan.notes[item.path]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from memvault.importers import json_source
-from memvault.importers.chats import Turn, conversation, iso
+from memvault.importers.chats import ChatTurn, conversation, iso
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import MAX_FILE, Source
@@ -59,7 +59,7 @@ def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
     return conversation(
         key,
         str(entry.get("title") or ""),
-        [Turn(*turn) for turn in _turns(entry)],
+        [ChatTurn(*turn) for turn in _turns(entry)],
         iso(entry.get("create_time")),
         iso(entry.get("update_time")),
         tags=["conversation", "chatgpt"],

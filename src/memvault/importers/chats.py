@@ -12,7 +12,7 @@ from memvault.importers.items import ImportedNote, note_path
 from memvault.memories import create
 
 
-class Turn(NamedTuple):
+class ChatTurn(NamedTuple):
     """A message of a conversation: who wrote it, and its markdown."""
 
     speaker: str
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
 
 
 def conversation(
-    key: str, title: str, turns: Iterable[Turn], created: str, modified: str, **header: Any
+    key: str, title: str, turns: Iterable[ChatTurn], created: str, modified: str, **header: Any
 ) -> ImportedNote | None:
     """Return a conversation as a note, with secrets masked; None if nothing was said.
 

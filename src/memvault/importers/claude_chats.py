@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import json_source
-from memvault.importers.chats import Turn, conversation, iso
+from memvault.importers.chats import ChatTurn, conversation, iso
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -54,7 +54,7 @@ def read(source: Source) -> Iterator[Item]:
 def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
     messages = entry.get("chat_messages")
     turns = [
-        Turn(_SPEAKERS.get(str(message.get("sender")), "Claude"), _text(message))
+        ChatTurn(_SPEAKERS.get(str(message.get("sender")), "Claude"), _text(message))
         for message in (messages if isinstance(messages, list) else [])
         if isinstance(message, dict)
     ]

@@ -12,7 +12,7 @@ from memvault.importers.source import Source, local_file
 _MAX_BYTES = 512 * 1024 * 1024
 """Maximum size of a database in a zip, which is read into memory."""
 _JOURNAL_MODES = slice(18, 20)
-"""The bytes of the header that say whether there is a write-ahead log; a copy has none."""
+"""The bytes of the header that stand for a write-ahead log, which a copy does not have."""
 MAGIC = b"SQLite format 3\0"
 
 

@@ -28,7 +28,7 @@ class PlannedNote(NamedTuple):
     status: Status
 
 
-class Plan:
+class ImportPlan:
     """An import as planned. ``types`` counts the notes to write by their memory type."""
 
     def __init__(self, kind: str, folder: str) -> None:
@@ -57,13 +57,13 @@ def plan(
     folder: str,
     state: VaultState,
     progress: Callable[[int], object] = lambda _: None,
-) -> Plan:
+) -> ImportPlan:
     """Return the plan of an import into a folder of the vault; empty for its root.
 
     ``progress`` is called with the number of items read so far. Keeps paths and ids in memory, and
     one item at a time.
     """
-    made = Plan(kind, folder)
+    made = ImportPlan(kind, folder)
     claimed: set[str] = set()
     for count, item in enumerate(items):
         progress(count)
@@ -96,7 +96,7 @@ def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
 
 
 def _place_note(
-    made: Plan, note: ImportedNote, state: VaultState, claimed: set[str]
+    made: ImportPlan, note: ImportedNote, state: VaultState, claimed: set[str]
 ) -> PlannedNote:
     earlier = state.imported.get(note.key)
     if earlier is not None:
@@ -109,7 +109,9 @@ def _place_note(
     return PlannedNote(_claim(wished, state, claimed), "new")
 
 
-def _place_attachment(made: Plan, item: Attachment, state: VaultState, claimed: set[str]) -> None:
+def _place_attachment(
+    made: ImportPlan, item: Attachment, state: VaultState, claimed: set[str]
+) -> None:
     if item.path in made.attachments:
         return
     wished = _joined(made.folder, _safe(item.path))
@@ -130,8 +132,8 @@ def _place_attachment(made: Plan, item: Attachment, state: VaultState, claimed: 
     made.names.add(item.path, item.refs, path)
 
 
-def _place_file(made: Plan, item: VaultFile, state: VaultState) -> None:
-    """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
+def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
+    """ImportPlan a file of another vault: written if its path is free, kept if that has other bytes."""
     path = _joined(made.folder, item.path)
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
