@@ -174,6 +174,8 @@ def test_each_example_works(
     example.put_back()
     root = example.root / "vault"
     monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path, "Notes/plan.md", "A plan.\n")
+    write(tmp_path, "memory.jsonl", '{"type": "entity", "name": "Ana", "observations": []}\n')
     if line.startswith("memvault git"):  # the remote is a folder, which has hooks of its own
         succeeded(run("git", "init", "--confirm", "true", cwd=root))
     if not _MARKS & {*line}:

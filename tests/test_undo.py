@@ -317,7 +317,8 @@ LINE = {
 
 
 @pytest.mark.parametrize(
-    "path", ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", "x"]
+    "path",
+    ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", ".x"],
 )
 @pytest.mark.promise("R11")
 def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, path: str) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,12 +57,13 @@ _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
 
 
 class HookInvocation(NamedTuple):
-    """The parsed command line of ``hook``."""
+    """The parsed command line of ``hook``; with ``captures`` it imports the session, too."""
 
     event: str
     program: str
     vault: str | None
     agent: str | None
+    captures: bool = False
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -104,7 +106,8 @@ def _parse_arguments(arguments: list[str]) -> HookInvocation:
             words.append(word)
     agent = options.get("--agent") or os.environ.get("MEMVAULT_AGENT")
     event = words[0] if words else ""
-    return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent)
+    captures = "--capture" in arguments
+    return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent, captures)
 
 
 def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
@@ -138,6 +141,9 @@ def _read_event() -> Mapping[str, Any]:
 
 def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the response in the client's format, or an empty text."""
+    if line.captures:
+        with contextlib.suppress(Exception):
+            _capture(line, given)
     event = cast("Event", line.event)  # an unknown event gets no response
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
@@ -145,6 +151,19 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     from memvault.clients.programs import PROGRAMS
 
     return PROGRAMS[line.program].hook_output(event, text)
+
+
+def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
+    """Start an import of the session whose record the program names, and do not wait for it."""
+    from memvault import process
+    from memvault.settings.locate import find_vault
+
+    record = Path(str(given["transcript_path"])).expanduser()
+    if record.is_file():
+        source = [str(record), "--from", line.program, "--yes", "--quiet"]
+        place = ["--vault", str(find_vault(line.vault))]
+        command = [sys.executable, "-P", "-m", "memvault", "import", *source, *place]
+        process.spawn_detached(command, {**os.environ, "MEMVAULT_RESIDENT": "off"})
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:

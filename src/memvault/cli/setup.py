@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
 
 
+_IMPORTED = ("opencode",)
+"""Programs without capture whose sessions can be imported."""
+
+
 @command(
     "setup",
     (
@@ -41,6 +45,7 @@ def setup(
     user: Annotated[bool, Arg("For all of your projects")] = False,
     dry_run: Annotated[bool, Arg("Only show what changes")] = False,
     remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
+    capture: Annotated[bool, Arg("Keep each session as an episode")] = False,
     yes: Annotated[bool, Arg("Do not ask")] = False,
 ) -> dict[str, Any] | None:
     """Set memvault up in an agent's program, such as Claude Code.
@@ -51,13 +56,22 @@ def setup(
     It shows the changes and asks before writing if run at a terminal; your existing
     settings are kept. --remove undoes exactly these changes. docs/agents.md lists
     the files that are written.
+
+    --capture adds hooks that import each session as an episode, as memvault import
+    does, when it ends and before its context is compacted. Setup without it removes
+    them.
     """
     from memvault.clients import setup as planning
 
     client = planning.client(program)
     if project and user:
         raise UsageError("--project and --user cannot be combined", "choose one of them")
-    context = _setup_context(options, user, remove)
+    if capture and not client.capture_events:
+        raise UsageError(
+            f"The hooks of {client.title} do not name the record of a session",
+            "memvault import imports its sessions" if client.name in _IMPORTED else "leave it out",
+        )
+    context = _setup_context(options, user, remove)._replace(captures=capture or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
     asked = bool(changes) and not (dry_run or yes) and output.has_terminal()
@@ -220,6 +234,7 @@ def run_hook(
     program: Annotated[
         str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
     ] = "",
+    capture: Annotated[bool, Arg("Also import the session that the program names")] = False,
 ) -> None:
     """Print context for a program's agent at an event; setup installs it there.
 
@@ -228,4 +243,4 @@ def run_hook(
     session-end (print a reminder to save memories). It never fails: on any error it prints
     nothing and exits with 0, at session-start within 5 seconds, else within one.
     """
-    hook.answer(hook.HookInvocation(event, program, options.vault, options.agent))
+    hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

@@ -60,7 +60,8 @@ class SetupContext(NamedTuple):
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
     memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the tools
-    that the server offers and that change nothing, with the words of their commands.
+    that the server offers and that change nothing, with the words of their commands. If it
+    ``captures``, hooks also import each session as an episode.
     """
 
     scope: Scope
@@ -72,6 +73,7 @@ class SetupContext(NamedTuple):
     instructions: str
     historian: str
     reading: Mapping[str, str] = {}
+    captures: bool = False
 
     @property
     def of_project(self) -> bool:
@@ -87,8 +89,10 @@ class SetupContext(NamedTuple):
         """Return the command of the MCP server; ``root`` stands for the project in an argument."""
         return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
-    def hook(self, event: Event, program: str, root: str | None) -> str:
+    def hook(self, event: Event, program: str, root: str | None, more: str = "") -> str:
         """Return the shell command of a hook; ``root`` stands for the project in it.
+
+        ``more`` are further options.
 
         The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
@@ -98,7 +102,7 @@ class SetupContext(NamedTuple):
             vault_path, variable = str(self.vault), False
         vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
-        return f"{line} hook {event} --for {program} --vault {vault} || true"
+        return f"{line} hook {event} --for {program} --vault {vault}{more} || true"
 
     def _named(self, root: str | None) -> str:
         """Return the path of the vault, relative to ``root`` if it is inside the project."""
@@ -129,11 +133,15 @@ Part = JsonEntry | JsonStrings | MarkedBlock | OwnedFile
 
 
 class ClientFile(NamedTuple):
-    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates."""
+    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates.
+
+    ``unwanted`` are parts of a setup with other options, which are removed.
+    """
 
     path: Path
     parts: tuple[Part, ...]
     base: Mapping[str, Any] = {}
+    unwanted: tuple[JsonEntry, ...] = ()
 
 
 class HookEvent(NamedTuple):
@@ -182,7 +190,8 @@ class AgentProgram(NamedTuple):
     Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` holds its
     MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the commands of
     the server and of hooks; None is for its path. ``hook`` returns the form of a hook. Output
-    before compaction goes into the summary if ``summary_reads_output``, else only to the user.
+    before compaction goes into the summary if ``summary_reads_output``, else only to the user. At
+    ``capture_events`` its hooks name the record of the session, which is then imported.
     """
 
     name: str
@@ -197,6 +206,7 @@ class AgentProgram(NamedTuple):
     hook_root: str | None = None
     hook: Callable[[str, int, str], dict[str, Any]] = _nested_hook
     summary_reads_output: bool = False
+    capture_events: Mapping[Event, HookEvent] = {}
 
     def files(self, context: SetupContext) -> list[ClientFile]:
         """Return the files that the program reads, with memvault's parts of them."""
@@ -212,23 +222,40 @@ class AgentProgram(NamedTuple):
         Raises:
             KeyError: the program has no such event.
         """
-        name, output, _ = self.events[event]
+        name, output, _ = {**self.capture_events, **self.events}[event]
         return output(name, text)
 
 
 def _hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+    capturing = program.capture_events if context.captures else {}
     return tuple(
         JsonEntry(
             ("hooks", its.name),
             program.hook(
-                context.hook(event, program.name, program.hook_root),
+                context.hook(
+                    event,
+                    program.name,
+                    program.hook_root,
+                    " --capture" if event in capturing else "",
+                ),
                 10 if event == "session-start" else 5,  # a hook ends by itself long before
                 its.matcher,
             ),
             _is_hook(event, program.name),
             listed=True,
         )
-        for event, its in program.events.items()
+        for event, its in {**capturing, **program.events}.items()
+    )
+
+
+def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+    """Return the hooks that only a setup that captures sessions has, if this one does not."""
+    if context.captures:
+        return ()
+    return tuple(
+        JsonEntry(("hooks", its.name), {}, _is_hook(event, program.name), listed=True)
+        for event, its in program.capture_events.items()
+        if event not in program.events
     )
 
 
@@ -296,7 +323,11 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
     tools = ", ".join(f"mcp__{SERVER}__{name}" for name in _HISTORIAN_TOOLS)
     return [
         ClientFile(servers, (_server(program, {"type": "stdio", **_command(program, context)}),)),
-        ClientFile(folder / "settings.json", (*_hooks(program, context), *_permissions(context))),
+        ClientFile(
+            folder / "settings.json",
+            (*_hooks(program, context), *_permissions(context)),
+            unwanted=_unwanted_hooks(program, context),
+        ),
         _historian(program, context, f"{_HISTORIAN_HEADER}tools: {tools}\n"),
         _instructions(program, context, "CLAUDE.md"),
     ]
@@ -404,6 +435,10 @@ _ROWS = (
         server_root=".",
         hook_root="$CLAUDE_PROJECT_DIR",
         summary_reads_output=True,
+        capture_events={
+            "pre-compact": HookEvent("PreCompact", _text),
+            "session-end": HookEvent("SessionEnd", _text),
+        },
     ),
     AgentProgram(
         "codex",
@@ -419,6 +454,10 @@ _ROWS = (
             "stop": HookEvent("Stop", _BLOCK),
         },
         "restart Codex; /hooks there lets the hooks run, and a project has to be trusted",
+        capture_events={  # it has no hook at the end of a session, but one after each turn
+            "pre-compact": HookEvent("PreCompact", _MESSAGE),
+            "stop": HookEvent("Stop", _BLOCK),
+        },
     ),
     AgentProgram(
         "opencode",
@@ -449,6 +488,10 @@ _ROWS = (
         server_root=".",
         hook_root="$GEMINI_PROJECT_DIR",
         hook=_nested_hook_in_milliseconds,
+        capture_events={
+            "pre-compact": HookEvent("PreCompress", _MESSAGE, matcher="manual"),
+            "session-end": HookEvent("SessionEnd", _MESSAGE),
+        },
     ),
     AgentProgram(
         "cursor",

@@ -109,6 +109,9 @@ def with_parts(text: str | None, file: ClientFile) -> str:
         UnbalancedMarkers: only one of the markers of a block is present.
         Refused: something else is in the place of a part.
     """
+    for unwanted in file.unwanted:
+        if text is not None and text.strip():
+            text = json_edit.remove_entry(text, unwanted, dict(file.base))
     for part in file.parts:
         text = _insert_part(text, part, file)
     return text or ""

@@ -29,7 +29,7 @@ REPEATED_IN_OTHER_WORDS = 3
 _NEARLY = 0.05
 
 
-class Source(NamedTuple):
+class StatedText(NamedTuple):
     """A statement to compare: its text, the memories that make it, and when it was made last.
 
     ``cluster`` is None for a fact of the vault. ``supports`` marks a statement of outcomes only,
@@ -63,7 +63,7 @@ class Paraphrases(NamedTuple):
 class Comparison(NamedTuple):
     """Statements, their vectors, and the pairs that may say the same or contradict each other."""
 
-    sources: list[Source]
+    sources: list[StatedText]
     space: EmbeddedTexts
     pairs: list[Similar]
     analyser: Analyser
@@ -73,7 +73,7 @@ class Comparison(NamedTuple):
         return wording(self.sources[place].text, self.analyser)
 
 
-def compare(sources: Iterable[Source], meaning: Meaning, analyser: Analyser) -> Comparison:
+def compare(sources: Iterable[StatedText], meaning: Meaning, analyser: Analyser) -> Comparison:
     """Embed statements and find the pairs with similar meanings."""
     ordered = sorted(sources, key=lambda source: (source.time, source.text, source.ids))
     places = meaning.select([source.text for source in ordered])
@@ -125,7 +125,7 @@ def _central(given: Comparison, places: Sequence[int], stated: Sequence[int]) ->
     return given.sources[first].text
 
 
-def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
+def changes(given: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
     """Return the statements that contradict each other, oldest first.
 
     With each come the sources that its latest statement contradicts itself, and at the end that
@@ -165,7 +165,7 @@ def changes(given: Comparison) -> list[tuple[Contradiction, list[Source]]]:
     ]
 
 
-def _contradiction(sources: list[Source], kind: str) -> Contradiction:
+def _contradiction(sources: list[StatedText], kind: str) -> Contradiction:
     *_, before, last = (source.time for source in sources)
     current = sources[-1].text if last > before else ""
     texts = tuple(source.text for source in sources)

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memvault.consolidation.differences import excludes, wording
-from memvault.consolidation.paraphrases import Paraphrases, Source, changes, compare, paraphrases
+from memvault.consolidation.paraphrases import (
+    Paraphrases,
+    StatedText,
+    changes,
+    compare,
+    paraphrases,
+)
 from memvault.consolidation.proposals import (
     ConsolidationInput,
     Contradiction,
@@ -67,7 +73,7 @@ def by_meaning(
 
 def _sources(
     given: ConsolidationInput, found: Sequence[StatementCluster], analyser: Analyser
-) -> list[Source]:
+) -> list[StatedText]:
     """Return the statements of episodes, and the current facts of one sentence."""
     created = {episode.episode_id: episode.created for episode in given.episodes}
     keys = {cluster.statement.key for cluster in found}
@@ -78,14 +84,14 @@ def _sources(
     ]
     replaced = {name for memory in given.facts for name in texts(memory.metadata.get("supersedes"))}
     held = [
-        Source(text, (memory.mem_id,), memory.modified)
+        StatedText(text, (memory.mem_id,), memory.modified)
         for memory in given.facts
         if not is_archived(memory.metadata)
         and memory.mem_id not in replaced
         and len(text := text_of(memory)) <= _MAX_FACT
     ]
     return held + [
-        Source(
+        StatedText(
             cluster.statement.text,
             cluster.episodes,
             max(created[name] for name in cluster.episodes),
@@ -147,7 +153,7 @@ def _not_stated(
 def _with_superseding(
     facts: Sequence[NewFact],
     contradiction: Contradiction,
-    sources: Sequence[Source],
+    sources: Sequence[StatedText],
     shared: frozenset[str],
 ) -> list[NewFact]:
     """Let the fact of a later statement supersede the facts of the vault that it contradicts."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
@@ -157,6 +158,39 @@ def write(
             if private:
                 temporary.chmod(0o600)
             temporary.replace(path)
+
+
+@contextmanager
+def streamed(path: Path, replaces: bool) -> Iterator[BinaryIO]:
+    """Yield a file to write, which gets its name at the end of the ``with`` statement.
+
+    It is written under a temporary name next to the path; an error in the body deletes it.
+
+    Raises:
+        Refused: the name is taken, and not to be replaced.
+        StorageError: the file cannot be written; an older file is unchanged.
+    """
+    taken = Refused(f"{path} is there already", "choose another name, or --force to replace it")
+    if not replaces and os.path.lexists(path):
+        raise taken
+    with map_os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(path, b"", durable=False) as temporary:
+            with open(temporary, "r+b") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if replaces:
+                temporary.replace(path)
+                return
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                raise taken from None
+            except OSError as error:  # no hard links: the name was free a moment ago
+                if error.errno not in _NO_LINK_ERRNOS:
+                    raise
+                temporary.rename(path)
 
 
 def move_exclusive(source: Path, target: Path) -> None:

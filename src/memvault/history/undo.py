@@ -17,7 +17,6 @@ from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
-from memvault.files.user_folders import SETTINGS_FILE
 from memvault.store.change_set import FileChange, FileRef, JournalEntry
 from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import TrashedFile
@@ -248,8 +247,7 @@ def _etag_of(store: MemoryStore, path: str) -> str:
     """
     pure = PurePosixPath(path)
     hidden = any(part.startswith(".") or part == ".." for part in pure.parts)
-    ours = path == SETTINGS_FILE or path.lower().endswith(".md")
-    if pure.is_absolute() or hidden or not ours:
+    if pure.is_absolute() or hidden:
         raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:

@@ -181,12 +181,23 @@ class MemoryStore:
         Raises:
             FileExistsError: the path is taken.
         """
+        data = document.encode_new(header, body)
+        self.create(path, data)
+        return self._written_memory(path, data)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write a new file, a memory or what one embeds, at exactly this path.
+
+        Raises:
+            FileExistsError: the path is taken.
+        """
         private_folder(self.root)
         self._check_path(path)
-        data = document.encode_new(header, body)
-        title = self.parse(data, FileState(path, len(data), 0, 0, 0)).title
-        self.changes.create([path], data, FileRef(header["id"], title))
-        return self._written_memory(path, data)
+        subject = FileRef.at(path, PurePosixPath(path).name)
+        if paths.is_memory_path(path):
+            memory = self.parse(data, FileState(path, len(data), 0, 0, 0))
+            subject = FileRef(memory.mem_id, memory.title)
+        self.changes.create([path], data, subject)
 
     def change(
         self,

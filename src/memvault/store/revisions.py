@@ -63,6 +63,7 @@ class Revisions:
         self._revisions = root / ".memvault" / "history"
         self._trash = root / ".memvault" / "trash"
         self.limits = limits
+        self._last_discarded = ""
 
     def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
         """Save a file's bytes before a change, and return the revision's name.
@@ -175,8 +176,10 @@ class Revisions:
         Raises:
             FileNotFoundError: the file is missing.
         """
-        when = _new_stamp(self._names("trash"))
-        folder = f"{when}-{clock.random_id()}"
+        # One call may discard thousands, and listing the trash for each would take minutes.
+        last = self._last_discarded
+        when = _new_stamp([last] if last else self._names("trash"))
+        folder = self._last_discarded = f"{when}-{clock.random_id()}"
         target = self._trash / folder / path
         atomic.move_exclusive(root / path, target)
         return TrashedFile(target, path, when, folder)
@@ -291,13 +294,17 @@ def _find_problem(path: Path) -> str:
 
 
 def _new_stamp(earlier: list[str]) -> str:
-    """Return the current time as a name that sorts after all earlier ones.
+    """Return the current time as a name that sorts after all earlier ones, which are sorted.
 
     If the clock has gone back, that is one millisecond after the last name.
     """
     moment = clock.now()
-    names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED_NAME.fullmatch(name))
-    last = _parse_stamp(max(names, default=""))
+    names = (
+        name
+        for name in reversed(earlier)
+        if name < f"{_LAST_YEAR}" and _STAMPED_NAME.fullmatch(name)
+    )
+    last = _parse_stamp(next(names, ""))
     if last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
     return _format_stamp(moment)

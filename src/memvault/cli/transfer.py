@@ -1,0 +1,244 @@
+"""The commands ``import`` and ``export``, which read and write outside the vault.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import Refused, UsageError
+from memvault.exporters import formats
+from memvault.tools.core.render import Template
+from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, Until, filters
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.importers.items import Unreadable
+    from memvault.importers.kinds import Kind
+    from memvault.importers.planning import ImportPlan
+    from memvault.importers.source import Source
+
+_IMPORT_VIEW = """
+    {heading}
+       {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
+ {unchanged:note is there already|notes are there already}
+       types: {typeCounts}
+       changed here and there, and kept as it is here: {edited:each}
+       not read: {problems:each}
+    {next}
+
+    *kinds
+    {name:<14}  {title}
+       {needs}  to {folder}"""
+
+
+def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to a result of ``import`` what its view prints."""
+    if "kinds" in found:
+        return dict(found)
+    verb = "Imported from" if found["imported"] else "To import from"
+    counts = (f"{entry['count']} {entry['name']}" for entry in found["types"])
+    shown: dict[str, Any] = {
+        **found,
+        "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
+        "typeCounts": ", ".join(counts),
+        "problems": [f"{one['what']}: {one['reason']}" for one in found.get("unreadable", ())],
+    }
+    for key in ("new", "changed", "unchanged", "attachments"):
+        shown[key] = found[key] or None
+    return shown
+
+
+@command(
+    "import",
+    (
+        "memvault import ~/Notes",
+        "memvault import ~/memory.jsonl --to team/graph --yes",
+        "memvault import --kinds",
+    ),
+    view=Template(_IMPORT_VIEW, _for_people),
+)
+def import_notes(
+    options: GlobalOptions,
+    source: Annotated[
+        str, Arg("A file or folder, or a zip of either", positional=True, names="file")
+    ] = "",
+    kind: Annotated[
+        str, Arg("The kind of source, if it is not recognised", flag="--from", metavar="KIND")
+    ] = "",
+    to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
+    yes: Annotated[bool, Arg("Do not ask")] = False,
+    kinds: Annotated[bool, Arg("List the kinds of sources")] = False,
+) -> dict[str, Any]:
+    """Import notes, memories or sessions that another program keeps.
+
+    It shows what would be imported, and asks; without a terminal it changes nothing
+    unless --yes is given. Each note names in its header where it is from, so that a
+    second import adds what is new, updates what changed in the source, and keeps what
+    was edited here. The import is one change: memvault undo takes it back.
+    """
+    from memvault.importers import kinds as table
+    from memvault.importers.source import open_source
+
+    if kinds:
+        return {
+            "kinds": [
+                {"name": one.name, "title": one.title, "needs": one.needs, "folder": one.folder}
+                for one in table.KINDS
+            ]
+        }
+    if not source:
+        raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
+    opened = open_source(source)
+    found = table.find(kind) if kind else table.recognised(opened)
+    workspace = options.workspace()
+    try:
+        from memvault.call import Call
+        from memvault.tools.core import invoke
+
+        call = Call(workspace, options.caller(), tool="import")
+        invoke.require_local_files(call, "this command")
+        return _import(options, call, opened, found, to, yes)
+    finally:
+        workspace.release()
+
+
+def _import(
+    options: GlobalOptions, call: Call, source: Source, kind: Kind, to: str, yes: bool
+) -> dict[str, Any]:
+    """ImportPlan an import, ask whether to apply it, and return what it did or would do."""
+    from memvault.importers.applying import apply
+    from memvault.importers.planning import plan
+    from memvault.importers.state import vault_state
+    from memvault.tools.core import invoke, render
+    from memvault.tools.core.invoke import truncate_warnings
+
+    folder = _target_folder(call, to or kind.folder)
+    bar = output.ProgressBar(options.quiet)
+    made = plan(
+        kind.read(source),
+        kind.name,
+        folder,
+        vault_state(call.store, kind.name),
+        lambda count: bar("reading", count, max(count, len(source.names))),
+    )
+    result = _result(made, source, made.unreadable)
+    if not any((result["new"], result["changed"], result["attachments"])):
+        return {**result, "next": "There is nothing to import"}
+    if not yes:
+        lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
+        if call.caller.asks is None:
+            return {**result, "next": "Nothing was changed; --yes imports it"}
+        if not call.caller.asks(lines, "Import it?"):
+            return {**result, "next": "Nothing was changed"}
+    failed = apply(call.store, made, kind.read(source), lambda *place: bar("importing", *place))
+    invoke.autocommit(call)
+    notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
+    result = _result(made, source, [*made.unreadable, *failed], written=True)
+    result["changeId"] = call.change_set.change_id
+    result["next"] = "memvault undo takes it back"
+    return {**result, "warnings": truncate_warnings(notes)} if notes else result
+
+
+@command(
+    "export",
+    (
+        "memvault export ~/backup.zip",
+        "memvault export ../decisions.jsonl --type architectural-decision",
+        "memvault export ../network.md -T network",
+    ),
+    view="""
+    Exported {files:file|files} to {target} ({format})
+       left out: {leftOut:each}""",
+)
+def export(
+    options: GlobalOptions,
+    target: Annotated[str, Arg("The file or folder to write", positional=True, names="file")],
+    to: Annotated[
+        str, Arg("The format, if the name's ending does not say", metavar="|".join(formats.NAMES))
+    ] = "",
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    expression: Expression = None,
+    since: Since = None,
+    until: Until = None,
+    force: Annotated[bool, Arg("Replace what is there")] = False,
+) -> dict[str, Any]:
+    """Export the vault, or the memories that pass filters, to a file or folder.
+
+    A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
+    all memories as one text. memvault import reads all but the last, byte for byte.
+    Hidden files are left out. Nothing is replaced without --force.
+    """
+    from memvault.call import Call
+    from memvault.exporters.files import ExportedFiles
+    from memvault.recall.filters import Filters
+    from memvault.tools.core import invoke
+
+    chosen_format = formats.chosen(target, to)
+    workspace = options.workspace()
+    try:
+        call = Call(workspace, options.caller(), tool="export", read_only=True)
+        invoke.require_local_files(call, "this command")
+        chosen = filters(memory_type, tags, since, until, expression)
+        records = None if chosen == Filters() else call.engine.list_records(chosen)
+        paths = None if records is None else [record.path for record in records]
+        files = ExportedFiles(call.store, paths)
+        place = Path(target).expanduser().absolute()
+        if place.resolve().is_relative_to(call.root.resolve()):
+            raise Refused(f"{target} is inside the vault", "export to a place outside of it")
+        written = chosen_format.write(files, place, force)
+        result = {"target": str(place), "format": chosen_format.name, "files": written}
+        return {**result, "leftOut": files.problems} if files.problems else result
+    finally:
+        workspace.release()
+
+
+_VIEW = Template(_IMPORT_VIEW, _for_people)
+
+
+def _target_folder(call: Call, to: str) -> str:
+    """Return the folder to import into, relative to the vault.
+
+    Raises:
+        Refused: It is outside the vault, or a part of it is a link or a file.
+        UsageError: Memories in it would not be found.
+    """
+    from memvault.vault import paths
+
+    folder = paths.resolve_inside(call.root, to)
+    folder = "" if folder == "." else folder
+    below = f"{folder}/memory.md" if folder else "memory.md"
+    if not paths.is_memory_path(below) or paths.is_ignored(below, call.settings.ignore):
+        raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
+    paths.require_plain_folders(call.root, folder)
+    return folder
+
+
+def _result(
+    made: ImportPlan, source: Source, unreadable: list[Unreadable], written: bool = False
+) -> dict[str, Any]:
+    """Return the result of an import, done or planned."""
+    result = {
+        "imported": written,
+        "kind": made.kind,
+        "source": str(source.path),
+        "folder": made.folder,
+        "new": len(made.paths("new")),
+        "changed": len(made.paths("changed")),
+        "unchanged": len(made.paths("unchanged")),
+        "attachments": made.new_attachments,
+        "types": [{"name": name, "count": count} for name, count in made.types.most_common()],
+    }
+    if made.paths("edited"):
+        result["edited"] = made.paths("edited")
+    if unreadable:
+        result["unreadable"] = [one._asdict() for one in unreadable]
+    return result

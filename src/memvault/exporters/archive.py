@@ -1,0 +1,39 @@
+"""Export as a zip of the vault's files."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from pathlib import Path
+
+from memvault.exporters.files import ExportedFile, ExportedFiles
+from memvault.files import atomic
+
+_FIRST_YEAR = 1980
+"""The first year of which a zip can hold a time."""
+
+
+def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
+    """Write all files to a zip; as ``ExportFormat.write``. A name that is not UTF-8 is left out."""
+    written = 0
+    with (
+        atomic.streamed(target, replaces) as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for file, data in files.contents():
+            try:
+                file.path.encode()
+            except UnicodeEncodeError:
+                files.problems.append(f"{file.path} has a name that is not UTF-8")
+                continue
+            archive.writestr(_about(file), data)
+            written += 1
+    return written
+
+
+def _about(file: ExportedFile) -> zipfile.ZipInfo:
+    changed = time.gmtime(file.file.lstat().st_mtime)[:6]
+    about = zipfile.ZipInfo(file.path, max(changed, (_FIRST_YEAR, 1, 1, 0, 0, 0)))
+    about.compress_type = zipfile.ZIP_DEFLATED
+    about.external_attr = 0o100644 << 16
+    return about

@@ -1,0 +1,101 @@
+"""The files of a vault that are exported."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from memvault.files import plain_files
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.files.walk import walk
+from memvault.model import FileState, Memory
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import markdown, paths
+from memvault.vault.reader import state_of
+
+
+class ExportedFile(NamedTuple):
+    """A file of a vault to export: its path relative to the vault, and its place on this machine.
+
+    ``is_memory`` is whether it is a memory.
+    """
+
+    path: str
+    file: Path
+    is_memory: bool
+
+
+class ExportedFiles:
+    """The files of a vault, in a stable order; hidden and ignored ones are left out.
+
+    With ``chosen``, the paths of memories, only these are exported, the files that they link to,
+    and the settings. ``problems`` lists what is left out, with reasons.
+    """
+
+    def __init__(self, store: MemoryStore, chosen: Collection[str] | None = None) -> None:
+        self._store = store
+        self.problems: list[str] = []
+        self.files = self._list()
+        if chosen is not None:
+            every, linked = self.files, self._linked(set(chosen))
+            self.files = [one for one in every if one.path in linked or one.path == SETTINGS_FILE]
+
+    def contents(self) -> Iterator[tuple[ExportedFile, bytes]]:
+        """Yield each file with its bytes; one that cannot be read becomes a problem."""
+        for file in self.files:
+            try:
+                yield file, plain_files.read(file.file)
+            except OSError as error:
+                self.problems.append(f"{file.path} cannot be read: {error.strerror}")
+
+    def memory(self, file: ExportedFile, data: bytes) -> Memory | None:
+        """Return the memory in a file's bytes; None if it is no memory."""
+        if not file.is_memory:
+            return None
+        state = state_of(self._store.root, file.path) or FileState(file.path, len(data), 0, 0, 0)
+        return self._store.parse(data, state)
+
+    def _list(self) -> list[ExportedFile]:
+        root, found = self._store.root, []
+        for folder, folders, names in walk(root, self._skip):
+            below = os.path.relpath(folder, root).replace(os.sep, "/")
+            prefix = "" if below == "." else f"{below}/"
+            folders[:] = [name for name in folders if self._is_shown(f"{prefix}{name}")]
+            for name in filter(lambda name: self._is_shown(f"{prefix}{name}"), names):
+                file = Path(folder, name)
+                if file.is_symlink() or not file.is_file():
+                    self.problems.append(f"{prefix}{name} is a link or no plain file")
+                else:
+                    path = f"{prefix}{name}"
+                    found.append(ExportedFile(path, file, paths.is_memory_path(path)))
+        return sorted(found)
+
+    def _is_shown(self, path: str) -> bool:
+        hidden = PurePosixPath(path).name.startswith(".")
+        return not hidden and not paths.is_ignored(path, self._store.settings.ignore)
+
+    def _skip(self, error: OSError) -> None:
+        self.problems.append(f"{error.filename} cannot be listed: {error.strerror}")
+
+    def _linked(self, chosen: set[str]) -> set[str]:
+        """Return the chosen paths and those of the files, not memories, that these link to."""
+        others = {one.path for one in self.files if not one.is_memory}
+        by_name: dict[str, list[str]] = {}
+        for path in others:
+            by_name.setdefault(posixpath.basename(path), []).append(path)
+        found = set(chosen)
+        self.files = [file for file in self.files if file.path in chosen]
+        for file, data in self.contents():
+            for target in _targets(self.memory(file, data), file.path):
+                names = by_name.get(posixpath.basename(target), [])
+                found |= {path for path in names if f"/{path}".endswith(f"/{target}")}
+        return found
+
+
+def _targets(memory: Memory | None, path: str) -> Iterator[str]:
+    for link in markdown.links(memory.body) if memory is not None else ():
+        yield link.target.removeprefix("./")
+        yield markdown.path_beside(link.target, path)

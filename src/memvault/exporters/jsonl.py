@@ -1,0 +1,51 @@
+"""Export as JSON lines: a line about the export, then one for each file.
+
+A file has its ``path``, its ``encoding``, ``utf-8`` or ``base64``, and its ``content``; a memory
+also has its ``memId``, ``title``, ``memoryType``, ``tags``, ``created`` and ``modified``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from memvault.exporters.files import ExportedFile, ExportedFiles
+from memvault.files import atomic
+
+FORMAT = 1
+
+
+def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
+    """Write all files to one file; as ``ExportFormat.write``."""
+    written = 0
+    with atomic.streamed(target, replaces) as stream:
+        stream.write(_line({"memvault": "export", "format": FORMAT}))
+        for file, data in files.contents():
+            stream.write(_line(_entry(files, file, data)))
+            written += 1
+    return written
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    # A path may hold surrogates for bytes that are not UTF-8, which only escapes can represent.
+    return json.dumps(entry).encode() + b"\n"
+
+
+def _entry(files: ExportedFiles, file: ExportedFile, data: bytes) -> dict[str, Any]:
+    entry: dict[str, Any] = {"path": file.path}
+    memory = files.memory(file, data)
+    if memory is not None:
+        entry |= {
+            "memId": memory.mem_id,
+            "title": memory.title,
+            "memoryType": memory.memory_type,
+            "tags": list(memory.tags),
+            "created": memory.created,
+            "modified": memory.modified,
+        }
+    try:
+        return {**entry, "encoding": "utf-8", "content": data.decode()}
+    except UnicodeDecodeError:
+        return {**entry, "encoding": "base64", "content": base64.b64encode(data).decode()}

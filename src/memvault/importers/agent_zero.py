@@ -1,0 +1,70 @@
+"""Import of Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
+
+The file is a pickle, which could run anything. It is read by ``pickles``, which runs nothing
+(Agent Zero 0.9, python/helpers/memory.py; LangChain 0.3). Pieces of knowledge files are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from memvault import clock
+from memvault.errors import UsageError
+from memvault.importers import pickles
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+from memvault.memories import create
+
+_OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if there is a FAISS index with its documents."""
+    return SURE if _stores(source) else NO
+
+
+def _stores(source: Source) -> list[str]:
+    return [
+        name
+        for name in source.named("index.pkl")
+        if len(source.names) == 1 or name.replace(".pkl", ".faiss") in source.name_set
+    ]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each document as a note named by its first words, in a folder per memory."""
+    for name in _stores(source):
+        folder = name.rpartition("/")[0].rpartition("/")[2]
+        try:
+            store = pickles.parse(source.read(name))
+        except (OSError, pickles.UnreadablePickle) as error:
+            yield Unreadable(name, getattr(error, "strerror", None) or str(error))
+            continue
+        of_knowledge = 0
+        for document in pickles.mappings_with(store, "page_content"):
+            metadata = document.get("metadata")
+            metadata = metadata if isinstance(metadata, dict) else {}
+            if any(metadata.get(key) for key in _OF_KNOWLEDGE):
+                of_knowledge += 1
+            elif (note := _note(folder, document, metadata)) is not None:
+                yield note
+        if of_knowledge:
+            reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
+            yield Unreadable(f"{name}, {of_knowledge} pieces", reason)
+
+
+def _note(folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> ImportedNote | None:
+    text = str(document.get("page_content") or "")
+    try:
+        title = create.title_of(text)
+    except UsageError:
+        return None
+    given = str(metadata.get("timestamp") or "")
+    moment = clock.parse(given)
+    when = clock.iso(moment) if moment is not None else ""
+    key = str(metadata.get("id") or document.get("id") or f"{folder}/{title}")
+    area = str(metadata.get("area") or "main")
+    header = {"title": title, "area": area, "created": when, "modified": when}
+    return ImportedNote(key, note_path(title, *filter(None, [folder])), text, header)

@@ -1,0 +1,133 @@
+"""Writing the notes and attachments of a plan, as one change of the vault."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.files import plain_files
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
+from memvault.importers.links import Names, rewritten
+from memvault.importers.planning import ImportPlan, source_hash
+from memvault.importers.state import ID, KIND, VERSION, with_version
+from memvault.secrets.detector import SecretDetector
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document, paths
+from memvault.vault.document import Document
+from memvault.vault.file_names import normalize_title
+
+_FIRST_KEYS = ("id", "title", "aliases", "memory_type", "tags", "created", "modified")
+
+
+def apply(
+    store: MemoryStore,
+    plan: ImportPlan,
+    items: Iterable[Item],
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> list[Unreadable]:
+    """Write what a plan has as new or changed; return what could not be written, with reasons.
+
+    ``items`` are read a second time, as for the plan; items that were not planned are left out.
+    A process killed in between leaves complete files, which a second import finds.
+
+    Raises:
+        StorageError: the vault cannot be written.
+    """
+    failed: list[Unreadable] = []
+    done, total = 0, sum(1 for _ in plan.notes) + len(plan.attachments)
+    seen: set[str] = set()
+    for item in items:
+        if isinstance(item, Unreadable) or item.path in seen:
+            continue
+        try:
+            if isinstance(item, Attachment | VaultFile):
+                seen.add(item.path)
+                _write_file(store, plan, item)
+            else:
+                _write_note(store, plan, item)
+        except (Refused, Conflict, NotFound) as error:
+            failed.append(Unreadable(item.path, error.message))
+        except FileExistsError:
+            failed.append(Unreadable(item.path, "its place was taken meanwhile"))
+        done += 1
+        progress(min(done, total), total)
+    return failed
+
+
+def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> None:
+    planned = plan.notes.get(note.key)
+    if planned is None or planned.status in ("unchanged", "edited"):
+        return
+    data = rendered(note, plan.kind, planned.path, plan.names, store.settings.detector)
+    if planned.status == "changed":
+        store.rewrite(store.read(planned.path), data)
+    else:
+        store.create(planned.path, data)
+
+
+def _write_file(store: MemoryStore, plan: ImportPlan, item: Attachment | VaultFile) -> None:
+    path, is_there = plan.attachments.get(item.path, ("", True))
+    if item.path in plan.notes:
+        path, status = plan.notes[item.path]
+        is_there = status != "new"
+    if not is_there:
+        try:
+            data = item.read()
+        except OSError as error:
+            raise Refused(error.strerror or str(error)) from error
+        plain_files.check_size(data)
+        store.create(path, data)
+
+
+def rendered(
+    note: ImportedNote, kind: str, target: str, names: Names, detector: SecretDetector
+) -> bytes:
+    """Return the bytes of a note's file at a path of the vault."""
+    text = rewritten(note.text, note.path, target, names)
+    given: dict[str, Any] = {key: value for key, value in note.header.items() if value}
+    if note.masked:
+        text = detector.masked(text)
+        given = {
+            key: detector.masked(value) if isinstance(value, str) else value
+            for key, value in given.items()
+        }
+    if not text.endswith("\n"):
+        text += "\n"
+    data = text.encode("utf-8", "replace")
+    file = Document.parse(data)
+    own = file.header or {}
+    header = _header(note, kind, target, given, own, file.parts.body)
+    try:
+        data = document.edit(data, header, None)
+    except MemvaultError:  # a broken header, or marks of a conflict: kept as text
+        data = document.encode_new(header, text)
+    return with_version(data, source_hash(note))
+
+
+def _header(
+    note: ImportedNote,
+    kind: str,
+    target: str,
+    given: Mapping[str, Any],
+    own: Mapping[str, Any],
+    body: str,
+) -> dict[str, Any]:
+    """Return the header keys to set: those that the note's own header lacks, and its origin."""
+    title = str(given.get("title") or document.title_of(own, body, note.path))
+    mem_id = f"{paths.slug(title, 40)}-{paths.id_from_name(f'{kind}:{note.key}')[-6:]}"
+    header = {**given, "id": mem_id}
+    header.pop("title", None)
+    if document.title_of(own, body, target) != title:
+        header["title"] = title
+    stem = posixpath.splitext(posixpath.basename(target))[0]
+    wished = posixpath.splitext(posixpath.basename(note.path))[0]
+    others = [str(given[key]) for key in ("title",) if key in given] + [wished]
+    aliases = [*given.get("aliases", ()), *others]
+    header["aliases"] = [
+        name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
+    ]
+    header = {key: value for key, value in header.items() if key not in own and value}
+    first = {key: header.pop(key) for key in _FIRST_KEYS if key in header}
+    return {**first, **header, KIND: kind, ID: note.key, VERSION: "0-0"}

@@ -1,0 +1,127 @@
+"""Import of Basic Memory: its folders of markdown, or its database if the files are gone.
+
+A note has a title, a type and a permalink in its header, observations ``- [category] text #tag``
+and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays as it is. Of
+``memory.db``, an entity becomes such a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from memvault import clock
+from memvault.importers import folder
+from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.document import Document
+
+_TABLES = frozenset({"entity", "observation", "relation"})
+_MAX_SNIFFED = 20
+_MEMORY_URL = lazy_pattern(r"\[([^\[\]\n]{0,200})\]\(memory://([^\s()]{1,300})\)")
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` for its database, or if half of the notes have a permalink and a type."""
+    if _database(source):
+        return SURE
+    heads = [source.head(name) for name in _notes(source)[:_MAX_SNIFFED]]
+    own = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
+    return SURE if own and own * 2 >= len(heads) else NO
+
+
+def _database(source: Source) -> str:
+    return next((name for name in source.named(".db") if tables(source, name) >= _TABLES), "")
+
+
+def _notes(source: Source) -> list[str]:
+    return [
+        name
+        for name in source.named(".md")
+        if not any(part.startswith(".") for part in name.split("/"))
+    ]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes of the folder, or the entities of the database if there is no note."""
+    if not _notes(source):
+        try:
+            yield from _read_database(source, _database(source))
+        except UnreadableDatabase as error:
+            yield Unreadable(_database(source), f"it cannot be read: {error}")
+        return
+    for item in folder.read(source):
+        if isinstance(item, ImportedNote):
+            header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
+            permalink = str(header.get("permalink") or "")
+            refs = (permalink,) if permalink else ()
+            yield item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
+        elif not getattr(item, "path", "").endswith((".db", ".db-wal", ".db-shm")):
+            yield item
+
+
+def _linked(text: str) -> str:
+    """Return a text with links to ``memory://`` addresses as links to permalinks."""
+    if "](memory://" not in text:
+        return text
+    return _MEMORY_URL.sub(lambda match: f"[[import:{match[2]}|{match[1]}]]", text)
+
+
+def _read_database(source: Source, name: str) -> Iterator[Item]:
+    with open_database(source, name) as database:
+        for entity in database.execute("SELECT * FROM entity ORDER BY id").fetchall():
+            observations = database.execute(
+                "SELECT * FROM observation WHERE entity_id = ? ORDER BY id", [entity["id"]]
+            )
+            relations = database.execute(
+                "SELECT relation.*, entity.title FROM relation LEFT JOIN entity "
+                "ON entity.id = relation.to_id WHERE from_id = ? ORDER BY relation.id",
+                [entity["id"]],
+            )
+            lines = [_observation(dict(row)) for row in observations]
+            links = [_relation(dict(row)) for row in relations]
+            yield _entity(dict(entity), lines, links)
+
+
+def _observation(row: dict[str, Any]) -> str:
+    category = f"[{row['category']}] " if row.get("category") else ""
+    context = f" ({row['context']})" if row.get("context") else ""
+    return f"- {category}{_line(row.get('content'))}{context}"
+
+
+def _relation(row: dict[str, Any]) -> str:
+    name = _line(row.get("title") or row.get("to_name"))
+    context = f" ({row['context']})" if row.get("context") else ""
+    ref = row.get("to_id") or re.sub(r"[\[\]|]", "-", name)
+    return f"- {_line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
+
+
+def _line(value: Any) -> str:
+    return " ".join(str(value or "").split())
+
+
+def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
+    title = _line(row.get("title"))
+    path = str(row.get("file_path") or f"{title}.md")
+    sections = {"Observations": observations, "Relations": relations}
+    body = "\n\n".join(
+        f"## {name}\n\n" + "\n".join(lines) for name, lines in sections.items() if lines
+    )
+    header = {
+        "title": title,
+        "type": str(row.get("entity_type") or ""),
+        "permalink": str(row.get("permalink") or ""),
+        "created": _time(row.get("created_at")),
+        "modified": _time(row.get("updated_at")),
+    }
+    key = str(row.get("permalink") or row["id"])
+    return ImportedNote(key, path, body, header, (str(row["id"]),))
+
+
+def _time(value: Any) -> str:
+    moment = clock.parse(str(value)) if value else None
+    return clock.iso(moment) if moment is not None else ""

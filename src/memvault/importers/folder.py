@@ -1,0 +1,52 @@
+"""Import of a folder of markdown files, with the files that they embed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+
+from memvault import clock
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
+from memvault.importers.kinds import NO, POSSIBLE
+from memvault.importers.source import MAX_FILE, Source
+from memvault.vault import document
+
+_NOTES = (".md", ".markdown")
+
+
+def recognise(source: Source) -> int:
+    """Return ``POSSIBLE`` if there is a markdown file."""
+    return POSSIBLE if source.named(*_NOTES) else NO
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each markdown file as a note, and each other file as an attachment.
+
+    Hidden files and folders, where programs keep their settings, are left out.
+    """
+    for name in source.names:
+        if any(part.startswith(".") for part in name.split("/")):
+            continue
+        yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
+
+
+def attachment(source: Source, name: str) -> Item:
+    """Return a file of a source as an attachment, or why it cannot be one."""
+    size = source.size(name)
+    if size > MAX_FILE:
+        return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
+    return Attachment(name, partial(source.read, name))
+
+
+def read_file(source: Source, name: str) -> Item:
+    """Return a markdown file of a source as a note, or why it cannot be read."""
+    try:
+        decoded = document.decode(source.read(name))
+    except OSError as error:
+        return Unreadable(name, error.strerror or str(error))
+    if decoded.encoding == "binary":
+        return Unreadable(name, decoded.problem)
+    changed = clock.iso(datetime.fromtimestamp(source.modified(name), UTC))
+    path = f"{name.rpartition('.')[0]}.md"
+    return ImportedNote(name, path, decoded.text, {"created": changed, "modified": changed})

@@ -1,0 +1,59 @@
+"""The values that readers of a kind yield."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from memvault.vault import paths
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class ImportedNote(NamedTuple):
+    """A note to import.
+
+    ``key`` is its id in the source, ``path`` its wished path below the target folder, ``text`` its
+    markdown, ``header`` the keys for its header if the text has none of that name: ``title``,
+    ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` for its address,
+    and others. ``refs`` are the ids by which links name it. With ``masked``, secrets in it are
+    masked before it is written.
+    """
+
+    key: str
+    path: str
+    text: str
+    header: Mapping[str, Any] = _NOTHING
+    refs: tuple[str, ...] = ()
+    masked: bool = False
+
+
+class Attachment(NamedTuple):
+    """A file to copy next to the notes; ``read`` returns its bytes and raises ``OSError``."""
+
+    path: str
+    read: Callable[[], bytes]
+    refs: tuple[str, ...] = ()
+
+
+class VaultFile(NamedTuple):
+    """A file of another vault, which is copied to the same path as it is; as ``Attachment``."""
+
+    path: str
+    read: Callable[[], bytes]
+
+
+class Unreadable(NamedTuple):
+    """A part of the source that is not imported, and the reason."""
+
+    what: str
+    reason: str
+
+
+Item = ImportedNote | Attachment | VaultFile | Unreadable
+
+
+def note_path(title: str, *folders: str) -> str:
+    """Return the path of a note with a title, in folders with the given names."""
+    return "/".join([*(paths.file_name(name) for name in folders), f"{paths.file_name(title)}.md"])

@@ -1,0 +1,71 @@
+"""JSON files of a source: arrays and lines, one item at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from memvault.importers.items import Unreadable
+from memvault.importers.source import MAX_FILE, Source, text_lines
+
+
+class _LimitedStream:
+    """A stream that ends with an error if one item has too many bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.room = MAX_FILE
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; raises ``OSError`` if the item has no end yet."""
+        data = self._file.read(min(size, 1 << 16) if size >= 0 else 1 << 16)
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(f"one entry is larger than {MAX_FILE >> 20} MB")
+        return data
+
+
+def array_items(source: Source, name: str, place: str = "item") -> Iterator[Any | Unreadable]:
+    """Yield the items of a JSON array, and at the end why the rest cannot be read, if so.
+
+    ``place`` is that of the items in ijson's notation: ``item`` for an array, ``results.item`` for
+    one under a key.
+    """
+    import ijson
+
+    try:
+        with source.open(name) as file:
+            stream = _LimitedStream(file)
+            for item in ijson.items(stream, place, use_float=True):
+                stream.room = MAX_FILE
+                yield item
+    except (OSError, ijson.JSONError, UnicodeError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        yield Unreadable(name, f"its rest cannot be read: {reason}")
+
+
+def lines(
+    source: Source, name: str, most: int = MAX_FILE
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Yield the number of each line and its object, or the reason why it cannot be read."""
+    number = 0
+    try:
+        for number, line in text_lines(source, name, most):
+            if line.strip():
+                try:
+                    entry = json.loads(line)
+                except (ValueError, RecursionError):
+                    entry = None
+                yield number, entry if isinstance(entry, dict) else "no JSON object"
+    except OSError as error:
+        yield number + 1, error.strerror or str(error)
+
+
+def read_object(source: Source, name: str) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if it is none, or cannot be read."""
+    try:
+        entry = json.loads(source.read(name))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}

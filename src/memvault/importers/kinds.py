@@ -1,0 +1,177 @@
+"""The kinds of sources that can be imported, and their recognition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from memvault.errors import UsageError
+from memvault.importers.items import Item
+from memvault.importers.source import Source
+
+NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
+"""How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
+
+
+class Kind(NamedTuple):
+    """A kind of source: its name, its title, what a user names, its default folder in the vault.
+
+    ``module`` is its module in this package.
+    """
+
+    name: str
+    title: str
+    needs: str
+    folder: str
+    module: str
+
+    def recognise(self, source: Source) -> int:
+        """Return how sure the kind is that a source is its own."""
+        found: int = self._module.recognise(source)
+        return found
+
+    def read(self, source: Source) -> Iterator[Item]:
+        """Yield what a source holds, and then what of it cannot be read."""
+        yield from self._module.read(source)
+        yield from source.skipped
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"memvault.importers.{self.module}")
+
+
+KINDS = (
+    Kind(
+        "memvault",
+        "Another vault",
+        "its folder, a zip of it, or its export as JSON lines",
+        ".",
+        "vault_export",
+    ),
+    Kind(
+        "folder",
+        "A folder of markdown files",
+        "the folder, or a zip of it",
+        "imported/notes",
+        "folder",
+    ),
+    Kind(
+        "mnemonics",
+        "opencode-historian's memories",
+        "the project's folder, or its .mnemonics",
+        ".",
+        "mnemonics",
+    ),
+    Kind(
+        "basic-memory",
+        "Basic Memory",
+        "its folder of notes, or memory.db",
+        "imported/basic-memory",
+        "basic_memory",
+    ),
+    Kind(
+        "mcp-memory",
+        "The MCP reference server's knowledge graph",
+        "memory.jsonl",
+        "imported/mcp-memory",
+        "mcp_memory",
+    ),
+    Kind(
+        "mem0",
+        "mem0",
+        "its JSON export, or its folder with history.db or a local Qdrant",
+        "imported/mem0",
+        "mem0",
+    ),
+    Kind(
+        "agent-zero",
+        "Agent Zero's memory",
+        "its folder memory, with index.pkl",
+        "imported/agent-zero",
+        "agent_zero",
+    ),
+    Kind(
+        "claude-memory",
+        "Claude's memory files",
+        "CLAUDE.md, ~/.claude, or a folder memories",
+        "imported/claude-memory",
+        "claude_memory",
+    ),
+    Kind(
+        "claude",
+        "Claude's data export",
+        "the zip from claude.ai, or conversations.json",
+        "imported/claude",
+        "claude_chats",
+    ),
+    Kind(
+        "chatgpt",
+        "ChatGPT's data export",
+        "the zip, or conversations.json",
+        "imported/chatgpt",
+        "chatgpt",
+    ),
+    Kind(
+        "claude-code",
+        "Claude Code's sessions",
+        "~/.claude/projects, a project's folder in it, or a session",
+        "episode",
+        "claude_code",
+    ),
+    Kind(
+        "codex",
+        "Codex's sessions",
+        "~/.codex/sessions, or a rollout-….jsonl",
+        "episode",
+        "codex",
+    ),
+    Kind(
+        "opencode",
+        "OpenCode's sessions",
+        "~/.local/share/opencode, or its opencode.db",
+        "episode",
+        "opencode",
+    ),
+    Kind(
+        "gemini",
+        "Gemini CLI's sessions",
+        "~/.gemini/tmp, or a session in a folder chats",
+        "episode",
+        "gemini",
+    ),
+)
+_LIST_HINT = "memvault import --kinds lists the kinds and what each needs"
+
+
+def find(name: str) -> Kind:
+    """Return the kind with a name.
+
+    Raises:
+        UsageError: there is none; the hint names similar ones.
+    """
+    from difflib import get_close_matches
+
+    for kind in KINDS:
+        if kind.name == name.strip().lower():
+            return kind
+    near = get_close_matches(name.lower(), [kind.name for kind in KINDS], n=1)
+    hint = f"did you mean {near[0]}?" if near else _LIST_HINT
+    raise UsageError(f"There is no kind {name!r} of source to import", hint)
+
+
+def recognised(source: Source) -> Kind:
+    """Return the kind of a source.
+
+    Raises:
+        UsageError: no kind or several fit; the message names those.
+    """
+    sureness = {kind: kind.recognise(source) for kind in KINDS}
+    best = max(sureness.values())
+    fitting = [kind for kind, found in sureness.items() if found == best]
+    if best == NO:
+        raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
+    if len(fitting) > 1:
+        names = " or ".join(kind.name for kind in fitting)
+        raise UsageError(f"{source.path} may be {names}", f"--from {fitting[0].name} chooses one")
+    return fitting[0]

@@ -1,0 +1,109 @@
+"""Links between imported notes: found by their names in the source, written as the vault's."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from urllib.parse import quote
+
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
+from memvault.vault.markdown import Link
+
+SCHEME = "import:"
+"""The beginning of a link's target that is an id of the source."""
+_ID_LINK = lazy_pattern(r"!?\[\[import:([^\[\]\n|\\]+)(?:\\?\|([^\[\]\n]*))?\]\]")
+
+
+class Names:
+    """The names in a source of its notes and attachments, with their paths in the vault."""
+
+    def __init__(self) -> None:
+        self._by_ref: dict[str, str] = {}
+        self._by_path: dict[str, str] = {}
+        self._by_name: dict[str, set[str]] = {}
+        self._stems: dict[str, int] = {}
+
+    def add(self, path: str, refs: tuple[str, ...], target: str) -> None:
+        """Add an item by its path and ids in the source."""
+        for ref in refs:
+            self._by_ref.setdefault(ref, target)
+        bare = _bare(path)
+        self._by_path.setdefault(bare, target)
+        self._by_name.setdefault(posixpath.basename(bare), set()).add(bare)
+        stem = posixpath.basename(_bare(target))
+        self._stems[stem] = self._stems.get(stem, 0) + 1
+
+    def of_ref(self, ref: str) -> str | None:
+        """Return the path in the vault of the item with an id."""
+        return self._by_ref.get(ref)
+
+    def of_link(self, link: Link, path: str) -> str | None:
+        """Return the path in the vault of the item that a link in a note at a path names."""
+        bare = _bare(link.target)
+        beside = _bare(markdown.path_beside(link.target, path))
+        for name in (beside, bare) if not link.is_wikilink else (bare, beside):
+            if name in self._by_path:
+                return self._by_path[name]
+        if link.is_wikilink:
+            ends = self._by_name.get(posixpath.basename(bare), set())
+            fitting = sorted(name for name in ends if f"/{name}".endswith(f"/{bare}"))
+            if fitting:
+                return self._by_path[fitting[0]]
+        return None
+
+    def wikilink(self, target: str) -> str:
+        """Return the text of a wikilink to a path of the vault: its name if that is unique."""
+        shown = target[:-3] if target.lower().endswith(".md") else target
+        stem = posixpath.basename(_bare(target))
+        return posixpath.basename(shown) if self._stems.get(stem, 0) == 1 else shown
+
+
+def _bare(path: str) -> str:
+    """Return a path as a key: ignoring case, without ``.md``."""
+    key = path.casefold().removeprefix("./")
+    return key.removesuffix(".md")
+
+
+def rewritten(text: str, path: str, target: str, names: Names) -> str:
+    """Return a note's text with links that lead to the imported items.
+
+    ``path`` is the note's path in the source, ``target`` its path in the vault. A link that still
+    leads there is left as it is; a link to an id that the source lacks becomes its shown text.
+    """
+    edits: list[tuple[int, int, str]] = []
+    for link in markdown.links(text):
+        if link.target.startswith(SCHEME):
+            continue
+        found = names.of_link(link, path)
+        if found is not None and not _leads_to(link, target, found):
+            edits.append((*link.target_span, _written(link, target, found, names)))
+    if f"[[{SCHEME}" in text:
+        edits += [(*match.span(), _by_id(match, names)) for match in _ID_LINK.finditer(text)]
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _leads_to(link: Link, note: str, found: str) -> bool:
+    """Return whether a link in a note of the vault leads to a path as it is written."""
+    if link.is_wikilink:
+        return f"/{_bare(found)}".endswith(f"/{_bare(link.target)}")
+    return _bare(markdown.path_beside(link.target, note)) == _bare(found)
+
+
+def _written(link: Link, note: str, found: str, names: Names) -> str:
+    if link.is_wikilink:
+        return names.wikilink(found)
+    return quote(posixpath.relpath(found, posixpath.dirname(note) or "."))
+
+
+def _by_id(match: re.Match[str], names: Names) -> str:
+    whole, ref, shown = match[0], match[1].strip(), match[2]
+    found = names.of_ref(ref)
+    if found is None:
+        return shown or ref
+    written = names.wikilink(found)
+    separator = "\\|" if "\\|" in whole else "|"
+    label = f"{separator}{shown}" if shown and shown != written else ""
+    return f"{'!' if whole.startswith('!') else ''}[[{written}{label}]]"

@@ -1,0 +1,133 @@
+"""Import of mem0's memories.
+
+These are an answer of its ``get_all`` or an export, a JSON file with ``results`` or ``memories``
+(docs.mem0.ai/api-reference, version 1); the local ``history.db``, whose last event of a memory has
+its text; and ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
+them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memvault import clock
+from memvault.errors import UsageError
+from memvault.importers import json_source, pickles
+from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+from memvault.memories import create
+
+_PLACES = ("item", "results.item", "memories.item")
+_HISTORY = frozenset({"history"})
+_OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
+_MAX_SNIFFED = 20
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` for a JSON file of memories, a history, or a local Qdrant."""
+    if any(_is_export(source, name) for name in source.named(".json")[:_MAX_SNIFFED]):
+        return SURE
+    return SURE if _databases(source) else NO
+
+
+def _is_export(source: Source, name: str) -> bool:
+    head = source.head(name, 65_536)
+    return b'"memory":' in head.replace(b" ", b"") and (
+        b'"user_id"' in head or b'"hash"' in head or b'"agent_id"' in head
+    )
+
+
+def _databases(source: Source) -> list[tuple[str, str]]:
+    found = []
+    for name in source.named(".db", ".sqlite"):
+        names = tables(source, name)
+        if names >= _HISTORY:
+            found.append((name, "history"))
+        elif "points" in names:
+            found.append((name, "points"))
+    return sorted(found, key=lambda entry: entry[1], reverse=True)  # points have the metadata
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each memory once, as a note that is named by its first words."""
+    seen: set[str] = set()
+    for item in _read_all(source):
+        key = getattr(item, "key", "")
+        if not key or key not in seen:
+            seen.add(key)
+            yield item
+
+
+def _read_all(source: Source) -> Iterator[Item]:
+    for name in source.named(".json"):
+        if _is_export(source, name):
+            yield from _read_export(source, name)
+    for name, kind in _databases(source):
+        try:
+            yield from (_read_points if kind == "points" else _read_history)(source, name)
+        except (UnreadableDatabase, pickles.UnreadablePickle) as error:
+            yield Unreadable(name, f"it cannot be read: {error}")
+
+
+def _read_export(source: Source, name: str) -> Iterator[Item]:
+    start = source.head(name, 64).lstrip()[:1]
+    for place in _PLACES[:1] if start == b"[" else _PLACES[1:]:
+        for entry in json_source.array_items(source, name, place):
+            if isinstance(entry, Unreadable):
+                yield entry
+            elif isinstance(entry, dict):
+                yield _note(str(entry.get("memory") or ""), entry, entry.get("metadata"))
+
+
+def _read_history(source: Source, name: str) -> Iterator[Item]:
+    with open_database(source, name) as database:
+        rows = database.execute("SELECT * FROM history ORDER BY memory_id, created_at, rowid")
+        last: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            entry = dict(row)
+            key = str(entry.get("memory_id"))
+            first = last.get(key, entry).get("first", entry.get("created_at"))
+            last[key] = {**entry, "first": first}
+    for key, entry in last.items():
+        if str(entry.get("event")).upper() != "DELETE" and not entry.get("is_deleted"):
+            times = {"created_at": entry["first"], "updated_at": entry.get("updated_at")}
+            yield _note(str(entry.get("new_memory") or ""), {"id": key, **times}, None)
+
+
+def _read_points(source: Source, name: str) -> Iterator[Item]:
+    with open_database(source, name) as database:
+        for row in database.execute("SELECT id, point FROM points ORDER BY id"):
+            for point in pickles.mappings_with(pickles.parse(row["point"]), "payload"):
+                payload = point["payload"]
+                if isinstance(payload, dict) and payload.get("data"):
+                    entry = {**payload, "id": point.get("id") or row["id"]}
+                    yield _note(str(payload["data"]), entry, None)
+
+
+def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
+    key = str(entry.get("id") or "")
+    try:
+        title = create.title_of(text)
+    except UsageError:
+        return Unreadable(f"the memory {key}", "its text is empty")
+    categories = entry.get("categories")
+    header: dict[str, Any] = {
+        "title": title,
+        "memory_type": "fact",
+        "tags": create.clean_tags(list(map(str, categories))) if categories else [],
+        "created": _time(entry.get("created_at")),
+        "modified": _time(entry.get("updated_at") or entry.get("created_at")),
+        **{name: str(entry[name]) for name in _OWN_KEYS if entry.get(name)},
+    }
+    if isinstance(metadata, dict) and metadata:
+        header["metadata"] = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
+    return ImportedNote(key or title, note_path(title), text, header)
+
+
+def _time(value: Any) -> str:
+    moment = clock.parse(str(value)) if value else None
+    return clock.iso(moment) if moment is not None else ""

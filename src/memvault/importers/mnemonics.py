@@ -1,0 +1,40 @@
+"""Import of ``.mnemonics``, the memories of opencode-historian in a project.
+
+They are markdown files in a folder per memory type, with the same keys in their headers as
+memvault's (opencode-historian 1.0, docs/tools.md). The pages that it generates are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memvault.importers import folder
+from memvault.importers.items import ImportedNote, Item
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+
+_FOLDER = ".mnemonics"
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` for a folder of that name, or one that has it."""
+    return SURE if _names(source) else NO
+
+
+def _names(source: Source) -> dict[str, str]:
+    """Return the paths of the memories below ``.mnemonics``, with their names in the source."""
+    is_top = source.path.name == _FOLDER
+    found = {}
+    for name in source.named(".md"):
+        _, mark, below = f"/{name}".rpartition(f"/{_FOLDER}/")
+        path = name if is_top and not mark else below if mark else ""
+        if "/" in path and not any(part.startswith(".") for part in path.split("/")):
+            found[path] = name
+    return found
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each memory, in the folder of its type."""
+    for path, name in sorted(_names(source).items()):
+        item = folder.read_file(source, name)
+        yield item._replace(key=path, path=path) if isinstance(item, ImportedNote) else item

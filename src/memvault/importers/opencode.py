@@ -1,0 +1,147 @@
+"""Import of OpenCode's sessions as episodes.
+
+Up to version 1.1 they are JSON files in ``~/.local/share/opencode/storage``: ``session/PROJECT``,
+``message/SESSION`` and ``part/MESSAGE``; from 1.2 (read as of 1.18) rows of ``opencode.db``, whose
+column ``data`` has the same JSON (github.com/anomalyco/opencode, packages/core/src/*/sql.ts).
+Sub-agents' sessions, which have a parent, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from memvault.importers import json_source
+from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.items import Item, Unreadable
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.sessions import Session, episode
+from memvault.importers.source import Source
+
+_PROGRAM = "opencode"
+_TABLES = frozenset({"session", "message", "part"})
+_FINISHED_WITH_ERROR = "error"
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` for its database, or its folder of sessions."""
+    return SURE if _database(source) or _sessions(source) else NO
+
+
+def _database(source: Source) -> str:
+    names = source.named(".db", ".sqlite")
+    return next((name for name in names if tables(source, name) >= _TABLES), "")
+
+
+def _sessions(source: Source) -> list[str]:
+    """Return the names of the files of sessions: ``session/PROJECT/ses_….json``."""
+    return [
+        name
+        for name in source.named(".json")
+        if "session/" in name and name.rpartition("/")[2].startswith("ses_")
+    ]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield an episode for each session with a prompt; the database has the newer ones."""
+    seen: set[str] = set()
+    database = _database(source)
+    if database:
+        for item in _read_database(source, database):
+            seen.add(getattr(item, "key", ""))
+            yield item
+    for item in _read_files(source):
+        if getattr(item, "key", "") not in seen:
+            yield item
+
+
+def _read_database(source: Source, name: str) -> Iterator[Item]:
+    try:
+        with open_database(source, name) as database:
+            for row in database.execute("SELECT * FROM session ORDER BY id").fetchall():
+                keys = row.keys()
+                if "parent_id" in keys and row["parent_id"]:
+                    continue
+                parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+                for part in database.execute(
+                    "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id",
+                    [row["id"]],
+                ):
+                    parts[part["message_id"]].append(_parsed(part["data"]))
+                messages = [
+                    {**_parsed(message["data"]), "id": message["id"]}
+                    for message in database.execute(
+                        "SELECT id, data FROM message WHERE session_id = ? ORDER BY id", [row["id"]]
+                    )
+                ]
+                times = {"created": row["time_created"], "updated": row["time_updated"]}
+                about = {key: row[key] for key in ("id", "title", "directory") if key in keys}
+                found = _episode({**about, "time": times}, messages, parts.__getitem__)
+                if found is not None:
+                    yield found
+    except (UnreadableDatabase, IndexError) as error:
+        yield Unreadable(name, f"it cannot be read: {error}")
+
+
+def _parsed(text: Any) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_files(source: Source) -> Iterator[Item]:
+    below: dict[str, list[str]] = defaultdict(list)
+    for name in source.named(".json"):
+        below[name.rpartition("/")[0]].append(name)
+    for name in _sessions(source):
+        about = json_source.read_object(source, name)
+        if not about:
+            yield Unreadable(name, "no JSON object")
+        elif not about.get("parentID"):
+            top = name.partition("session/")[0]
+            found = _episode(
+                about,
+                [
+                    json_source.read_object(source, message)
+                    for message in below[f"{top}message/{about.get('id')}"]
+                ],
+                lambda message, top=top: [  # type: ignore[misc]
+                    json_source.read_object(source, part) for part in below[f"{top}part/{message}"]
+                ],
+            )
+            if found is not None:
+                yield found
+
+
+def _episode(
+    about: dict[str, Any],
+    messages: Iterable[dict[str, Any]],
+    parts_of: Callable[[str], Iterable[dict[str, Any]]],
+) -> Item | None:
+    session = Session(_PROGRAM, str(about.get("id")))
+    session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
+    if session.title.startswith("New session"):
+        session.title = ""
+    times = about.get("time")
+    for time in times.values() if isinstance(times, dict) else ():
+        session.at(time)
+    for message in messages:
+        parts = list(parts_of(str(message.get("id"))))
+        texts = [
+            str(part.get("text") or "")
+            for part in parts
+            if part.get("type") == "text" and not part.get("synthetic")
+        ]
+        add = session.ask if message.get("role") == "user" else session.answer
+        add("\n\n".join(texts))
+        for part in parts:
+            if part.get("type") == "tool" and isinstance(state := part.get("state"), dict):
+                call_id = str(part.get("callID") or part.get("id") or "")
+                session.use(call_id, str(part.get("tool")), state.get("input"))
+                if state.get("status") == _FINISHED_WITH_ERROR:
+                    session.fail(call_id)
+    return episode(session)

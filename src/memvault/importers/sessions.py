@@ -1,0 +1,299 @@
+"""Sessions of agents' programs, and the episode that each becomes, by rules without a model.
+
+A reader turns its program's record into a ``Session``. ``episode`` keeps what was asked, the files
+that were changed, a summary of the tools that were used, sentences that read like decisions, and
+the last answer.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import UsageError
+from memvault.importers.items import ImportedNote, note_path
+from memvault.index.text.sentences import sentence_ends
+from memvault.lazy_pattern import lazy_pattern
+from memvault.memories import create, episodes
+from memvault.model import IMPORTANCE
+from memvault.secrets.detector import masked
+
+_MAX_TEXT = 20_000
+"""Maximum number of characters kept of a prompt or answer while a session is read."""
+_MAX_PROMPTS, _MAX_PROMPT = 12, 300
+_MAX_COMMANDS, _MAX_COMMAND = 8, 120
+_MAX_FILES = 40
+_MAX_DECISIONS, _MIN_DECISION, _MAX_DECISION = 8, 15, 240
+_MAX_ANSWER = 1_500
+_FILE_KEYS = ("file_path", "filePath", "notebook_path", "absolute_path", "path")
+_COMMAND_KEYS = ("command", "cmd", "script")
+_EDITS = frozenset(
+    "edit write multiedit notebookedit write_file replace apply_patch patch create_file "
+    "str_replace_editor search_replace".split()
+)
+_READS = frozenset("read read_file read_many_files view".split())
+_PATCHED = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
+_ADDED_BY_PROGRAMS = lazy_pattern(
+    r"<(system-reminder|hook_context|memory-data|environment_context|user_instructions|"
+    r"ide_selection|ide_opened_file|local-command-stdout|command-message|command-args|"
+    r"INSTRUCTIONS)\b[^>]{0,200}>.{0,100000}?</\1>",
+    re.DOTALL,
+)
+_NO_PROMPTS = (
+    "<command-name>",
+    "<local-command",
+    "Caveat: ",
+    "[Request interrupted",
+    "# AGENTS.md",
+)
+_REQUEST = "## My request for Codex:"
+_DECISION = lazy_pattern(
+    r"\b(?:decided|we(?:'ll| will) (?:use|go|keep|stay)|let's (?:use|go|keep|stick)|"
+    r"go(?:ing)? with|chose|choose|switch(?:ed|ing)? to|instead of|agreed|from now on|prefer|"
+    r"stick with|root cause|because of this|the fix is|must (?:not|never|always))\b",
+    re.IGNORECASE,
+)
+
+
+class ToolUse(NamedTuple):
+    """One use of a tool: its name, what it was used on, the files it changed."""
+
+    name: str
+    on: str
+    files: tuple[str, ...] = ()
+
+
+class Session:
+    """A session as a reader collects it; the times are ISO 8601."""
+
+    def __init__(self, program: str, session_id: str) -> None:
+        self.program = program
+        self.session_id = session_id
+        self.folder = ""
+        self.branch = ""
+        self.title = ""
+        self.started = self.ended = ""
+        self.prompts: list[str] = []
+        self.answers: list[str] = []
+        self.tools: dict[str, ToolUse] = {}
+        """By the id of the call, or a number."""
+        self.failed: set[str] = set()
+
+    def at(self, time: Any) -> None:
+        """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
+        if isinstance(time, int | float) and 0 < time < 1e14:
+            moment: datetime | None = datetime.fromtimestamp(time / 1000, UTC)
+        else:
+            moment = clock.parse(time) if isinstance(time, str) else None
+        if moment is not None:
+            iso = clock.iso(moment)
+            self.started = min(self.started or iso, iso)
+            self.ended = max(self.ended, iso)
+
+    def ask(self, text: str) -> None:
+        """Add a prompt of the user, unless the program wrote it."""
+        text = _ADDED_BY_PROGRAMS.sub("", text[: _MAX_TEXT * 10])
+        text = _kept(text.rpartition(_REQUEST)[2])
+        if text and not text.startswith(_NO_PROMPTS):
+            self.prompts.append(text)
+
+    def answer(self, text: str) -> None:
+        """Add an answer of the agent."""
+        if text.strip():
+            self.answers.append(_kept(text))
+
+    def use(self, call_id: str, name: str, arguments: Any) -> None:
+        """Add a use of a tool with its arguments: an object, JSON, or a patch."""
+        self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
+
+    def fail(self, call_id: str) -> None:
+        """Mark a use of a tool as failed."""
+        if call_id in self.tools:
+            self.failed.add(call_id)
+
+
+def _kept(text: str) -> str:
+    """Return a text cut to what is kept; a secret would not be recognised once it is cut."""
+    return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
+
+
+def tool_use(name: str, arguments: Any) -> ToolUse:
+    """Return a use of a tool, with the file, command or query that it names."""
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            parsed = None
+        arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
+    values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
+    text = " ".join(_words(value) for value in values.values())
+    patched = tuple(match[1].strip() for match in _PATCHED.finditer(text)) if "***" in text else ()
+    command = next((_words(values[key]) for key in _COMMAND_KEYS if values.get(key)), "")
+    file = next((str(values[key]) for key in _FILE_KEYS if isinstance(values.get(key), str)), "")
+    plain = name.rpartition("__")[2].lower()
+    if patched:
+        return ToolUse("edit", "", patched)
+    if plain in _EDITS and file:
+        return ToolUse("edit", "", (file,))
+    if command:
+        return ToolUse("command", _kept(command))
+    if plain in _READS:
+        return ToolUse("read", file)
+    others = ("pattern", "query", "url", "prompt", "description")
+    return ToolUse(name, _kept(next((str(values[key]) for key in others if values.get(key)), "")))
+
+
+def _words(value: Any) -> str:
+    """Return a value of an argument as text; of a shell's list, only the script."""
+    if isinstance(value, list):
+        words = [str(word) for word in value]
+        return words[-1] if len(words) == 3 and words[1] in ("-lc", "-c") else " ".join(words)
+    return value if isinstance(value, str) else ""
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message: a string, or the texts of its parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        kinds = (None, "text", "input_text", "output_text")
+        parts = [
+            part if isinstance(part, str) else str(part.get("text") or "")
+            for part in content
+            if isinstance(part, str) or (isinstance(part, dict) and part.get("type") in kinds)
+        ]
+        return "\n\n".join(part for part in parts if part)
+    return ""
+
+
+def episode(session: Session) -> ImportedNote | None:
+    """Return a session as an episode; None if nothing was asked."""
+    if not session.prompts:
+        return None
+    files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
+    body = episodes.body_of(
+        _context(session), _actions(session, files), _outcomes(session), _reflection(session)
+    )
+    title = _title(session)
+    day = clock.local(session.started) if session.started else ""
+    header = {
+        "title": title,
+        "memory_type": episodes.TYPE,
+        "tags": [session.program],
+        "created": session.started,
+        "modified": session.ended,
+        "importance": IMPORTANCE,
+        "agent": session.program,
+        "project": session.folder,
+        "files": files[:_MAX_FILES],
+    }
+    path = note_path(f"{day} {title}".strip())
+    return ImportedNote(session.session_id, path, body, header, masked=True)
+
+
+def _title(session: Session) -> str:
+    for text in (session.title, *session.prompts):
+        try:
+            return create.title_of(text)
+        except UsageError:
+            continue
+    return f"Session {session.session_id[:8]}"
+
+
+def _context(session: Session) -> list[str]:
+    where = [f"In {session.folder}"] if session.folder else []
+    if where and session.branch:
+        where = [f"{where[0]}, on branch {session.branch}"]
+    prompts = session.prompts
+    left_out = len(prompts) - _MAX_PROMPTS
+    if left_out > 0:
+        half = _MAX_PROMPTS // 2
+        prompts = [*prompts[:half], f"({left_out} further prompts)", *prompts[-half:]]
+    return [*where, *(f"Asked: {_short(text, _MAX_PROMPT)}" for text in prompts)]
+
+
+def _actions(session: Session, files: list[str]) -> list[str]:
+    uses = session.tools.values()
+    edits = Counter(_relative(file, session.folder) for use in uses for file in use.files)
+    actions = [f"Changed {file}{_times(edits[file])}" for file in files[:_MAX_FILES]]
+    if len(files) > _MAX_FILES:
+        actions.append(f"Changed {len(files) - _MAX_FILES} further files")
+    commands = Counter(_short(use.on, _MAX_COMMAND) for use in uses if use.name == "command")
+    failed = {
+        _short(session.tools[name].on, _MAX_COMMAND)
+        for name in session.failed
+        if session.tools[name].name == "command"
+    }
+    for command, count in commands.most_common(_MAX_COMMANDS):
+        ending = ", which failed at least once" if command in failed else ""
+        actions.append(f"Ran {command}{_times(count)}{ending}")
+    if len(commands) > _MAX_COMMANDS:
+        actions.append(f"Ran {len(commands) - _MAX_COMMANDS} further commands")
+    others = Counter(use.name for use in uses if use.name not in ("command", "edit"))
+    actions += [f"Used {name}{_times(count)}" for name, count in others.most_common(_MAX_COMMANDS)]
+    return actions
+
+
+def _outcomes(session: Session) -> list[dict[str, Any]]:
+    decided = [{"type": "decision", "text": text} for text in _decisions(session)]
+    calls, failed = len(session.tools), len(session.failed)
+    if not session.answers:
+        return [*decided, {"type": episodes.ERROR, "text": "It ended without an answer"}]
+    used = f"{calls} tool calls, {failed} failed; " if calls else ""
+    last = _short(_without_headings(session.answers[-1]), _MAX_DECISION)
+    return [*decided, {"type": "answer", "text": f"{used}{last}"}]
+
+
+def _decisions(session: Session) -> list[str]:
+    """Return the sentences of prompts and answers that read like decisions, first ones first."""
+    found: dict[str, None] = {}
+    for text in (*session.prompts, *session.answers):
+        for sentence in _sentences(text):
+            if _MIN_DECISION < len(sentence) <= _MAX_DECISION and _DECISION.search(sentence):
+                found.setdefault(sentence)
+    return list(found)[:_MAX_DECISIONS]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        start = 0
+        for end in (*sentence_ends(line), len(line)):
+            sentence = line[start:end].strip(" \t#>*-")
+            if sentence:
+                yield sentence
+            start = end
+
+
+def _reflection(session: Session) -> str:
+    """Return the last answer, without headings, which would begin other sections."""
+    text = _without_headings(session.answers[-1]) if session.answers else ""
+    return text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER].rpartition(' ')[0]} …"
+
+
+def _without_headings(text: str) -> str:
+    lines = (line.lstrip("# ") if line.startswith("#") else line for line in text.splitlines())
+    return "\n".join(lines)
+
+
+def _changed(session: Session) -> Iterable[str]:
+    return (file for use in session.tools.values() for file in use.files)
+
+
+def _relative(path: str, folder: str) -> str:
+    inside = folder and path.startswith(f"{folder.rstrip('/')}/")
+    return posixpath.relpath(path, folder) if inside else path
+
+
+def _times(count: int) -> str:
+    return f" ({count} times)" if count > 1 else ""
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most].rpartition(' ')[0] or line[:most]} …"

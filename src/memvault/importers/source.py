@@ -1,0 +1,249 @@
+"""The folder, file or zip that is imported, read with limits and without following links."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from memvault.errors import NotFound, UsageError
+from memvault.files import plain_files
+from memvault.files.walk import is_link, walk
+from memvault.importers.items import Unreadable
+
+MAX_FILE = plain_files.MEMORY
+"""Maximum size in bytes of a file that is read as a whole."""
+_MAX_FILES = 1_000_000
+_MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
+"""A zip's files may expand to this many times its size, or to these bytes if that is more."""
+_JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+
+
+class Source:
+    """The files of a source by their names: relative paths with forward slashes, sorted.
+
+    ``path`` is what the user named. ``skipped`` are the parts that cannot be read. A single file
+    is a source with one name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped: list[Unreadable] = []
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all files, sorted."""
+        raise NotImplementedError
+
+    @cached_property
+    def name_set(self) -> frozenset[str]:
+        """The names of all files, for membership tests."""
+        return frozenset(self.names)
+
+    def size(self, name: str) -> int:
+        """Return a file's size in bytes."""
+        raise NotImplementedError
+
+    def modified(self, name: str) -> float:
+        """Return when a file was changed last, in seconds since 1970."""
+        raise NotImplementedError
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading; raises ``OSError``, also while it is read."""
+        raise NotImplementedError
+
+    def read(self, name: str, most: int = MAX_FILE) -> bytes:
+        """Return a file's bytes; raises ``OSError``, also if there are more than ``most``."""
+        if self.size(name) <= most:
+            with self.open(name) as file:
+                data = file.read(most + 1)
+            if len(data) <= most:
+                return data
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", name)
+
+    def head(self, name: str, length: int = 4096) -> bytes:
+        """Return the first bytes of a file; empty if it cannot be read."""
+        try:
+            with self.open(name) as file:
+                return file.read(length)
+        except OSError:
+            return b""
+
+    def named(self, *endings: str) -> list[str]:
+        """Return the names with one of these endings, in any case."""
+        return [name for name in self.names if name.lower().endswith(endings)]
+
+
+class _PlainSource(Source):
+    """A folder, or a single file."""
+
+    @cached_property
+    def names(self) -> list[str]:
+        if not self.path.is_dir():
+            return [self.path.name]
+        found: list[str] = []
+        for folder, folders, names in walk(self.path, self._skip):
+            below = os.path.relpath(folder, self.path).replace(os.sep, "/")
+            prefix = "" if below == "." else f"{below}/"
+            for name in list(folders):
+                if name in _JUNK or name == ".git":
+                    folders.remove(name)
+                elif is_link(os.path.join(folder, name)):
+                    self.skipped.append(Unreadable(prefix + name, "a link, which is not followed"))
+            for name in names:
+                if name in _JUNK:
+                    continue
+                mode = os.lstat(os.path.join(folder, name)).st_mode
+                if stat.S_ISREG(mode):
+                    found.append(prefix + name)
+                else:
+                    kind = "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
+                    self.skipped.append(Unreadable(prefix + name, kind))
+        return sorted(found)
+
+    def _skip(self, error: OSError) -> None:
+        self.skipped.append(Unreadable(str(error.filename), error.strerror or str(error)))
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file on this machine."""
+        return self.path / name if self.path.is_dir() else self.path
+
+    def size(self, name: str) -> int:
+        return self.file(name).lstat().st_size
+
+    def modified(self, name: str) -> float:
+        return self.file(name).lstat().st_mtime
+
+    def open(self, name: str) -> BinaryIO:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        if not stat.S_ISREG(self.file(name).lstat().st_mode):
+            raise OSError(errno.EINVAL, "no plain file", name)
+        return open(os.open(self.file(name), flags), "rb")
+
+
+class _ZipSource(Source):
+    """A zip. Its only top folder, if it has one, is no part of the names."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._zip = zipfile.ZipFile(path)
+
+    @cached_property
+    def _entries(self) -> dict[str, zipfile.ZipInfo]:
+        entries: dict[str, zipfile.ZipInfo] = {}
+        room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
+        for entry in self._zip.infolist():
+            parts = PurePosixPath(entry.filename).parts
+            if entry.is_dir() or _JUNK.intersection(parts) or ".git" in parts:
+                continue
+            room -= entry.file_size
+            reason = _why_unsafe(entry)
+            if not reason and (room < 0 or len(entries) >= _MAX_FILES):
+                reason = "the zip expands to more than is read"
+            if reason:
+                self.skipped.append(Unreadable(entry.filename, reason))
+            else:
+                entries[str(PurePosixPath(entry.filename))] = entry
+        tops = {name.partition("/")[0] for name in entries}
+        if len(tops) == 1 and all("/" in name for name in entries):
+            return {name.partition("/")[2]: entry for name, entry in entries.items()}
+        return entries
+
+    @cached_property
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def size(self, name: str) -> int:
+        return self._entries[name].file_size
+
+    def modified(self, name: str) -> float:
+        from datetime import UTC, datetime
+
+        try:
+            return datetime(*self._entries[name].date_time, tzinfo=UTC).timestamp()
+        except ValueError:
+            return self.path.stat().st_mtime
+
+    def open(self, name: str) -> BinaryIO:
+        try:
+            return io.BufferedReader(_ZipReader(self._zip.open(self._entries[name])))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise OSError(errno.EIO, str(error), name) from error
+
+
+class _ZipReader(io.RawIOBase):
+    """A file in a zip, whose errors are all ``OSError``."""
+
+    def __init__(self, file: object) -> None:
+        self._file: BinaryIO = file  # type: ignore[assignment]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._file.read(len(buffer))
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise OSError(errno.EIO, f"the zip is damaged: {error}") from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _why_unsafe(entry: zipfile.ZipInfo) -> str:
+    """Return why an entry of a zip is not read; empty if it may be."""
+    name = entry.filename
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return "a link, which is not followed"
+    if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
+        return "its path leads out of the zip"
+    return "it is encrypted" if entry.flag_bits & 1 else ""
+
+
+def open_source(given: str) -> Source:
+    """Open a folder, a file or a zip.
+
+    Raises:
+        NotFound: there is no such file or folder.
+        UsageError: it is neither, or a damaged zip.
+    """
+    path = Path(given).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise NotFound(f"There is no file or folder {given}", "check the path") from error
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
+    try:
+        if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
+            return _ZipSource(path.resolve())
+        return _PlainSource(path.resolve())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+        raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
+
+
+def local_file(source: Source, name: str) -> Path | None:
+    """Return the path of a file that a program can open by itself; None in a zip."""
+    return source.file(name) if isinstance(source, _PlainSource) else None
+
+
+def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers, from 1; a longer line than ``most`` is cut.
+
+    Raises ``OSError`` where the file cannot be read any further.
+    """
+    with source.open(name) as file:
+        number = 0
+        while line := file.readline(most):
+            number += 1
+            yield number, line

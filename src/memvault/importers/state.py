@@ -1,0 +1,95 @@
+"""Imported notes in the vault: the keys in their headers, and whether they were edited since."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.files import plain_files
+from memvault.model import FileState
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.document import Document, etag
+
+KIND, ID, VERSION = "imported_from", "imported_id", "imported_version"
+"""The header keys of an imported note: its kind, its id there, and its ``version``."""
+_ID_LINE = f"\n{ID}: ".encode()
+_VERSION_LINE = f"\n{VERSION}: ".encode()
+_MAX_HEADER = 256 * 1024
+
+
+class Imported(NamedTuple):
+    """An imported note in the vault.
+
+    ``source_hash`` is that of the item it was made of; ``is_edited`` is whether the file differs
+    from what the import wrote.
+    """
+
+    path: str
+    source_hash: str
+    is_edited: bool
+
+
+class VaultState(NamedTuple):
+    """What a plan depends on: the imported notes of a kind by their ids, and the files.
+
+    ``is_taken`` returns whether a path has a file, ``holds`` whether it has exactly these bytes,
+    ``type_of`` the memory type that a file with some bytes has at a path.
+    """
+
+    imported: dict[str, Imported]
+    is_taken: Callable[[str], bool]
+    holds: Callable[[str, bytes], bool]
+    type_of: Callable[[str, bytes], str]
+
+
+def vault_state(store: MemoryStore, kind: str) -> VaultState:
+    """Return the state of a vault for an import of a kind; reads every memory's file."""
+    imported: dict[str, Imported] = {}
+    for state in store.scan().files:
+        with contextlib.suppress(MemvaultError):
+            data, _ = store.read_bytes(state.path)
+            if data.find(_ID_LINE, 0, _MAX_HEADER) >= 0:
+                header = Document.parse(data).header or {}
+                if header.get(KIND) == kind and isinstance(key := header.get(ID), str):
+                    imported.setdefault(key, _imported(state.path, data))
+
+    def holds(path: str, data: bytes) -> bool:
+        with contextlib.suppress(OSError):
+            file = store.root / path
+            return file.lstat().st_size == len(data) and plain_files.read(file) == data
+        return False
+
+    def is_taken(path: str) -> bool:
+        return os.path.lexists(store.root / path)
+
+    def type_of(path: str, data: bytes) -> str:
+        return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
+
+    return VaultState(imported, is_taken, holds, type_of)
+
+
+def _imported(path: str, data: bytes) -> Imported:
+    rest, version = _split_version(data)
+    source_hash, _, file_hash = version.partition("-")
+    return Imported(path, source_hash, etag(rest) != file_hash)
+
+
+def with_version(data: bytes, source_hash: str) -> bytes:
+    """Return a file's bytes, which have a version, with that of the item and of the file itself."""
+    rest, version = _split_version(data)
+    end = data.index(_VERSION_LINE) + len(_VERSION_LINE)
+    return data[:end] + f"{source_hash}-{etag(rest)}".encode() + data[end + len(version) :]
+
+
+def _split_version(data: bytes) -> tuple[bytes, str]:
+    """Return a file's bytes without the line of its version, and the version; empty if missing."""
+    start = data.find(_VERSION_LINE, 0, _MAX_HEADER)
+    if start < 0:
+        return data, ""
+    end = data.find(b"\n", start + 1)
+    end = len(data) if end < 0 else end
+    version = data[start + len(_VERSION_LINE) : end].strip().decode("ascii", "replace")
+    return data[:start] + data[end:], version
