@@ -94,7 +94,10 @@ def test_memories_are_found_as_one_types(notes: Path) -> None:
         assert listed(pilot)[0] == "Wombats"
         assert "The wombat digs." in shown(pilot)
         assert "fact/wombats.md:7" in shown(pilot)
+        await pilot.press("tab")
+        await settled(pilot)
         assert "Bilbies" in shown(pilot, "links")
+        await pilot.press("tab", "tab")
         for key in [*["backspace"] * 8, *"type:fact"]:
             await pilot.press(key)
         await settled(pilot)

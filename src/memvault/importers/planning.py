@@ -133,7 +133,7 @@ def _place_attachment(
 
 
 def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
-    """ImportPlan a file of another vault: written if its path is free, kept if that has other bytes."""
+    """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
     path = _joined(made.folder, item.path)
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))

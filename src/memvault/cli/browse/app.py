@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from rich.style import Style
 from rich.text import Text
@@ -23,7 +23,7 @@ from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog
 from memvault.cli.browse.session import (
     BrowsedMemory,
     BrowserSession,
-    MemoryDetails,
+    Part,
     SearchOutcome,
     parse_line,
 )
@@ -47,6 +47,10 @@ Type to search; without words the newest are listed.
 
 In a narrow terminal Tab shows the memory in place of the list, and the list again.
 Any key closes this help."""
+_NOTHING = {
+    "links": "No memory links to this one",
+    "history": "Nothing was changed by a tool yet",
+}
 Kind = Literal["information", "warning", "error"]
 
 
@@ -102,7 +106,12 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def compose(self) -> ComposeResult:
         """Lay out the query above the list and the memory."""
-        yield Input(self._line, placeholder="Search, or type: tag: since:", id="query")
+        yield Input(
+            self._line,
+            placeholder="Search, or type: tag: since:",
+            id="query",
+            select_on_focus=False,
+        )
         yield Static("", id="status")
         with Horizontal():
             yield OptionList(id="list")
@@ -171,7 +180,8 @@ class MemoryBrowser(App[BrowsedMemory]):
             found.highlighted = places.index(before.mem_id) if kept and before else 0
             self._read()
         else:
-            self._show_details(None, None)
+            for part in ("text", "links", "history"):
+                self.query_one(f"#{part}-content", Static).update("")
         count = (
             f"{len(places):,} of {outcome.total:,}"
             if outcome.total > len(places)
@@ -181,26 +191,35 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     @work(group="read", exclusive=True)
     async def _read(self) -> None:
-        """Show the chosen memory, once the choice has not moved on."""
-        memory = self.chosen
+        """Show the part of the chosen memory whose tab is open."""
+        memory, part = self.chosen, self._open_part
         if memory is None:
             return
         try:
-            details = await asyncio.wrap_future(self._session.details(memory))
+            pairs = await asyncio.wrap_future(self._session.part(memory, part))
         except MemvaultError as error:
             self._show_error(error)
             return
-        self._show_details(memory, details)
+        if pairs is not None and (memory, part) == (self.chosen, self._open_part):
+            self._show_part(part, pairs)
 
-    def _show_details(self, memory: BrowsedMemory | None, details: MemoryDetails | None) -> None:
-        parts, first_match = {"text": Text(), "links": Text(), "history": Text()}, 0
-        if memory is not None and details is not None:
+    @property
+    def _open_part(self) -> Part:
+        return cast("Part", self.query_one("#memory", TabbedContent).active)
+
+    def on_tabbed_content_tab_activated(self) -> None:
+        """Read the part of a memory that is shown now."""
+        self._read()
+
+    def _show_part(self, part: Part, pairs: list[tuple[str, str]]) -> None:
+        first_match = 0
+        if part == "text":
             query = parse_line(self._line)[0]
-            parts["text"], first_match = _text(memory, details.body, query, self._text_width())
-            parts["links"], parts["history"] = _links(details), _history(details)
-        for name, content in parts.items():
-            self.query_one(f"#{name}-content", Static).update(content)
-        scroll = self.query_one("#text VerticalScroll", VerticalScroll)
+            content, first_match = _text(*pairs[0], query, self._text_width())
+        else:
+            content = _pairs(pairs, _NOTHING[part])
+        self.query_one(f"#{part}-content", Static).update(content)
+        scroll = self.query_one(f"#{part} VerticalScroll", VerticalScroll)
         scroll.scroll_to(y=max(0, first_match - 3), animate=False)
 
     def _text_width(self) -> int:
@@ -388,9 +407,10 @@ def _entry(memory: BrowsedMemory) -> Text:
     return text
 
 
-def _text(memory: BrowsedMemory, body: str, query: str, width: int) -> tuple[Text, int]:
+def _text(place: str, body: str, query: str, width: int) -> tuple[Text, int]:
     """Return a memory's text with the query's words marked, and the row of the first of them."""
-    text = Text(f"{sanitize.escape_line(memory.path)}:{memory.line}\n\n", Style(dim=True))
+    text = Text()
+    text.append(f"{sanitize.escape_line(place)}\n\n", Style(dim=True))
     first_match = 0
     for row, line in enumerate(terminal.markdown(body, width), 2):
         marked = terminal.highlight(line, query) if query else line
@@ -402,16 +422,10 @@ def _text(memory: BrowsedMemory, body: str, query: str, width: int) -> tuple[Tex
     return text, first_match
 
 
-def _links(details: MemoryDetails) -> Text:
-    """Return the memories that link to one, with the line of each link."""
-    text = Text("No memory links to this one" if not details.backlinks else "")
-    for title, linking in details.backlinks:
-        text.append(f"{sanitize.escape_line(title)}\n", Style(bold=True))
-        text.append(f"  {sanitize.escape_line(linking)}\n", Style(dim=True))
+def _pairs(pairs: list[tuple[str, str]], nothing: str) -> Text:
+    """Return links or changes, each with a line below it."""
+    text = Text("" if pairs else nothing)
+    for head, below in pairs:
+        text.append(f"{sanitize.escape_line(head)}\n", Style(bold=True))
+        text.append(f"  {sanitize.escape_line(below)}\n", Style(dim=True))
     return text
-
-
-def _history(details: MemoryDetails) -> Text:
-    """Return the changes of a memory, a line each."""
-    changes = "\n".join(map(sanitize.escape_line, details.history))
-    return Text(changes or "Nothing was changed by a tool yet")

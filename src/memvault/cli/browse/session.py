@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memvault import clock
 from memvault.call import Caller
@@ -62,12 +62,8 @@ class SearchOutcome(NamedTuple):
     problem: str = ""
 
 
-class MemoryDetails(NamedTuple):
-    """What is shown beside the list: the text, the lines that link to it, and its changes."""
-
-    body: str
-    backlinks: tuple[tuple[str, str], ...]
-    history: tuple[str, ...]
+Part = Literal["text", "links", "history"]
+"""What is shown of a memory beside the list."""
 
 
 def parse_line(line: str) -> tuple[str, dict[str, Any]]:
@@ -99,7 +95,7 @@ class BrowserSession:
         self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
-        self._latest = 0
+        self._latest = self._latest_part = 0
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
         """Search for a query line, the newest without a query; None if a later search waits."""
@@ -107,9 +103,17 @@ class BrowserSession:
         number = self._latest
         return self._thread.submit(lambda: self._search(line) if number == self._latest else None)
 
-    def details(self, memory: BrowsedMemory) -> Future[MemoryDetails]:
-        """Read a memory with its backlinks and its changes."""
-        return self._thread.submit(lambda: self._details(memory))
+    def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
+        """Read a part of a memory as pairs of texts, of which the second may be empty.
+
+        They are the path and the text, the titles and lines that link to it, or the times and
+        tools of its changes; None if a later part is waited for.
+        """
+        self._latest_part += 1
+        number = self._latest_part
+        return self._thread.submit(
+            lambda: self._part(memory, part) if number == self._latest_part else None
+        )
 
     def fingerprint(self) -> Future[object]:
         """Return a value that differs once a memory was added, changed or deleted."""
@@ -154,22 +158,24 @@ class BrowserSession:
         problem = "" if memories else str(found.get("message", ""))
         return SearchOutcome(line, memories, found.get("total", len(memories)), problem)
 
-    def _details(self, memory: BrowsedMemory) -> MemoryDetails:
-        shown = self._call("memory_show", {"memId": memory.path}, self._reader)
-        links = self._call("memory_backlinks", {"memId": memory.path}, self._reader)
-        changes = self._call("memory_log", {"memId": memory.path, "limit": 30}, self._reader)
-        return MemoryDetails(
-            shown["content"],
-            tuple(
-                (entry["title"], str(entry.get("text") or entry.get("key", "")))
-                for entry in links["backlinks"]
-            ),
-            tuple(
-                f"{clock.local(change['when'], 16).replace('T', ' ')}  {change['tool']}"
-                f"  by {change['agent']}"
-                for change in changes["changes"]
-            ),
-        )
+    def _part(self, memory: BrowsedMemory, part: Part) -> list[tuple[str, str]]:
+        named = {"memId": memory.path}
+        if part == "text":
+            shown = self._call("memory_show", named, self._reader)
+            return [(f"{memory.path}:{memory.line}", shown["content"])]
+        if part == "links":
+            links = self._call("memory_backlinks", named, self._reader)["backlinks"]
+            return [
+                (entry["title"], str(entry.get("text") or entry.get("key", ""))) for entry in links
+            ]
+        changes = self._call("memory_log", {**named, "limit": 30}, self._reader)["changes"]
+        return [
+            (
+                clock.local(change["when"], 16).replace("T", " "),
+                f"{change['tool']} by {change['agent']}",
+            )
+            for change in changes
+        ]
 
     def _fingerprint(self) -> object:
         found = self._call("memory_list", {"limit": 1}, self._reader)
