@@ -1,0 +1,71 @@
+"""Import of Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
+
+The copy has a folder ``Notes`` with a folder for each note, ``Title/Title.txt``, its files beside
+it (as of November 2026). macOS and iOS 26 export a note as a folder with ``Title.md`` and
+``Attachments``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from memvault.importers import folder
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, POSSIBLE, SURE
+from memvault.importers.source import Source
+
+_FOLDERS = frozenset(("Notes", "iCloud Notes", "Recently Deleted"))
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if notes are folders with a text of their own name, in a folder Notes."""
+    texts = _texts(source)
+    if not texts:
+        return NO
+    named = any(part in _FOLDERS for name in texts for part in name.split("/")[:-1])
+    is_copy = named or "Notes" in source.path.name
+    return SURE if is_copy and len(texts) * 2 > len(source.named(".txt", ".md")) else POSSIBLE
+
+
+def _texts(source: Source) -> list[str]:
+    """Return the names of the texts that are named as the folder that they are in."""
+    found = []
+    for name in source.named(".txt", ".md"):
+        parts = name.split("/")
+        if len(parts) > 1 and posixpath.splitext(parts[-1])[0].strip() == parts[-2].strip():
+            found.append(name)
+    return found
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each note with its folders, and the files beside it; deleted notes are left out."""
+    texts = {posixpath.dirname(name): name for name in _texts(source)}
+    for name in source.names:
+        parts = name.split("/")
+        if "Recently Deleted" in parts[:-1]:
+            continue
+        if texts.get(posixpath.dirname(name)) == name:
+            item = folder.read_file(source, name)
+            yield _note(source, item, name) if isinstance(item, ImportedNote) else item
+        elif any(posixpath.dirname(name).startswith(base) for base in texts):
+            item = folder.attachment(source, name)
+            kept = "/".join(part for part in parts if part not in _FOLDERS)
+            yield item if isinstance(item, Unreadable) else item._replace(path=kept)
+
+
+def _note(source: Source, item: ImportedNote, name: str) -> ImportedNote:
+    parts = name.split("/")
+    folders = [part for part in parts[:-2] if part not in _FOLDERS]
+    title = parts[-2].strip() or "Note"
+    text = item.text
+    if name.lower().endswith(".txt"):
+        beside = posixpath.dirname(name)
+        files = [
+            posixpath.basename(other)
+            for other in source.names
+            if posixpath.dirname(other) == beside and other != name
+        ]
+        text = "\n\n".join([text.rstrip(), *(f"![[{title}/{file}]]" for file in files)])
+    path = note_path(title, *folders)
+    return ImportedNote(name, path, text, {**item.header, "title": title})

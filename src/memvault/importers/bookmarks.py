@@ -1,0 +1,184 @@
+"""Import of browsers' bookmarks: the HTML file that all export, Chrome's and Firefox's own files.
+
+The HTML is Netscape's: ``<DT><A HREF ADD_DATE TAGS>`` in nested ``<DL>`` with ``<H3>`` names, and
+``<DD>`` descriptions. Chrome's profile has a JSON file ``Bookmarks`` with ``roots``; Firefox saves
+a JSON tree with ``typeCode`` (versions of November 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+
+from memvault.importers import html_markdown, json_source
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+
+_CHROME_EPOCH = 11_644_473_600
+"""Seconds from 1601, where Chrome's times begin, to 1970."""
+_MAX_DEPTH = 200
+
+
+class Bookmark(NamedTuple):
+    """A bookmark; ``added`` is a time of the header or empty."""
+
+    address: str
+    title: str
+    folders: tuple[str, ...]
+    added: str
+    about: str = ""
+    tags: tuple[str, ...] = ()
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if there is a file of bookmarks."""
+    return SURE if _files(source) else NO
+
+
+def _files(source: Source) -> list[str]:
+    found = []
+    for name in source.names:
+        if name.lower().endswith((".html", ".htm", ".json")) or name.endswith("Bookmarks"):
+            head = source.head(name)
+            is_chrome = b'"checksum"' in head and b'"roots"' in source.head(name, 1 << 14)
+            is_firefox = b'"root":"placesRoot"' in head.replace(b" ", b"") or (
+                b'"typeCode"' in head and b'"guid"' in head
+            )
+            if b"NETSCAPE-Bookmark-file" in head or is_chrome or is_firefox:
+                found.append(name)
+    return found
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield a note for each bookmark with a web address, each address once."""
+    seen: set[str] = set()
+    for name in _files(source):
+        try:
+            bookmarks = list(_bookmarks(source, name))
+        except (OSError, ValueError, RecursionError) as error:
+            yield Unreadable(name, str(error))
+            continue
+        for bookmark in bookmarks:
+            if (
+                bookmark.address.startswith(("http://", "https://"))
+                and bookmark.address not in seen
+            ):
+                seen.add(bookmark.address)
+                yield _note(bookmark)
+
+
+def _note(bookmark: Bookmark) -> ImportedNote:
+    title = " ".join(bookmark.title.split()) or bookmark.address
+    label = title.replace("[", "(").replace("]", ")")
+    text = f"[{label}](<{bookmark.address.replace('<', '%3C').replace('>', '%3E')}>)"
+    about = " ".join(bookmark.about.split())
+    folders = ("-".join(name.split()) for name in bookmark.folders)
+    header = {
+        "title": title,
+        "tags": list(dict.fromkeys(tag for tag in (*folders, *bookmark.tags) if tag)),
+        "source": bookmark.address,
+        "created": bookmark.added,
+        "modified": bookmark.added,
+    }
+    return ImportedNote(
+        bookmark.address, note_path(title[:80]), f"{text}\n\n{about}".strip(), header
+    )
+
+
+def _bookmarks(source: Source, name: str) -> Iterator[Bookmark]:
+    if not name.lower().endswith((".html", ".htm")):
+        tree = json_source.read_object(source, name)
+        if "roots" in tree:
+            for root in dict(tree["roots"]).values():
+                yield from _chrome(root, ())
+        else:
+            yield from _firefox(tree, (), 0)
+        return
+    parser = _NetscapeParser()
+    parser.feed(source.read(name).decode("utf-8", "replace"))
+    parser.close()
+    yield from parser.found
+
+
+def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark]:
+    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
+        return
+    if node.get("type") == "url":
+        micro = str(node.get("date_added") or "0")
+        added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdigit() else 0
+        when = html_markdown.time_of(max(0, added))
+        yield Bookmark(str(node.get("url", "")), str(node.get("name", "")), folders, when)
+    inner = (
+        (*folders, str(node.get("name", ""))) if folders or str(node.get("id")) not in "123" else ()
+    )
+    for child in node.get("children") or ():
+        yield from _chrome(child, inner)
+
+
+def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookmark]:
+    if not isinstance(node, dict) or depth > _MAX_DEPTH:
+        return
+    if node.get("uri"):
+        tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
+        added = html_markdown.time_of(node.get("dateAdded"), 1e-6)
+        yield Bookmark(str(node["uri"]), str(node.get("title", "")), folders, added, "", tags)
+    inner = (*folders, str(node.get("title", ""))) if depth > 1 else ()
+    for child in node.get("children") or ():
+        yield from _firefox(child, inner, depth + 1)
+
+
+class _NetscapeParser(HTMLParser):
+    """Collects bookmarks with the folders that they are in."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[Bookmark] = []
+        self._folders: list[str] = []
+        self._inside = ""
+        self._text = ""
+        self._attributes: dict[str, str] = {}
+        self._next_folder = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a folder, a name, an address or a description."""
+        self._end_about()
+        if tag == "dl":
+            self._folders.append(self._next_folder)
+            self._next_folder = ""
+        elif tag in ("a", "h3", "dd"):
+            self._inside, self._text = tag, ""
+            self._attributes = {key: value or "" for key, value in attrs}
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a folder, a name or an address."""
+        self._end_about()
+        if tag == "dl" and self._folders:
+            self._folders.pop()
+        elif tag == "h3" and self._inside == "h3":
+            is_bar = "personal_toolbar_folder" in self._attributes
+            self._next_folder = "" if is_bar else self._text.strip()
+            self._inside = ""
+        elif tag == "a" and self._inside == "a":
+            given = self._attributes
+            folders = tuple(name for name in self._folders if name)
+            tags = tuple(word.strip() for word in given.get("tags", "").split(",") if word.strip())
+            added = html_markdown.time_of(given.get("add_date"))
+            self.found.append(Bookmark(given.get("href", ""), self._text, folders, added, "", tags))
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        """Collect a text."""
+        if self._inside:
+            self._text += data
+
+    def _end_about(self) -> None:
+        if self._inside == "dd" and self.found:
+            self.found[-1] = self.found[-1]._replace(about=self._text)
+            self._inside = ""
+
+    def close(self) -> None:
+        """End the last description."""
+        super().close()
+        self._end_about()

@@ -1,0 +1,57 @@
+"""Import of a Dendron vault: notes named by dots, with links whose label comes first.
+
+``a.b.md`` is below ``a.md``; the header has ``id``, ``title``, ``desc`` and times in milliseconds;
+``[[label|a.b]]`` links to ``a.b`` and ``![[a.b#heading]]`` embeds it (Dendron 0.124,
+wiki.dendron.so). Schemas are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memvault.importers import folder, html_markdown
+from memvault.importers.items import ImportedNote, Item
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.document import Document
+
+_LINK = lazy_pattern(r"(?<!!)\[\[([^\[\]|\n]{1,300})\|([^\[\]|\n]{1,300})\]\]")
+_EMBED_RANGE = lazy_pattern(r"(!\[\[[^\[\]#\n]+#[^\[\]:,\n]+)[:,][^\[\]\n]*(?=\]\])")
+_MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
+_MAX_SNIFFED = 20
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if there is ``dendron.yml``, or notes have its times and ids."""
+    if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
+        return SURE
+    heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
+    own = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
+    return SURE if own and own * 2 > len(heads) else NO
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes and their assets."""
+    for item in folder.read(source):
+        if isinstance(item, ImportedNote):
+            yield _note(item)
+        elif not getattr(item, "path", "").endswith(
+            (".yml", ".yaml", ".json", ".code-workspace", ".ws")
+        ):
+            yield item
+
+
+def _note(item: ImportedNote) -> ImportedNote:
+    header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
+    created = html_markdown.time_of(header.get("created"), 1e-3)
+    modified = html_markdown.time_of(header.get("updated"), 1e-3)
+    times = {"created": created or item.header["created"], "modified": modified or created}
+    text = _LINK.sub(lambda match: f"[[{match[2]}|{match[1]}]]", item.text)
+    text = _EMBED_RANGE.sub(r"\1", text)
+    text = _MILLISECONDS.sub("", text, 2)
+    name = item.path[: -len(".md")]
+    key = str(header.get("id") or item.key)
+    text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
+    return ImportedNote(key, item.path, text, times, (name,))

@@ -1,0 +1,120 @@
+"""Import of Evernote's exports, ``.enex`` files.
+
+An ENEX file has a ``note`` for each note with a title, tags, times, the text as ENML in CDATA, and
+``resource`` elements with files in base64; ENML names these by the MD5 of their bytes in
+``en-media`` (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10). Notes are read one at
+a time. Entities are not expanded: a file that declares any is not read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import partial
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from memvault.importers import html_markdown
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import MAX_FILE, Source
+from memvault.lazy_pattern import lazy_pattern
+
+_MEDIA = lazy_pattern(r"<en-media\b([^>]*?)/?>(?:</en-media>)?")
+_TODO = lazy_pattern(r"<en-todo\b([^>]*?)/?>(?:</en-todo>)?")
+_HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
+_MARK = lazy_pattern(r"^([ \t]*)(?:[-*] )?(?:\\)?\[([ x])(?:\\)?\] ", re.MULTILINE)
+_SIGN = "\ue000"
+"""What surrounds a file's hash while its note is converted; no text has this private character."""
+_EMBED = lazy_pattern("\ue000([0-9a-f]{32})\ue000")
+_PROLOGUE = lazy_pattern(r"<\?xml.*?\?>|<!DOCTYPE[^>]*>", re.DOTALL)
+_SUFFIXES = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "application/pdf": ".pdf",
+}
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if a file is an export of Evernote."""
+    return SURE if any(b"<en-export" in source.head(name) for name in source.named(".enex")) else NO
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes of each file, with their attachments before them."""
+    for name in source.named(".enex"):
+        notebook = posixpath.basename(name)[: -len(".enex")]
+        folders = (notebook,) if len(source.named(".enex")) > 1 else ()
+        if b"<!ENTITY" in source.head(name, 1 << 16):
+            yield Unreadable(name, "it declares entities, which are not expanded")
+            continue
+        number = 0
+        try:
+            with source.open(name) as file:
+                for _, element in ElementTree.iterparse(file, events=("end",)):  # noqa: S314
+                    if element.tag == "note":
+                        number += 1
+                        yield from _note(element, f"{name}, note {number}", folders)
+                        element.clear()
+        except (ElementTree.ParseError, OSError, ValueError, RecursionError) as error:
+            yield Unreadable(name, f"its rest cannot be read: {error}")
+
+
+def _note(element: Element, what: str, folders: tuple[str, ...]) -> Iterator[Item]:
+    title = " ".join((element.findtext("title") or "Untitled").split())
+    created = element.findtext("created")
+    key = f"{created or ''} {title}".strip()
+    refs: dict[str, str] = {}
+    for number, resource in enumerate(element.iter("resource"), 1):
+        try:
+            data = base64.b64decode(resource.findtext("data") or "")
+        except (binascii.Error, ValueError):
+            yield Unreadable(f"{what}, file {number}", "it is no base64")
+            continue
+        if len(data) > MAX_FILE:
+            yield Unreadable(f"{what}, file {number}", f"larger than {MAX_FILE >> 20} MB")
+            continue
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        suffix = _SUFFIXES.get(resource.findtext("mime") or "", ".bin")
+        file_name = resource.findtext("resource-attributes/file-name") or f"{digest[:12]}{suffix}"
+        refs[digest] = file_name
+        path = "/".join([*folders, "files", posixpath.basename(file_name) or f"{digest}{suffix}"])
+        yield Attachment(path, partial(bytes, data), (f"enex-{digest}",))
+    try:
+        text = _text(element.findtext("content") or "", refs)
+    except ValueError as error:
+        yield Unreadable(what, str(error))
+        return
+    header = {
+        "title": title,
+        "tags": ["-".join(tag.text.split()) for tag in element.findall("tag") if tag.text],
+        "created": html_markdown.parsed_time(created),
+        "modified": html_markdown.parsed_time(element.findtext("updated") or created),
+        "source": element.findtext("note-attributes/source-url") or "",
+    }
+    yield ImportedNote(key, note_path(title, *folders), text, header)
+
+
+def _text(enml: str, refs: dict[str, str]) -> str:
+    """Return ENML as markdown, with tasks and embedded files."""
+
+    def media(match: re.Match[str]) -> str:
+        found = _HASH.search(match[1])
+        return f"{_SIGN}{found[1]}{_SIGN}" if found is not None and found[1] in refs else ""
+
+    html = _TODO.sub(lambda match: "[x] " if 'checked="true"' in match[1] else "[ ] ", enml)
+    html = _PROLOGUE.sub("", _MEDIA.sub(media, html.replace(_SIGN, "")))
+    text = _EMBED.sub(
+        lambda match: f"![[import:enex-{match[1]}|{_label(refs.get(match[1], ''))}]]",
+        html_markdown.markdown(html),
+    )
+    return _MARK.sub(r"\1- [\2] ", text)
+
+
+def _label(name: str) -> str:
+    return re.sub(r"[\[\]|]", "-", name)
