@@ -67,9 +67,10 @@ def _picked(
     parameter = next(entry for entry in parameters if entry.arg.names == "memory")
     if given.get(parameter.name) or (words == "open" and given.get("address")):
         return {}
-    from memvault.cli import browsing, editor
+    from memvault.cli import editor
+    from memvault.cli.browse import start
 
-    chosen = browsing.pick(options)
+    chosen = start.pick(options)
     if chosen is None:
         return {}
     path, title = chosen

@@ -261,10 +261,13 @@ def _draft(root: Path, title: str, template: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
+def open_call(
+    options: GlobalOptions, memory: str = "", tool: str = "edit"
+) -> Iterator[tuple[Call, str]]:
     """Open the vault for a command that is not a tool; yield the call and the memory's name.
 
-    The memory may be ``NAME:MEMORY``, which opens the vault of that name instead.
+    The memory may be ``NAME:MEMORY``, which opens the vault of that name instead. ``tool`` is the
+    name of the command for the log.
     """
     from memvault.call import Call
     from memvault.tools.core import invoke
@@ -273,7 +276,7 @@ def open_call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, 
     try:
         caller = options.caller()
         root, name = invoke.split_vault_prefix(memory, caller, workspace.root)
-        call = Call(workspace.open_other(root), caller, tool="edit", read_only=True)
+        call = Call(workspace.open_other(root), caller, tool=tool, read_only=True)
         invoke.require_local_files(call, "this command")
         yield call, name
     finally:

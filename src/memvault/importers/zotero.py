@@ -7,7 +7,6 @@ resource/schema/userdata.sql). Deleted items are left out. Close Zotero first, w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,7 +64,7 @@ def read(source: Source) -> Iterator[Item]:
         yield Unreadable(name, f"it cannot be read: {error}; close Zotero, or import a copy")
 
 
-def _about(database: sqlite3.Connection, item: Any) -> dict[str, str]:
+def _about(database: Any, item: Any) -> dict[str, str]:
     """Return what the header says of the item that a note belongs to."""
     if item is None:
         return {}
@@ -86,7 +85,7 @@ def _citation(about: dict[str, str]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _note(database: sqlite3.Connection, row: dict[str, Any]) -> Item:
+def _note(database: Any, row: dict[str, Any]) -> Item:
     try:
         text = html_markdown.markdown(str(row["note"] or ""))
     except ValueError as error:
@@ -112,7 +111,7 @@ def _times(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _annotated(database: sqlite3.Connection) -> Iterator[Item]:
+def _annotated(database: Any) -> Iterator[Item]:
     """Yield a note for each item with the annotations of its files, in the order of the pages."""
     rows: dict[Any, list[dict[str, Any]]] = {}
     for row in database.execute(_ANNOTATIONS):

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RenamedTag,
         RepositoryStatus,
         RestoredMemory,
+        ReviewedVault,
         SavedSearches,
         SavedSearchResult,
         SavedText,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         UndoneChange,
         UpdatedFact,
         UsedSkill,
+        VaultStatistics,
         VaultStatus,
         VerifiedModel,
     )
@@ -717,6 +719,20 @@ class AsyncVault(AsyncOpenVault):
     ) -> CheckedVault:
         """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
         return cast("CheckedVault", await self._run("vault_doctor", locals()))
+
+    async def review(
+        self,
+        *,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> ReviewedVault:
+        """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings."""
+        return cast("ReviewedVault", await self._run("vault_review", locals()))
+
+    async def stats(self) -> VaultStatistics:
+        """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale."""
+        return cast("VaultStatistics", await self._run("vault_stats", locals()))
 
     async def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
         """Set the vault up in git: a repository if there is none, and a merge driver for memories."""

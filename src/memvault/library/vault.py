@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RenamedTag,
         RepositoryStatus,
         RestoredMemory,
+        ReviewedVault,
         SavedSearches,
         SavedSearchResult,
         SavedText,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         UndoneChange,
         UpdatedFact,
         UsedSkill,
+        VaultStatistics,
         VaultStatus,
         VerifiedModel,
     )
@@ -707,6 +709,20 @@ class Vault(OpenVault):
     ) -> CheckedVault:
         """Check the vault for broken, duplicate, lost or left-over files, links and vectors."""
         return cast("CheckedVault", self._run("vault_doctor", locals()))
+
+    def review(
+        self,
+        *,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> ReviewedVault:
+        """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings."""
+        return cast("ReviewedVault", self._run("vault_review", locals()))
+
+    def stats(self) -> VaultStatistics:
+        """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale."""
+        return cast("VaultStatistics", self._run("vault_stats", locals()))
 
     def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
         """Set the vault up in git: a repository if there is none, and a merge driver for memories."""

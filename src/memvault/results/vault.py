@@ -237,6 +237,65 @@ class CompletedTask(NoteTask, ToolResult):
     """The result of ``complete_task``."""
 
 
+class ReviewEntry(TypedDict):
+    """Something that needs a person; ``other`` is the other memory of a conflict or duplicate.
+
+    ``code`` is that of a finding of doctor, ``fix`` what its fix would do.
+    """
+
+    kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"]
+    filePath: str
+    title: str
+    reason: str
+    memId: NotRequired[str]
+    other: NotRequired[MemoryReference]
+    code: NotRequired[str]
+    fix: NotRequired[str]
+
+
+class ReviewedVault(Listing):
+    """The result of ``vault_review``."""
+
+    items: list[ReviewEntry]
+
+
+class NamedCount(TypedDict):
+    """A number of something that has a name, such as the memories of a type."""
+
+    name: str
+    count: int
+
+
+class CountedMemory(MemoryReference):
+    """A memory with its last change, and the number of its links or recalls."""
+
+    modified: str
+    count: int
+
+
+class VaultStatistics(ToolResult):
+    """The result of ``vault_stats``.
+
+    ``months`` has the number of memories at the end of each, ``days`` the changes by tools;
+    ``oldest`` are the stale memories that were changed longest ago.
+    """
+
+    memories: int
+    bytes: int
+    links: int
+    unlinked: int
+    superseded: int
+    expired: int
+    stale: int
+    types: list[NamedCount]
+    tags: list[NamedCount]
+    months: list[NamedCount]
+    days: list[NamedCount]
+    mostLinked: list[CountedMemory]
+    mostRecalled: list[CountedMemory]
+    oldest: list[CountedMemory]
+
+
 class RandomMemory(MemoryDescription, ToolResult):
     """The result of ``memory_random``."""
 

@@ -1,8 +1,9 @@
-"""The tool that checks a vault for problems and fixes those that it can."""
+"""Tools that look at the vault as a whole: its problems, what needs a person, its figures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -11,7 +12,7 @@ from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, page_info
 
 if TYPE_CHECKING:
-    from memvault.results import CheckedVault
+    from memvault.results import CheckedVault, ReviewedVault, VaultStatistics
 
 group = ToolGroup("vault", place=102)
 
@@ -67,3 +68,104 @@ def vault_doctor(
 
     report = doctor.run_doctor(call, fix, only, limit, offset)
     return {**report, **page_info(report["total"], offset, len(report["findings"]))}
+
+
+@group.tool(
+    "review",
+    takes_long=True,
+    pages=("items",),
+    read_only=True,
+    examples=("memvault review", "memvault review --kind conflict", "memvault review --json"),
+    view="""*items | Nothing needs a person
+        {kind}  {title}  {filePath}  {other[filePath]}
+           {reason}
+           --fix would {fix}""",
+)
+def vault_review(
+    call: Call,
+    kind: Annotated[
+        Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None,
+        Arg("Only those of a kind"),
+    ] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> ReviewedVault:
+    """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings.
+
+    A conflict is a memory that git sync kept as two, a duplicate one that has the text of
+    another; outdated memories are superseded or expired. Findings are those of doctor.
+    """
+    from memvault.doctor import review
+
+    items = [item for item in review.review_items(call) if kind in (None, item.kind)]
+    shown = items[offset : offset + limit]
+    return {
+        "items": [item.described() for item in shown],
+        **page_info(len(items), offset, len(shown)),
+    }
+
+
+_BAR = 16
+"""Characters of the longest bar, so that a line fits a terminal of 40 columns."""
+
+
+def _with_bars(found: Result) -> Result:
+    """Add lines with bars, of equal scale within each list."""
+    lines: dict[str, Any] = {key: _bars(found[key]) for key in ("types", "tags") if found[key]}
+    active = [day for day in found["days"] if day["count"]]
+    grown = [month for month in found["months"] if month["count"]]
+    megabytes = f"{found['bytes'] / 1_000_000:.1f} MB"
+    return {**found, **lines, "size": megabytes, "months": _bars(grown), "days": _bars(active)}
+
+
+def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
+    most = max((entry["count"] for entry in counts), default=0) or 1
+    width = max((len(entry["name"][:14]) for entry in counts), default=0)
+    return [
+        f"{entry['name'][:14]:<{width}}  {'▇' * round(_BAR * entry['count'] / most) or '▏'} "
+        f"{entry['count']:,}"
+        for entry in counts
+    ]
+
+
+@group.tool(
+    "stats",
+    takes_long=True,
+    pages=(),
+    read_only=True,
+    examples=("memvault stats", "memvault stats --json"),
+    view=Template(
+        """{memories:memory|memories}  {size}  {links:link|links}
+           {unlinked} not linked  {superseded} superseded  {expired} expired  {stale} stale
+
+        *types By type:
+           {text}
+
+        *tags By tag:
+           {text}
+
+        *months Memories at the end of the month:
+           {text}
+
+        *days Changes by tools:
+           {text}
+
+        *mostLinked Most linked:
+           {count:>4}  {title}  {filePath}
+
+        *mostRecalled Most recalled:
+           {count:>4}  {title}  {filePath}
+
+        *oldest Neither changed for a year nor recalled:
+           {modified:day}  {title}  {filePath}""",
+        _with_bars,
+    ),
+)
+def vault_stats(call: Call) -> VaultStatistics:
+    """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale.
+
+    A memory is stale if it was neither changed for a year nor ever recalled on this machine.
+    """
+    from memvault.doctor.statistics import statistics
+
+    return statistics(call)

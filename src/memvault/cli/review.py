@@ -1,0 +1,202 @@
+"""The walk through what needs a person: one key for each, and one undo for all."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault import sanitize
+from memvault.arguments.parameters import Arg
+from memvault.cli import commands, editor, output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import MemvaultError
+from memvault.tools.core import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memvault.call import Call
+    from memvault.doctor.review import ReviewItem
+    from memvault.model import Memory
+
+_SHOWN_LINES = 12
+"""Lines of a memory that are shown; the editor shows the rest."""
+_KEYS = {
+    "conflict": "1 keep the first  2 keep the second  m merge in the editor  b keep both",
+    "secret": "e edit  a allow it in this memory  t trash",
+    "duplicate": "1 keep the first  2 keep the second  b keep both",
+    "outdated": "t trash  e edit",
+    "finding": "f fix  e edit",
+}
+
+
+@command(
+    "review",
+    ("memvault review", "memvault review --kind conflict", "memvault review --json"),
+)
+def review(
+    options: GlobalOptions,
+    kind: Annotated[
+        str, Arg("Only those of a kind", metavar="conflict|secret|duplicate|outdated|finding")
+    ] = "",
+) -> dict[str, Any] | None:
+    """Walk through what needs a person: conflicts, secrets, duplicates, what is outdated.
+
+    Each is answered with a key; s skips it, and q ends. All changes are one, which
+    memvault undo takes back. Where there is no terminal, they are listed.
+    """
+    if not options.may_ask:
+        arguments = {"kind": kind} if kind else {}
+        commands.run_tool("vault_review", arguments, options, registry.find("vault_review"))
+        return None
+    output.require_terminal()
+    from memvault.doctor.review import review_items
+
+    with editor.open_call(options, tool="review") as (call, _):
+        items = [item for item in review_items(call) if kind in ("", item.kind)]
+        done = _walk(call, items)
+        if call.change_set.files:
+            from memvault.tools.core import invoke
+
+            invoke.autocommit(call)
+            _say(f"{done} of {len(items)} answered; memvault undo takes all of it back")
+        else:
+            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing needs a person")
+    return None
+
+
+def _walk(call: Call, items: list[ReviewItem]) -> int:
+    """Show each item and do what is answered; return how many were answered."""
+    answered = 0
+    for number, item in enumerate(items, 1):
+        _show(call, item, f"{number}/{len(items)}")
+        keys = _KEYS[item.kind]
+        if item.kind == "finding" and not item.fix:
+            keys = "e edit"
+        while True:
+            key = _ask(f"{keys}  s skip  q end")
+            if key in ("s", ""):
+                break
+            if key == "q":
+                return answered
+            action = _ACTIONS.get((item.kind, key))
+            if action is None or f"{key} " not in f"{keys} ":
+                _say("There is no such answer")
+                continue
+            try:
+                action(call, item)
+                answered += 1
+            except MemvaultError as error:
+                _say(f"{error.message}; {error.hint}".rstrip("; "))
+                continue
+            break
+    return answered
+
+
+def _show(call: Call, item: ReviewItem, place: str) -> None:
+    _say("")
+    _say(f"[{place}] {item.kind}: {item.title}  {item.path}")
+    _say(f"   {item.reason}")
+    for number, record in enumerate((item.memory, item.other), 1):
+        if record is None or (number == 2 and item.kind == "outdated"):
+            continue
+        _say(f" {number}. {record.path}  {record.modified[:10]}")
+        try:
+            lines = call.store.read(record.path).body.strip().splitlines()
+        except MemvaultError as error:
+            _say(f"    {error.message}")
+            continue
+        shown = call.settings.detector.masked("\n".join(lines)).splitlines()
+        for line in shown[:_SHOWN_LINES]:
+            _say(f"    | {line}")
+        if len(shown) > _SHOWN_LINES:
+            _say(f"    … {len(shown) - _SHOWN_LINES} more lines")
+
+
+def _say(line: str) -> None:
+    output.flush()
+    sys.stdout.write(f"{sanitize.escape_line(line)}\n")
+    sys.stdout.flush()
+
+
+def _ask(question: str) -> str:
+    """Return the first letter of the answer; q at the end of the input."""
+    sys.stdout.write(f"{question}: ")
+    sys.stdout.flush()
+    line = sys.stdin.readline()
+    return line.strip().lower()[:1] if line else "q"
+
+
+def _memory(call: Call, item: ReviewItem, second: bool = False) -> Memory:
+    record = item.other if second else item.memory
+    return call.store.read(record.path if record is not None else item.path)
+
+
+def _trash(call: Call, item: ReviewItem, second: bool = False) -> None:
+    memory = _memory(call, item, second)
+    call.store.discard(memory.path, memory.etag)
+
+
+def _keep(call: Call, item: ReviewItem, second: bool) -> None:
+    """Move the other of two memories to the trash, and settle their conflict."""
+    _trash(call, item, second=not second)
+    if item.kind == "conflict":
+        _settle(call, item, second)
+
+
+def _settle(call: Call, item: ReviewItem, second: bool) -> None:
+    memory = _memory(call, item, second)
+    if "conflict_with" in memory.metadata:
+        call.store.change(memory, {"conflict_with": None}, None)
+
+
+def _keep_both(call: Call, item: ReviewItem) -> None:
+    if item.kind == "conflict":
+        for second in (False, True):
+            _settle(call, item, second)
+
+
+def _merge(call: Call, item: ReviewItem) -> None:
+    """Put both texts into the first memory, open it in the editor, and trash the second."""
+    from memvault.memories import edit
+
+    first, other = _memory(call, item), _memory(call, item, second=True)
+    body = edit.append(first.body, other.body, first.newline)
+    merged = call.store.change(first, {"conflict_with": None}, body).memory
+    call.store.discard(other.path, other.etag)
+    editor.edit_memory(call, merged, merged.line_at(len(first.body)))
+
+
+def _edit(call: Call, item: ReviewItem) -> None:
+    editor.edit_memory(call, _memory(call, item))
+
+
+def _allow(call: Call, item: ReviewItem) -> None:
+    """Write into the header that the secrets of a memory are meant to be there."""
+    call.store.change(_memory(call, item), {"secrets": "allowed"}, None)
+
+
+def _fix(call: Call, item: ReviewItem) -> None:
+    from memvault.doctor.doctor import run_doctor
+
+    run_doctor(call, True, [item.code], 1, 0)
+
+
+_ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
+    ("conflict", "1"): lambda call, item: _keep(call, item, False),
+    ("conflict", "2"): lambda call, item: _keep(call, item, True),
+    ("conflict", "m"): _merge,
+    ("conflict", "b"): _keep_both,
+    ("secret", "e"): _edit,
+    ("secret", "a"): _allow,
+    ("secret", "t"): _trash,
+    ("duplicate", "1"): lambda call, item: _keep(call, item, False),
+    ("duplicate", "2"): lambda call, item: _keep(call, item, True),
+    ("duplicate", "b"): _keep_both,
+    ("outdated", "t"): _trash,
+    ("outdated", "e"): _edit,
+    ("finding", "f"): _fix,
+    ("finding", "e"): _edit,
+}
+"""What each key does, by the kind of the item."""

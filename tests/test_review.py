@@ -1,0 +1,123 @@
+"""What needs a person is listed, and answered with a key each; the figures of a vault are right."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, contents, refused, succeeded, write
+from made_secrets import made
+from memvault import Vault
+from terminal import at_terminal
+
+SAME = "The meeting room on the second floor has a projector and a whiteboard.\n"
+
+
+@pytest.fixture
+def troubled(folder: Path) -> Path:
+    """A vault with one thing of each kind that needs a person."""
+    write(folder, "a/plan.md", "---\nid: plan-7k2m9q\n---\n\n# Plan\n\nWe use SQLite.\n")
+    write(
+        folder,
+        "a/plan-2.md",
+        "---\nid: plan-8k2m9q\nconflict_with: ['[[plan-7k2m9q]]']\n---\n\n"
+        "# Plan\n\nWe use DuckDB.\n",
+    )
+    write(folder, "key.md", f"# Key\n\n{made('GitHub token')[1]}\n")
+    write(folder, "room.md", f"# Room\n\n{SAME}")
+    write(folder, "copy.md", f"# Room\n\n{SAME}")
+    write(folder, "old.md", "---\nid: old-7k2m9q\nvalid_to: 2020-01-01\n---\n\n# Old price\n\n12\n")
+    write(folder, "broken.md", "---\na: [\n---\n\nText.\n")
+    return folder
+
+
+def notes(root: Path) -> dict[Path, bytes]:
+    """Return the bytes of all memories."""
+    every = contents(root).items()
+    return {path: data for path, data in every if ".memvault" not in path.parts}
+
+
+def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
+    """Each thing once, with its kind, file and reason; --kind chooses one kind."""
+    said = succeeded(run("review", "--json")).json
+    found = [(item["kind"], item["filePath"]) for item in said["items"]]
+    assert ("conflict", "a/plan-2.md") in found
+    assert ("secret", "key.md") in found
+    assert ("duplicate", "room.md") in found or ("duplicate", "copy.md") in found
+    assert ("outdated", "old.md") in found
+    assert ("finding", "broken.md") in found
+    assert len(found) == said["total"] == 5
+    conflict = said["items"][0]
+    assert conflict["other"]["filePath"] == "a/plan.md"
+    only = succeeded(run("review", "--kind", "outdated")).out
+    assert "It ended on 2020-01-01" in only
+    assert "broken" not in only
+    assert "kind" in refused(run("review", "--kind", "nothing"), 2)
+
+
+def test_nothing_needs_a_person_in_a_sound_vault(run: Run, folder: Path) -> None:
+    """A vault without such things gets one line."""
+    write(folder, "a.md", "# A\n\nFine.\n")
+    assert succeeded(run("review")).out == "Nothing needs a person\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
+    run: Run, troubled: Path, tmp_path: Path
+) -> None:
+    """Keep one of two, allow a secret, drop a duplicate and what ended; undo takes all back."""
+    before = notes(troubled)
+    code, shown = at_terminal(troubled, "review", answer="x\n2\na\n1\nt\ns\n", asked="s skip")
+    assert code == 0, shown
+    assert "There is no such answer" in shown
+    assert "We use SQLite." in shown
+    assert "4 of 5 answered" in shown
+    assert not (troubled / "a/plan-2.md").exists()
+    assert (troubled / "a/plan.md").exists()
+    assert "secrets: allowed" in (troubled / "key.md").read_text("utf-8")
+    assert (troubled / "room.md").exists() != (troubled / "copy.md").exists()
+    assert not (troubled / "old.md").exists()
+    succeeded(run("undo"))
+    assert notes(troubled) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+def test_a_review_ends_at_once_and_hides_secrets(troubled: Path) -> None:
+    """Q ends without a change; the secret of a memory is masked on the screen."""
+    before = notes(troubled)
+    code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q\n", asked="s skip")
+    assert code == 0
+    assert "[masked: GitHub token]" in shown
+    assert "nothing changed" in shown
+    assert notes(troubled) == before
+
+
+def test_the_figures_count_what_is_there(run: Run, folder: Path, vault: Vault) -> None:
+    """Memories, types, tags, links, growth and what is stale, as JSON and as bars."""
+    write(folder, "fact/a.md", "---\ntags: [x, y]\n---\n\n# A\n\n[[B]] and [[C]]\n")
+    write(folder, "fact/b.md", "---\ntags: [x]\n---\n\n# B\n\n[[C]]\n")
+    write(folder, "C.md", "# C\n")
+    old = "2020-05-05T00:00:00.000Z"
+    write(folder, "D.md", f"---\ncreated: {old}\nmodified: {old}\n---\n\n# D\n")
+    vault.remember("E", "New.", memory_type="fact", supersedes="B")
+    said = vault.call("vault_stats")
+    assert (said["memories"], said["links"], said["unlinked"], said["superseded"]) == (5, 4, 1, 1)
+    assert said["types"] == [{"name": "fact", "count": 3}, {"name": "context", "count": 2}]
+    assert said["tags"] == [{"name": "x", "count": 2}, {"name": "y", "count": 1}]
+    assert said["months"][0]["count"] == 1
+    assert said["months"][-1]["count"] == 5
+    assert said["days"][-1]["count"] == 1
+    assert said["mostLinked"][0]["title"] in ("B", "C")
+    assert [entry["title"] for entry in said["oldest"]] == ["D"]
+    shown = succeeded(run("stats")).out
+    assert "5 memories" in shown
+    assert all(len(line) <= 40 for line in shown.splitlines() if "▇" in line)
+    assert "fact     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 3" in shown
+
+
+def test_an_empty_vault_has_figures_too(vault: Vault) -> None:
+    """Without memories every number is zero."""
+    said = vault.call("vault_stats")
+    assert (said["memories"], said["tags"], said["mostLinked"]) == (0, [], [])
