@@ -14,8 +14,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types layers unit programs soak docs site format bench performance fuzz \
-    clean
+.PHONY: demo test checks lint types layers unit programs soak docs site dist format bench performance \
+    fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -102,6 +102,11 @@ docs: $(STAMP) compiled
 site: $(STAMP)
 	$(PIP) --group docs
 	$(BIN)/sphinx-build -q -W -n -E -c docs . build/site
+
+# Build the distributions, check them, and try the wheel on each Python of this machine.
+dist: $(STAMP)
+	$(PIP) --group dist
+	$(BIN)/python scripts/check_dist.py
 
 format: $(LINTERS)
 	$(BIN)/ruff check --fix .
