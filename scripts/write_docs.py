@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import client_plugins
 import performance_page
 import python_library
 from memvault import command_table
@@ -60,6 +61,7 @@ def generated() -> dict[Path, str]:
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
         LIBRARY / "vault.py": python_library.source(is_async=False),
         LIBRARY / "async_vault.py": python_library.source(is_async=True),
+        **client_plugins.files(ROOT),
     }
 
 
@@ -143,6 +145,7 @@ def main() -> int:
         if not path.is_file() or path.read_text("utf-8") != text:
             if check:
                 return _stale(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
             print(f"wrote {path.name}")
     return 0

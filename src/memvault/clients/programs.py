@@ -37,8 +37,8 @@ _ABOUT_HISTORIAN = (
     "decided or found out."
 )
 """When to ask the historian; the program shows this description to its model."""
-_HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {_ABOUT_HISTORIAN}\n"
-_HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
+HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {_ABOUT_HISTORIAN}\n"
+HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 """Tools that the MCP server offers; Claude Code has to list the tools of a sub-agent by name."""
 _SERVER_ARGUMENTS = ["mcp", "--vault"]
 _SHELL_SAFE = re.compile(r"\$[\w./ -]+")
@@ -320,7 +320,7 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
     if not context.of_project:
         moved = folder != context.home / program.folder
         servers = (folder if moved else context.home) / ".claude.json"
-    tools = ", ".join(f"mcp__{SERVER}__{name}" for name in _HISTORIAN_TOOLS)
+    tools = ", ".join(f"mcp__{SERVER}__{name}" for name in HISTORIAN_TOOLS)
     return [
         ClientFile(servers, (_server(program, {"type": "stdio", **_command(program, context)}),)),
         ClientFile(
@@ -328,7 +328,7 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
             (*_hooks(program, context), *_permissions(context)),
             unwanted=_unwanted_hooks(program, context),
         ),
-        _historian(program, context, f"{_HISTORIAN_HEADER}tools: {tools}\n"),
+        _historian(program, context, f"{HISTORIAN_HEADER}tools: {tools}\n"),
         _instructions(program, context, "CLAUDE.md"),
     ]
 
@@ -374,7 +374,7 @@ def _opencode(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
     config = commented if commented.is_file() else place / "opencode.json"
     server = {"type": "local", "command": context.server(program.server_root), "enabled": True}
     hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", str(context.vault)]
-    plugin = _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(hook)}")
+    plugin = opencode_plugin(hook)
     header = (
         f"description: {_ABOUT_HISTORIAN}\nmode: subagent\n"
         f'permission:\n  "*": deny\n  "{SERVER}_*": allow\n'
@@ -388,6 +388,11 @@ def _opencode(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
     ]
 
 
+def opencode_plugin(command: list[str]) -> str:
+    """Return OpenCode's plugin, which runs a command whose word ``EVENT`` is the event."""
+    return _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")
+
+
 def _opencode_folder(context: SetupContext) -> Path:
     config = context.user_folder("XDG_CONFIG_HOME", ".config") / "opencode"
     return context.user_folder("OPENCODE_CONFIG_DIR", str(config))
@@ -395,7 +400,7 @@ def _opencode_folder(context: SetupContext) -> Path:
 
 def _gemini(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
     entries = (_server(program, _command(program, context)), *_hooks(program, context))
-    header = f"{_HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
+    header = f"{HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
     return [
         ClientFile(program.settings_folder(context) / "settings.json", entries),
         _historian(program, context, header),
@@ -408,7 +413,7 @@ def _cursor(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
     files = [
         ClientFile(folder / "mcp.json", (_server(program, _command(program, context)),)),
         ClientFile(folder / "hooks.json", _hooks(program, context), {"version": 1}),
-        _historian(program, context, f"{_HISTORIAN_HEADER}model: inherit\n"),
+        _historian(program, context, f"{HISTORIAN_HEADER}model: inherit\n"),
     ]
     if context.of_project:  # the rules of a user are not stored in a file
         head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
