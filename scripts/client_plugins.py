@@ -39,7 +39,7 @@ def _json(value: dict[str, Any]) -> str:
 
 def _marketplace() -> dict[str, Any]:
     entry = {"name": SERVER, "source": "./plugins/claude-code", "description": ABOUT}
-    return {"name": SERVER, "owner": OWNER, "plugins": [entry]}
+    return {"name": SERVER, "description": ABOUT, "owner": OWNER, "plugins": [entry]}
 
 
 def _hooks(program: AgentProgram) -> dict[str, Any]:
