@@ -35,6 +35,7 @@ KEEPING = {
     *("memory_remember", "memory_compound", "memory_create", "memory_mutate", "memory_save"),
     *("store_episode", "store_fact", "update_fact", "store_procedure", "register_tool"),
     *("set_memories", "set_goals", "set_plans", "enter_space", "send_message", "push_service"),
+    *("memory_today", "save_search"),
     *("memory_rename", "talk_user", "talk_agent", "talk_brain", "reply", "interact_with_agent"),
 }
 """Tools that write what they are told into a file of the vault."""

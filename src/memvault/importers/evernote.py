@@ -24,14 +24,14 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
-_MEDIA = lazy_pattern(r"<en-media\b([^>]*?)/?>(?:</en-media>)?")
-_TODO = lazy_pattern(r"<en-todo\b([^>]*?)/?>(?:</en-todo>)?")
+_MEDIA = lazy_pattern(r"<en-media\b([^<>]*+)>(?:</en-media>)?")
+_TODO = lazy_pattern(r"<en-todo\b([^<>]*+)>(?:</en-todo>)?")
 _HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
 _MARK = lazy_pattern(r"^([ \t]*)(?:[-*] )?(?:\\)?\[([ x])(?:\\)?\] ", re.MULTILINE)
 _SIGN = "\ue000"
 """What surrounds a file's hash while its note is converted; no text has this private character."""
 _EMBED = lazy_pattern("\ue000([0-9a-f]{32})\ue000")
-_PROLOGUE = lazy_pattern(r"<\?xml.*?\?>|<!DOCTYPE[^>]*>", re.DOTALL)
+_PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")
 _SUFFIXES = {
     "image/png": ".png",
     "image/jpeg": ".jpg",

@@ -110,8 +110,10 @@ def find(store: MemoryStore, day: date) -> Memory | None:
         return None
 
 
-def ensure(store: MemoryStore, day: date) -> tuple[Memory, bool]:
+def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]:
     """Return the note of a day and whether it is new; a new one has the template's text.
+
+    A new note has ``item`` at its end.
 
     Raises:
         UsageError: the path of daily notes is invalid.
@@ -129,8 +131,10 @@ def ensure(store: MemoryStore, day: date) -> tuple[Memory, bool]:
             tags = {"tags": filled.tags} if filled.tags else {}
             kind = {"memory_type": filled.memory_type} if filled.memory_type else {}
             header = {"id": paths.new_id(day.isoformat()), **filled.header, **kind, **tags, **times}
+            body = f"{filled.body}\n" if filled.body else ""
+            text = _with_item(body, item, "\n").lstrip("\n") if item else filled.body
             try:
-                return store.add_at(path, header, filled.body), True
+                return store.add_at(path, header, text), True
             except FileExistsError:
                 continue
     return store.read(path), False
@@ -146,18 +150,18 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
     text = plain_text(text).strip()
     if not text:
         raise UsageError("The text is empty", "give the thought to add")
-    memory, is_new = ensure(store, day)
     item = _item(text, clock.now().astimezone())
-    line = 0
+    memory, is_new = ensure(store, day, item)
+    previous = ""
+    if not is_new:
 
-    def change(current: Memory) -> WriteResult:
-        nonlocal line
-        body = _with_item(current.body, item, current.newline)
-        line = current.line_at(body.rstrip().rfind(item.partition("\n")[0]))
-        return store.change(current, edit.modified_now(current), body)
+        def change(current: Memory) -> WriteResult:
+            body = _with_item(current.body, item, current.newline)
+            return store.change(current, edit.modified_now(current), body)
 
-    done = edit.retry_on_conflict(store, memory, change)
-    return DailyEntry(done.memory, is_new, line, done.previous_revision)
+        memory, previous = edit.retry_on_conflict(store, memory, change)
+    line = memory.line_at(memory.body.rfind(item.partition("\n")[0]))
+    return DailyEntry(memory, is_new, line, previous)
 
 
 def _moment(day: date) -> datetime:

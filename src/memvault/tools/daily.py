@@ -145,7 +145,7 @@ def list_tasks(
         if include_done or task.is_done == done
     ]
     found.sort(key=lambda task: task.due or "9999")
-    shown, paging = paginate(found, limit, offset, "There are no such tasks")
+    shown, paging = paginate(found, limit, offset)
     return {**paging, "tasks": [_task(task) for task in shown]}
 
 

@@ -1,0 +1,114 @@
+"""The commands web and graph: the vault in a browser."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from memvault import sanitize
+from memvault.arguments.parameters import Arg
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import Refused, UsageError
+from memvault.settings.locate import find_vault
+
+_EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
+
+
+@command("web", ("memvault web", "memvault web --port 0 --no-open"))
+def web(
+    options: GlobalOptions,
+    port: Annotated[
+        int | None, Arg("The port; 0 takes a free one (default 8421, or a free one)", minimum=0)
+    ] = None,
+    no_open: Annotated[bool, Arg("Do not open the browser")] = False,
+) -> None:
+    """Show the vault in a browser: search, read, a map, growth, what needs a person.
+
+    It serves this machine only, until Ctrl-C, to who has the token in the address that
+    it prints. The pages read and change nothing. It needs the extra web.
+    """
+    root = find_vault(options.vault)
+    with _require_extra():
+        from memvault.web import pages, server
+
+        pages.render("refused", title="", message="")
+
+    def ready(address: str) -> None:
+        output.text(f"{address}\n", options.json)
+        output.flush()
+        if not no_open:
+            import webbrowser
+
+            with contextlib.suppress(webbrowser.Error):
+                webbrowser.open(address)
+
+    with _require_extra():
+        server.serve(root, port, ready)
+
+
+@command(
+    "graph",
+    ("memvault graph map.html", "memvault graph map.html --force"),
+    view="Wrote {filePath}  {memories:memory|memories}  {size}",
+)
+def graph(
+    options: GlobalOptions,
+    file: Annotated[str, Arg("The HTML file to write", positional=True, names="file")],
+    force: Annotated[bool, Arg("Replace a file that this command did not make")] = False,
+) -> dict[str, Any]:
+    """Write the map of the vault with all texts as one HTML file.
+
+    It needs no server and loads nothing, and secrets in it are masked. It needs the
+    extra web.
+    """
+    from memvault.files import atomic
+
+    root = find_vault(options.vault)
+    target = Path(file).expanduser()
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{file} is no HTML file", "end its name in .html")
+    with _require_extra():
+        from memvault.web import graph_file
+        from memvault.web.session import WebSession
+    if target.exists() and not force and not _is_own(target, graph_file.MARK):
+        raise Refused(
+            f"{file} is there already, and memvault did not make it", "--force replaces it"
+        )
+    session = WebSession(root)
+    try:
+        with _require_extra():
+            text = graph_file.document(session)
+        count = len(session.map()["nodes"])
+    finally:
+        session.close()
+    data = text.encode("utf-8", "replace")
+    with atomic.map_os_errors(target):
+        write = atomic.replace if target.exists() else atomic.create
+        write(target.resolve(), data)
+    size = f"{len(data) / 1_000_000:.1f} MB"
+    return {"filePath": str(target), "memories": count, "bytes": len(data), "size": size}
+
+
+def _is_own(target: Path, mark: str) -> bool:
+    try:
+        with target.open("rb") as file:
+            return mark.encode() in file.read(200)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _require_extra() -> Iterator[None]:
+    """Raise an error that names the extra, if one of its packages is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        name = sanitize.escape_line(error.name or "")
+        hint = "pip install 'memvault[web]', or '.[web]' in a checkout"
+        raise Refused(f"The package {name} is missing", hint) from error

@@ -1,0 +1,86 @@
+"""Positions of the nodes of a map: by links, and by meaning.
+
+Both are the same force layout: nodes attract the neighbours that they are linked to, and repel a
+random sample of the others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so
+that a round costs as much as there are nodes and edges. The same input gives the same positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Points = NDArray[np.float32]
+_ROUNDS = 220
+_SAMPLES = 6
+"""Other nodes that each node repels in a round."""
+_NEIGHBOURS = 6
+_BLOCK = 512
+_MAX_STEP = 0.08
+
+
+def by_links(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Return a position in -1..1 for each of ``count`` nodes that are linked by edges."""
+    points = np.random.default_rng(7).normal(0, 0.3, (count, 2)).astype(np.float32)
+    return _rounded(_relaxed(points, np.array(edges, np.int64).reshape(-1, 2)))
+
+
+def by_meaning(vectors: Any) -> list[tuple[float, float]]:
+    """Return a position for each unit vector, of shape (n, d): near those that it is like."""
+    data = np.asarray(vectors, np.float32)
+    if len(data) < 3:
+        return [(float(number), 0.0) for number in range(len(data))]
+    centred = data - data.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred[: 4 * _BLOCK], full_matrices=False)
+    points = centred @ axes[:2].T
+    points = points / (np.abs(points).max() or 1)
+    return _rounded(_relaxed(points.astype(np.float32), _nearest(data)))
+
+
+def _nearest(data: Points) -> NDArray[np.int64]:
+    """Return pairs of each node with those that it is most like, of shape (m, 2)."""
+    pairs = []
+    most = min(_NEIGHBOURS, len(data) - 1)
+    for start in range(0, len(data), _BLOCK):
+        block = data[start : start + _BLOCK] @ data.T
+        rows = np.arange(len(block))
+        block[rows, rows + start] = -np.inf
+        found = np.argpartition(-block, most - 1, axis=1)[:, :most]
+        own = np.repeat(rows + start, most)
+        pairs.append(np.stack([own, found.ravel()], axis=1))
+    return np.concatenate(pairs)
+
+
+def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
+    """Return positions after the rounds of the force layout."""
+    count = len(points)
+    if count < 2:
+        return points
+    chance = np.random.default_rng(11)
+    scale = 1.0 / np.sqrt(count)
+    degrees = np.bincount(edges.ravel(), minlength=count).clip(1)[:, None] if len(edges) else 1
+    for number in range(_ROUNDS):
+        moves = np.zeros_like(points)
+        if len(edges):
+            apart = points[edges[:, 1]] - points[edges[:, 0]]
+            np.add.at(moves, edges[:, 0], apart)
+            np.add.at(moves, edges[:, 1], -apart)
+            moves /= degrees
+        others = chance.integers(0, count, (count, _SAMPLES))
+        away = points[:, None, :] - points[others]
+        square = (away**2).sum(axis=2, keepdims=True) + (scale * 0.3) ** 2
+        moves += (away / square).sum(axis=1) * (scale**2) * 0.8
+        moves -= points * 0.02  # holds together what no link does
+        cooling = _MAX_STEP * (1 - number / _ROUNDS) + 0.002
+        lengths = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
+        points = (points + moves * np.minimum(1, cooling / lengths)).astype(np.float32)
+    points = points - points.mean(axis=0)
+    bound = float(np.quantile(np.abs(points), 0.995)) or 1.0
+    return (points / bound).clip(-1.2, 1.2)
+
+
+def _rounded(points: Points) -> list[tuple[float, float]]:
+    return [(round(float(x), 4), round(float(y), 4)) for x, y in points]
