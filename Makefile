@@ -70,6 +70,7 @@ unit: $(STAMP) compiled collected
 
 # What needs programs that no test fetches; one that is missing fails.
 programs: $(STAMP) compiled
+	$(PIP) --group browser
 	$(BIN)/python -m pytest -q tests/programs
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;

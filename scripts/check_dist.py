@@ -15,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,17 +49,25 @@ test "$(memvault mcp 2>&1 < /dev/null | grep -c "memvault\\[mcp\\]\\|'.\\[mcp\\]
 """What a user tries first; the last line is the message about a missing extra."""
 
 
-def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> None:
+def run(
+    *command: str | Path, folder: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> None:
     """Run a program; raises ``CalledProcessError`` if it fails."""
     subprocess.run(
-        list(map(str, command)), cwd=folder, env={**os.environ, **environment}, check=True
+        list(map(str, command)), cwd=folder, env={**os.environ, **(environment or {})}, check=True
     )
 
 
 def build(target: Path) -> tuple[Path, Path]:
     """Build a wheel and a source distribution, and return their paths."""
-    python = [sys.executable, "-m", "build", "--outdir", target]
-    run(*python, SOURCE_DATE_EPOCH="1767225600")
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--outdir",
+        target,
+        environment={"SOURCE_DATE_EPOCH": "1767225600"},
+    )
     return next(target.glob("*.whl")), next(target.glob("*.tar.gz"))
 
 
@@ -110,7 +118,7 @@ def try_wheel(programs: Path, place: Path) -> None:
     """Run the smoke test with the programs in a folder."""
     place.mkdir()
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    run("bash", "-c", SMOKE, folder=place, PATH=path)
+    run("bash", "-c", SMOKE, folder=place, environment={"PATH": path})
 
 
 def main() -> int:
@@ -142,7 +150,8 @@ def main() -> int:
             own = Path(folder) / tool
             places = {name: str(own) for name in ("PIPX_HOME", "UV_TOOL_DIR")}
             bins = {name: str(own / "programs") for name in ("PIPX_BIN_DIR", "UV_TOOL_BIN_DIR")}
-            run(sys.executable, *command, **places, **bins, PIPX_MAN_DIR=str(own / "man"))
+            own_folders = {**places, **bins, "PIPX_MAN_DIR": str(own / "man")}
+            run(sys.executable, *command, environment=own_folders)
             try_wheel(own / "programs", Path(folder) / f"try-{tool}")
             print(f"{tool}: installed and tried")
     for problem in found:

@@ -60,7 +60,7 @@ def normal(data: str | bytes) -> str:
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     for pattern, name in CHANGING:
         text = pattern.sub(name, text)
-    return text
+    return re.sub(r"(?m)^- \d\d:\d\d ", "- TIME ", text)  # an item of a daily note
 
 
 class Session:

@@ -28,7 +28,8 @@ from tool_calls import normal, sayable, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process needs Linux")
 
-TOOLS = [tool for tool in all_tools() if tool.name not in {"wait_for", "model_verify"}]
+OTHERS = {"wait_for", "model_verify", "memory_random"}
+TOOLS = [tool for tool in all_tools() if tool.name not in OTHERS]
 
 
 class Watching:

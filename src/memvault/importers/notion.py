@@ -24,7 +24,7 @@ from memvault.lazy_pattern import lazy_pattern
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
 _PART = lazy_pattern(r"(?:^|/)ExportBlock-[0-9a-f-]+-Part-\d+(?:\.zip)?(?=/|$)")
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
-_HEADING = lazy_pattern(r"\A#[ \t]+(.+)\n+")
+_HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
 _LINK = lazy_pattern(r"(?<=\]\()([^()\s<>]+)(?=\))")
 _TIMES = {"created": "created", "created time": "created", "last edited time": "modified"}
 _MAX_CELLS = 200_000

@@ -66,6 +66,8 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         moves = np.zeros_like(points)
         if len(edges):
             apart = points[edges[:, 1]] - points[edges[:, 0]]
+            lengths = np.linalg.norm(apart, axis=1, keepdims=True).clip(1e-6)
+            apart *= (1 - 0.6 * scale / lengths).clip(-1, 1)  # linked nodes keep a distance
             np.add.at(moves, edges[:, 0], apart)
             np.add.at(moves, edges[:, 1], -apart)
             moves /= degrees
@@ -75,8 +77,8 @@ def _relaxed(points: Points, edges: NDArray[np.int64]) -> Points:
         moves += (away / square).sum(axis=1) * (scale**2) * 0.8
         moves -= points * 0.02  # holds together what no link does
         cooling = _MAX_STEP * (1 - number / _ROUNDS) + 0.002
-        lengths = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
-        points = (points + moves * np.minimum(1, cooling / lengths)).astype(np.float32)
+        steps = np.linalg.norm(moves, axis=1, keepdims=True).clip(1e-9)
+        points = (points + moves * np.minimum(1, cooling / steps)).astype(np.float32)
     points = points - points.mean(axis=0)
     bound = float(np.quantile(np.abs(points), 0.995)) or 1.0
     return (points / bound).clip(-1.2, 1.2)

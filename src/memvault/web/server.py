@@ -24,6 +24,7 @@ def listening(port: int | None) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((_HOST, wanted))
+            made.listen()
         except (OSError, OverflowError) as error:
             made.close()
             if wanted == 0 or port is not None:

@@ -11,12 +11,13 @@ from urllib.parse import quote
 from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
+from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import Memory, is_example
 from memvault.recall.filters import Filters
 from memvault.tools.core import invoke
 from memvault.vault import paths
-from memvault.vault.markdown import links
+from memvault.vault.markdown import first_heading, links
 from memvault.web.markdown_html import PlacedLink, to_html
 from memvault.workspace import Workspace
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _READER = LOCAL._replace(scope="read", asks=None, prefers=None)
+_FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
+"""The title of a memory as its text begins with it, which the page shows already."""
 _MOST = 30
 _MAX_NODES = 20_000
 _FILE_SUFFIXES = frozenset(".png .jpg .jpeg .gif .webp .avif .svg .pdf .txt .csv .mp3 .mp4".split())
@@ -105,7 +108,10 @@ class WebSession:
         memory = call.reader.read(path)
         graph = call.engine.on_view(lambda view: self._placed(call, view, memory))
         masked = call.settings.detector.masked(memory.body)
-        return to_html(masked, graph if masked == memory.body else ())
+        html = to_html(masked, graph if masked == memory.body else ())
+        return (
+            html if first_heading(memory.body) != memory.title else _FIRST_HEADING.sub("", html, 1)
+        )
 
     def _placed(self, call: Call, view: View, memory: Memory) -> list[PlacedLink]:
         """Return the links of a memory's text with the addresses of pages and files."""

@@ -1,0 +1,104 @@
+"""The web pages in a real browser: keys, light and dark, a phone, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conftest import write
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+RUNS = "document.title = 'ran'"
+HOSTILE = f'# Evil\n\n<script>{RUNS}</script><img src=x onerror="{RUNS}">\n'
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """The address of a vault's pages."""
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "tea.md", "---\nid: tea-7k2m9q\n---\n\n# Tea\n\nGreen tea, see [[Cups]].\n")
+    write(
+        root, "cups.md", "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![x](https://evil.example/x.png)\n"
+    )
+    write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web", "--port", "0"]
+    with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.terminate()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    assert CHROMIUM, "Chromium is missing"
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is missing")
+    with playwright.sync_playwright() as started:
+        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_person_searches_reads_and_sees_the_map(
+    address: str, browser: Browser, scheme: Any, width: int
+) -> None:
+    """With keys, in light and dark, at a phone's width; nothing fails or comes from elsewhere."""
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = context.new_page()
+    problems: list[str] = []
+    asked: set[str] = set()
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked.add(request.url.split("/")[2]))
+    page.goto(address)
+    assert "token" not in page.url
+    page.keyboard.press("/")
+    page.keyboard.type("green tea")
+    page.wait_for_selector(".results .strong")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("article")
+    assert page.inner_text("h1") == "Tea"
+    page.click("text=Cups")
+    page.wait_for_selector("text=Links to it")
+    page.keyboard.press("g")
+    page.wait_for_selector("canvas[data-ready='3']")
+    page.goto(f"{address.partition('/?')[0]}/m/evil-7k2m9q")
+    assert page.title() != "ran"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert problems == []
+    assert asked == {address.split("/")[2]}
+
+
+def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:
+    """Axe finds nothing serious on any page."""
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
+    context = browser.new_context(bypass_csp=True)
+    page = context.new_page()
+    page.goto(address)
+    base = address.partition("/?")[0]
+    for path in (
+        "/",
+        "/?q=tea",
+        "/m/tea-7k2m9q",
+        "/m/tea-7k2m9q/history",
+        "/map",
+        "/tags",
+        "/overview",
+    ):
+        page.goto(f"{base}{path}")
+        found = axe.run(page)["violations"]
+        serious = [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+        assert serious == [], path

@@ -1,0 +1,211 @@
+"""The pages of a vault in a browser: who may see them, what they show, and that nothing runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Run, examples, only_with, refused, succeeded, write
+from made_secrets import made
+from memvault.web.markdown_html import to_html
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
+HOST = "127.0.0.1:8421"
+HOSTILE = """# <script>alert(1)</script>
+
+<img src=x onerror=alert(1)> [click](javascript:alert(1)) ![t](https://evil.example/x.png)
+[[../../etc/passwd]] ![[secret.md]] [data](data:text/html,<script>alert(1)</script>)
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with linked, hostile and secret memories, and a picture."""
+    root = tmp_path_factory.mktemp("web") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "fact/tea.md", "---\nid: tea-7k2m9q\ntags: [hot]\n---\n\n# Tea\n\nSee [[Cups]].\n")
+    write(
+        root,
+        "cups.md",
+        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n",
+    )
+    write(root, "pot.png", b"\x89PNG\r\n")
+    write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
+    write(root, "key.md", f"---\nid: key-7k2m9q\n---\n\n# Key\n\n{made('GitHub token')[1]}\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def client(root: Path) -> Iterator[TestClient]:
+    """A browser that has opened the address with the token."""
+    from starlette.testclient import TestClient
+
+    from memvault.web.app import application
+    from memvault.web.session import WebSession
+
+    session = WebSession(root)
+    app = application(session, "the-token", frozenset([HOST]))
+    with TestClient(app, base_url=f"http://{HOST}") as opened:
+        assert opened.get("/?token=the-token").status_code == 200
+        yield opened
+    session.close()
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {key: value or "" for key, value in attrs}))
+
+
+@pytest.mark.promise("S82")
+def test_only_the_browser_with_the_token_sees_anything(client: TestClient, root: Path) -> None:
+    """Without the token, or under another host's name, every address is refused."""
+    from starlette.testclient import TestClient
+
+    for path in ("/", "/map.json", "/m/tea-7k2m9q", "/f/pot.png", "/style.css", "/?token=x"):
+        with TestClient(client.app, base_url=f"http://{HOST}") as other:
+            assert other.get(path).status_code == 403, path
+        assert client.get(path, headers={"Host": "evil.example"}).status_code == 421
+    assert client.post("/").status_code == 405
+    cookie = client.get("/?token=the-token", follow_redirects=False).headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+@pytest.mark.promise("S83")
+def test_no_page_loads_or_runs_anything_else(client: TestClient) -> None:
+    """Each page allows its own script and style only, and names no other machine's picture."""
+    for path in (
+        "/",
+        "/?q=tea",
+        "/m/evil-7k2m9q",
+        "/m/evil-7k2m9q/history",
+        "/map",
+        "/overview",
+        "/tags",
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        for tag, given_attributes in Elements(answer.text).found:
+            assert tag not in ("iframe", "object", "embed", "base", "style"), path
+            assert not any(key.startswith("on") or key == "style" for key in given_attributes)
+            for key in ("src", "href"):
+                value = given_attributes.get(key, "/")
+                assert re.match(r"/|#|\?|https?://|mailto:", value), (path, value)
+                assert key == "href" or value.startswith("/")
+    assert "&lt;script&gt;" in client.get("/m/evil-7k2m9q").text
+
+
+@given(text=st.text() | st.text(alphabet="<>[]()!\"'`javscript:dt/ \n=&#\\"))
+@settings(max_examples=examples(300))
+def test_no_text_becomes_an_element_that_runs(text: str) -> None:
+    """Whatever a memory holds, it has no script, no handler, and no address but safe ones."""
+    for tag, attributes in Elements(to_html(text)).found:
+        assert tag not in ("script", "iframe", "object", "embed", "form", "input", "style", "link")
+        assert set(attributes) <= {"href", "src", "alt", "title", "rel", "class", "start"}
+        address = attributes.get("href", attributes.get("src", "/m/"))
+        assert re.match(r"/[mf]/|#|https?://|mailto:", address), address
+        assert tag != "img" or address.startswith("/f/")
+
+
+def test_pages_show_the_vault(client: TestClient) -> None:
+    """Search finds, a memory has its links, pictures and backlinks, the map all nodes."""
+    assert "Tea" in client.get("/?q=tea").text
+    assert "Cups" not in client.get("/results?tag=hot").text
+    cups = client.get("/m/cups-7k2m9q").text
+    assert '<img src="/f/pot.png"' in cups
+    assert 'href="/m/tea-7k2m9q"' in cups
+    assert cups.count("<h1>") == 1
+    tea = client.get("/m/tea-7k2m9q").text
+    assert 'href="/m/cups-7k2m9q"' in tea
+    found = client.get("/map.json").json()
+    assert len(found["nodes"]) == 4
+    assert len(found["edges"]) >= 2
+    assert all(-1.3 <= value <= 1.3 for node in found["nodes"] for value in node["links"])
+    assert "What needs a person" in client.get("/overview").text
+    assert client.get("/m/none").status_code == 404
+
+
+@pytest.mark.promise("S84")
+def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, root: Path) -> None:
+    """Nothing hidden, no settings, no memory's file, nothing outside is served; keys are masked."""
+    answer = client.get("/f/pot.png")
+    assert (answer.headers["content-type"], answer.status_code) == ("image/png", 200)
+    assert "sandbox" in answer.headers["content-security-policy"]
+    for path in ("memvault.toml", "key.md", ".memvault/journal", "../outside.png", "%2e%2e/x.png"):
+        assert client.get(f"/f/{path}").status_code == 404, path
+    token = re.search(r"\S+$", (root / "key.md").read_text("utf-8").strip())
+    assert token is not None
+    for path in ("/m/key-7k2m9q", "/?q=key", "/overview"):
+        assert token[0] not in client.get(path).text
+    assert "[masked: GitHub token]" in client.get("/m/key-7k2m9q").text
+
+
+def test_the_map_is_the_same_each_time() -> None:
+    """Positions depend on the links and vectors only; linked nodes are near each other."""
+    import numpy as np
+
+    from memvault.web import layout
+
+    edges = [(number, number + 1) for number in range(0, 60, 2)]
+    first, second = layout.by_links(62, edges), layout.by_links(62, edges)
+    assert first == second
+    points = np.array(first)
+    linked = np.mean([np.linalg.norm(points[a] - points[b]) for a, b in edges])
+    assert linked < np.mean(np.linalg.norm(points[:, None] - points[None], axis=2)) / 2
+    assert layout.by_links(0, []) == []
+    assert len(layout.by_meaning(np.eye(2))) == 2
+    vectors = np.repeat(np.eye(4, 16), 8, axis=0)
+    meant = np.array(layout.by_meaning(vectors))
+    within = np.linalg.norm(meant[:8] - meant[:8].mean(axis=0), axis=1).mean()
+    assert within < np.linalg.norm(meant - meant.mean(axis=0), axis=1).mean()
+
+
+def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Path) -> None:
+    """It has all texts, a policy by hashes and no secret; a file of others stays as it is."""
+    target = tmp_path / "map.html"
+    said = succeeded(run("graph", str(target), "--json", cwd=root)).json
+    assert said["memories"] == 4
+    text = unescape(target.read_text("utf-8"))
+    assert "default-src 'none'; script-src 'sha256-" in text
+    assert "made by memvault graph" in text
+    assert "[masked: GitHub token]" in text
+    assert "<script>alert" not in target.read_text("utf-8")
+    succeeded(run("graph", str(target), cwd=root))
+    target.write_text("<p>mine</p>", "utf-8")
+    assert "did not make it" in refused(run("graph", str(target), cwd=root), 1)
+    assert target.read_text("utf-8") == "<p>mine</p>"
+    assert "is no HTML file" in refused(run("graph", "map.txt", cwd=root), 2)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    """A given port must be free; without one another is taken."""
+    from memvault.errors import Refused
+    from memvault.web.server import listening
+
+    with listening(0) as first:
+        with pytest.raises(Refused, match="cannot be used"):
+            listening(first.getsockname()[1])
+        with listening(None) as second:
+            assert second.getsockname()[0] == "127.0.0.1"
