@@ -41,7 +41,9 @@ NOT_RUN = frozenset(
         "memvault index status --json",
         "memvault index drop",
         "memvault index drop --all --yes",
-        "memvault serve --http :8420",  # runs until it is stopped
+        "memvault web",  # runs until it is stopped
+        "memvault web --port 0 --no-open",
+        "memvault serve --http :8420",
         "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
         "memvault tokens add ann --vaults work",  # no vault has that name
         "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",

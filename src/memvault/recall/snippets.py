@@ -30,7 +30,7 @@ _HEADER = lazy_pattern(
     re.MULTILINE,
 )
 """A header that was pasted into a body."""
-_BADGE = lazy_pattern(r"\[!\[[^\]\n]*+\]\([^)\n]*+\)\]\([^)\n]*+\)")
+_BADGE = lazy_pattern(r"\[!\[[^\[\]\n]*+\]\([^()\n]*+\)\]\([^()\n]*+\)")
 _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
 )
