@@ -88,7 +88,7 @@ def test_memories_are_found_as_one_types(notes: Path) -> None:
     """First the newest are listed; each key searches, and the text, links and changes follow."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
-        assert sorted(listed(pilot))[:2] == ["Bilbies", "Wombats"] or len(listed(pilot)) == 3
+        assert {"Bilbies", "Wombats"} < set(listed(pilot))
         await pilot.press(*"who digs")
         await settled(pilot)
         assert listed(pilot)[0] == "Wombats"
@@ -139,9 +139,7 @@ def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Pat
         assert "[[Bilbies]]" in (notes / "fact/wombats.md").read_text("utf-8")
         await answer(pilot, "ctrl+r", *["backspace"] * 7, *"Diggers", "enter")
         assert (notes / "fact/diggers.md").exists()
-        assert "[[Diggers]]" in (notes / "bilbies.md").read_text("utf-8") or (
-            "iggers" in (notes / "bilbies.md").read_text("utf-8")
-        )
+        assert "iggers" in (notes / "bilbies.md").read_text("utf-8")
         await answer(pilot, "ctrl+x", "n")
         assert (notes / "fact/diggers.md").exists()
         await answer(pilot, "ctrl+x", "y")
