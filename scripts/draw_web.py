@@ -39,7 +39,7 @@ def main() -> None:
             page.wait_for_selector(".results .strong")
             page.screenshot(path=PICTURES / "web-search.png")
             page.goto(f"{address.partition('/?')[0]}/map")
-            page.wait_for_selector("canvas[data-ready]")
+            page.wait_for_selector("body[data-ready]")
             page.screenshot(path=PICTURES / "web-map.png")
             browser.close()
             server.terminate()

@@ -74,7 +74,7 @@ def test_a_person_searches_reads_and_sees_the_map(
     page.click("text=Cups")
     page.wait_for_selector("text=Links to it")
     page.keyboard.press("g")
-    page.wait_for_selector("canvas[data-ready='3']")
+    page.wait_for_selector("body[data-ready='3']")
     page.goto(f"{address.partition('/?')[0]}/m/evil-7k2m9q")
     assert page.title() != "ran"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -102,3 +102,41 @@ def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:
         found = axe.run(page)["violations"]
         serious = [one["id"] for one in found if one["impact"] in ("serious", "critical")]
         assert serious == [], path
+
+
+def test_a_static_site_works_from_a_disk(tmp_path: Path, browser: Browser) -> None:
+    """Search, keys, links, tags and map need no server, and axe finds nothing serious."""
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
+    root, target = tmp_path / "vault", tmp_path / "site"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "tea.md", "---\ntags: [hot]\n---\n\n# Tea\n\nGreen, see [[Cups]].\n")
+    write(root, "a #1/cups.md", f"# Cups\n\n{HOSTILE}\n")
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "export", str(target)]
+    subprocess.run([*command, "--to", "site"], check=True, stdout=subprocess.DEVNULL)
+    page = browser.new_context(bypass_csp=False).new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto((target / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready='2']")
+    page.keyboard.press("/")
+    page.keyboard.type("green")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Links to it")
+    assert page.inner_text("h1") == "Tea"
+    page.click("text=Cups")
+    page.wait_for_selector("text=script")
+    assert page.title() != "ran"
+    page.click("text=Tea")
+    page.click("text=#hot")
+    page.wait_for_selector("h2#tag-hot")
+    page.keyboard.press("g")
+    page.wait_for_selector("canvas")
+    assert problems == []
+    checked = browser.new_context(bypass_csp=True).new_page()
+    for name in ("index", "all", "tags", "map", "notes/tea"):
+        checked.goto((target / f"{name}.html").as_uri())
+        found = axe.run(checked)["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == [], name

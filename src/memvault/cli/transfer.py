@@ -113,7 +113,7 @@ def import_notes(
 def _import(
     options: GlobalOptions, call: Call, source: Source, kind: Kind, to: str, yes: bool
 ) -> dict[str, Any]:
-    """ImportPlan an import, ask whether to apply it, and return what it did or would do."""
+    """Plan an import, ask whether to apply it, and return what it did or would do."""
     from memvault.importers.applying import apply
     from memvault.importers.planning import plan
     from memvault.importers.state import vault_state
@@ -152,7 +152,7 @@ def _import(
     (
         "memvault export ~/backup.zip",
         "memvault export ../decisions.jsonl --type architectural-decision",
-        "memvault export ../network.md -T network",
+        "memvault export ../pages --to site",
     ),
     view="""
     Exported {files:file|files} to {target} ({format})
@@ -175,9 +175,11 @@ def export(
 
     A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
     all memories as one text. memvault import reads all but the last, byte for byte.
+    --to site writes pages to read in any browser, and needs the extra web.
     Hidden files are left out. Nothing is replaced without --force.
     """
     from memvault.call import Call
+    from memvault.cli.web import require_extra
     from memvault.exporters.files import ExportedFiles
     from memvault.recall.filters import Filters
     from memvault.tools.core import invoke
@@ -194,7 +196,8 @@ def export(
         place = Path(target).expanduser().absolute()
         if place.resolve().is_relative_to(call.root.resolve()):
             raise Refused(f"{target} is inside the vault", "export to a place outside of it")
-        written = chosen_format.write(files, place, force)
+        with require_extra():
+            written = chosen_format.write(files, place, force)
         result = {"target": str(place), "format": chosen_format.name, "files": written}
         return {**result, "leftOut": files.problems} if files.problems else result
     finally:

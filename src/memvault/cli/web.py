@@ -32,7 +32,7 @@ def web(
     it prints. The pages read and change nothing. It needs the extra web.
     """
     root = find_vault(options.vault)
-    with _require_extra():
+    with require_extra():
         from memvault.web import pages, server
 
         pages.render("refused", title="", message="")
@@ -46,7 +46,7 @@ def web(
             with contextlib.suppress(webbrowser.Error):
                 webbrowser.open(address)
 
-    with _require_extra():
+    with require_extra():
         server.serve(root, port, ready)
 
 
@@ -71,7 +71,7 @@ def graph(
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{file} is no HTML file", "end its name in .html")
-    with _require_extra():
+    with require_extra():
         from memvault.web import graph_file
         from memvault.web.session import WebSession
     if target.exists() and not force and not _is_own(target, graph_file.MARK):
@@ -80,7 +80,7 @@ def graph(
         )
     session = WebSession(root)
     try:
-        with _require_extra():
+        with require_extra():
             text = graph_file.document(session)
         count = len(session.map()["nodes"])
     finally:
@@ -102,7 +102,7 @@ def _is_own(target: Path, mark: str) -> bool:
 
 
 @contextlib.contextmanager
-def _require_extra() -> Iterator[None]:
+def require_extra() -> Iterator[None]:
     """Raise an error that names the extra, if one of its packages is missing."""
     try:
         yield

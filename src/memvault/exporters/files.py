@@ -43,6 +43,11 @@ class ExportedFiles:
             every, linked = self.files, self._linked(set(chosen))
             self.files = [one for one in every if one.path in linked or one.path == SETTINGS_FILE]
 
+    @property
+    def root(self) -> Path:
+        """The vault's folder."""
+        return self._store.root
+
     def contents(self) -> Iterator[tuple[ExportedFile, bytes]]:
         """Yield each file with its bytes; one that cannot be read becomes a problem."""
         for file in self.files:

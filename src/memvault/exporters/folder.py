@@ -11,10 +11,15 @@ from memvault.files import atomic
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write all files below a folder; as ``ExportFormat.write``. Other files in it are kept."""
-    if not replaces and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Refused(f"{target} is there already, and not empty", "--force writes into it")
+    require_free(target, replaces)
     written = 0
     for file, data in files.contents():
         atomic.write(target / file.path, data)
         written += 1
     return written
+
+
+def require_free(target: Path, replaces: bool) -> None:
+    """Raise ``Refused`` for a target that is there and not an empty folder, unless ``replaces``."""
+    if not replaces and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise Refused(f"{target} is there already, and not empty", "--force writes into it")

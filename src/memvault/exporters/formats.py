@@ -33,6 +33,7 @@ FORMATS = (
     ExportFormat("jsonl", (".jsonl", ".ndjson"), "jsonl"),
     ExportFormat("markdown", (".md", ".markdown"), "single_markdown"),
     ExportFormat("zip", (".zip",), "archive"),
+    ExportFormat("site", (), "static_site"),
     ExportFormat("folder", (), "folder"),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
@@ -45,9 +46,9 @@ def chosen(target: str, name: str) -> ExportFormat:
         UsageError: there is none.
     """
     for entry in FORMATS:
-        if entry.name == name if name else target.lower().endswith(entry.endings or ("/",)):
+        if entry.name == name if name else target.lower().endswith(entry.endings):
             return entry
-    if not name and (Path(target).is_dir() or not Path(target).suffix):
+    if not name and (target.endswith("/") or Path(target).is_dir() or not Path(target).suffix):
         return FORMATS[-1]
     what = f"There is no format {name!r}" if name else f"{target} has the ending of no format"
     raise UsageError(what, f"--to chooses one of {', '.join(NAMES)}")

@@ -146,14 +146,7 @@ class _Routes:
         return HTMLResponse(pages.render("tags", title="Tags and types", tags=tags, types=types))
 
     def map(self, _: Request) -> Response:
-        found = self._session.map()
-        degree = [0] * len(found["nodes"])
-        for source, target in found["edges"]:
-            degree[source] += 1
-            degree[target] += 1
-        order = sorted(range(len(degree)), key=lambda number: -degree[number])[:200]
-        listed = [(found["nodes"][number], degree[number]) for number in order]
-        values = {"nodes": listed, "count": len(degree), "edges": len(found["edges"])}
+        values = pages.map_values(self._session.map())
         return HTMLResponse(pages.render("map", title="Map", **values))
 
     def map_json(self, _: Request) -> Response:
@@ -163,8 +156,13 @@ class _Routes:
         stats = self._session.call("vault_stats")
         review = self._session.call("vault_review", limit=200)
         orphans = self._session.call("memory_orphans", limit=30)
-        plots = {key: pages.bars(stats[key]) for key in ("months", "days")}
-        values = {"stats": stats, "review": review, "orphans": orphans, "plots": plots}
+        plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
+        values: dict[str, Any] = {
+            "stats": stats,
+            "review": review,
+            "orphans": orphans,
+            "plots": plots,
+        }
         return HTMLResponse(pages.render("overview", title="Overview", **values))
 
     def file(self, request: Request) -> Response:

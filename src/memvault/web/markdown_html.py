@@ -1,12 +1,13 @@
 """Markdown of a vault as HTML that runs and loads nothing.
 
 HTML in a text is shown, not interpreted. Only links to pages of the vault, to the web and to mail
-addresses remain links; images of the vault are shown, others become links.
+addresses remain links; images of the vault are shown, others become links. A link to a page is
+parsed with its number as its address, so that no address that a text contains leads to a page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/[mf]/[^\s<>\"]*|#[\w%-]*", 0)
+_NUMBERED = "/memvault-link/"
+_SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif")
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
 _MAX_RENDERED = 400_000
@@ -53,40 +55,51 @@ def to_html(text: str, links: Sequence[PlacedLink] = ()) -> str:
         return f"<pre>{escape(text)}</pre>"
     parser = _parser()
     tokens = parser.parse(_with_links(text, links))
+    numbers = _numbers(links)
     for token in tokens:
         if token.children:
-            token.children = _without_foreign_images(token.children)
+            token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
                 if child.type == "link_open":
+                    address = str(child.attrs.get("href", ""))
+                    if address.startswith(_NUMBERED):
+                        child.attrSet("href", numbers.get(address, "#"))
                     child.attrSet("rel", "noopener noreferrer")
     html: str = parser.renderer.render(tokens, parser.options, {})
     return html
 
 
+def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:
+    """Return the addresses of links by what stands for them in the text that is parsed."""
+    return {f"{_NUMBERED}{number}": link.address or "#" for number, link in enumerate(links)}
+
+
 def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
-    """Return a text in which each link is a markdown link to its address, or its label."""
+    """Return a text in which each link is a markdown link to its number, or its label."""
     pieces: list[str] = []
     done = 0
-    for link in sorted(links, key=lambda link: link.span):
+    for number, link in sorted(enumerate(links), key=lambda entry: entry[1].span):
         start, end = link.span
         if start < done:
             continue
         label = _LABEL.sub(lambda match: f"\\{match[0]}", link.label)
         is_image = link.is_embed and (link.address or "").lower().endswith(_IMAGES)
-        shown = f"[{label}](<{link.address}>)" if link.address else label
+        shown = f"[{label}]({_NUMBERED}{number})" if link.address else label
         pieces += [text[done:start], f"!{shown}" if is_image and link.address else shown]
         done = end
     return "".join(pieces) + text[done:]
 
 
-def _without_foreign_images(tokens: Sequence[Token]) -> list[Token]:
+def _without_foreign_images(tokens: Sequence[Token], numbers: Mapping[str, str]) -> list[Token]:
     """Return inline tokens with text in place of images that are no files of the vault."""
     from markdown_it.token import Token
 
     kept: list[Token] = []
     for token in tokens:
         address = str(token.attrs.get("src", "")) if token.type == "image" else ""
-        if token.type != "image" or address.startswith("/f/"):
+        if token.type == "image" and address in numbers:
+            token.attrSet("src", numbers[address])
+        if token.type != "image" or address in numbers:
             kept.append(token)
             continue
         opening = Token("link_open", "a", 1, attrs={"href": address})

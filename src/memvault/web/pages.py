@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memvault import clock, sanitize
+from memvault.web.addresses import SERVED, Addresses
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_MOST_LINKED = 200
 _BAR_WIDTH, _BAR_HEIGHT = 600, 120
 
 
@@ -34,9 +36,9 @@ def _environment() -> Environment:
     return made
 
 
-def render(name: str, **values: Any) -> str:
-    """Return a page by the name of its template."""
-    return _environment().get_template(f"{name}.html").render(**values)
+def render(name: str, to: Addresses = SERVED, **values: Any) -> str:
+    """Return a page by the name of its template; ``to`` are the addresses that it links to."""
+    return _environment().get_template(f"{name}.html").render(to=to, **values)
 
 
 def as_html(text: str) -> Any:
@@ -49,6 +51,17 @@ def as_html(text: str) -> Any:
 def asset(name: str) -> str:
     """Return a file of the pages: the style or the script."""
     return (files("memvault.web") / "assets" / name).read_text("utf-8")
+
+
+def map_values(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page of a map shows: its numbers, and the most linked memories."""
+    degree = [0] * len(found["nodes"])
+    for source, target in found["edges"]:
+        degree[source] += 1
+        degree[target] += 1
+    order = sorted(range(len(degree)), key=lambda number: -degree[number])[:_MOST_LINKED]
+    listed = [(found["nodes"][number], degree[number]) for number in order]
+    return {"nodes": listed, "count": len(degree), "edges": len(found["edges"])}
 
 
 def bars(counts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

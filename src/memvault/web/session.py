@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import quote
 
 from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
-from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.link_graph import LinkGraph
-from memvault.model import Memory, is_example
+from memvault.model import is_example
 from memvault.recall.filters import Filters
 from memvault.tools.core import invoke
 from memvault.vault import paths
-from memvault.vault.markdown import first_heading, links
-from memvault.web.markdown_html import PlacedLink, to_html
+from memvault.web.addresses import SERVED
+from memvault.web.renderer import Renderer, is_attachment
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _READER = LOCAL._replace(scope="read", asks=None, prefers=None)
-_FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
-"""The title of a memory as its text begins with it, which the page shows already."""
 _MOST = 30
 _MAX_NODES = 20_000
-_FILE_SUFFIXES = frozenset(".png .jpg .jpeg .gif .webp .avif .svg .pdf .txt .csv .mp3 .mp4".split())
 
 
 class ReadMemory(NamedTuple):
@@ -106,44 +102,7 @@ class WebSession:
     def _html(self, path: str) -> str:
         call = self._call()
         memory = call.reader.read(path)
-        graph = call.engine.on_view(lambda view: self._placed(call, view, memory))
-        masked = call.settings.detector.masked(memory.body)
-        html = to_html(masked, graph if masked == memory.body else ())
-        return (
-            html if first_heading(memory.body) != memory.title else _FIRST_HEADING.sub("", html, 1)
-        )
-
-    def _placed(self, call: Call, view: View, memory: Memory) -> list[PlacedLink]:
-        """Return the links of a memory's text with the addresses of pages and files."""
-        graph = LinkGraph(call.index.links(view), view.record)
-        known = {
-            found.link.span: found.target
-            for found in graph.outgoing(memory)
-            if found.link is not None
-        }
-        placed = []
-        for link in links(memory.body):
-            target = known.get(link.span)
-            label = link.shown or link.target
-            address = f"/m/{quote(target.mem_id)}" if target is not None else None
-            if address is None:
-                file = self._file_beside(link.target, memory.path)
-                address = f"/f/{quote(file)}" if file else None
-            placed.append(PlacedLink(link.span, address, label, link.is_embed))
-        return placed
-
-    def _file_beside(self, target: str, path: str) -> str:
-        """Return the path of a file of the vault that a link names, or an empty text."""
-        if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
-            return ""
-        for name in (str(PurePosixPath(path).parent / target), target):
-            try:
-                inside = paths.resolve_inside(self.root, name)
-            except MemvaultError:
-                continue
-            if _is_shown(inside) and (self.root / inside).is_file():
-                return inside
-        return ""
+        return call.engine.on_view(lambda view: Renderer(call, view).html(memory, SERVED))
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment.
@@ -153,27 +112,45 @@ class WebSession:
         """
         try:
             inside = paths.resolve_inside(self.root, path)
-            if not _is_shown(inside):
+            if not is_attachment(inside):
                 raise NotFound("There is no such file", "")
             return plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
             raise NotFound("There is no such file", "the memory may be older than it") from error
 
-    def map(self) -> dict[str, Any]:
-        """Return the nodes of the map with both positions, and the edges, as JSON values."""
-        return self.run(self._make_map)
+    def records(self, paths: frozenset[str]) -> list[MemoryRecord]:
+        """Return the memories at some paths, newest first, without examples."""
+        found = self.run(lambda: self._shown_records(self._call()))
+        return [record for record in found if record.path in paths]
 
-    def _make_map(self) -> dict[str, Any]:
+    def on_view(self, work: Callable[[Call, View], Result]) -> Result:
+        """Run a function with a reader's call and a view of the index in the vault's thread."""
+
+        def run() -> Result:
+            call = self._call()
+            return call.engine.on_view(lambda view: work(call, view))
+
+        return self.run(run)
+
+    def map(self, records: list[MemoryRecord] | None = None) -> dict[str, Any]:
+        """Return the nodes of the map with both positions, and the edges, as JSON values.
+
+        The nodes are the memories, or those of some records, at most the newest 20,000.
+        """
+        return self.run(lambda: self._make_map(records))
+
+    def _make_map(self, chosen: list[MemoryRecord] | None) -> dict[str, Any]:
         call = self._call()
-        records = [
-            record
-            for record in call.engine.list_records(Filters())
-            if not is_example(record.metadata)
-        ][:_MAX_NODES]
+        records = (self._shown_records(call) if chosen is None else chosen)[:_MAX_NODES]
         state = tuple((record.path, record.etag) for record in records)
         if self._map is None or self._map[0] != state:
             self._map = state, call.engine.on_view(lambda view: self._laid_out(call, view, records))
         return self._map[1]
+
+    def _shown_records(self, call: Call) -> list[MemoryRecord]:
+        """Return all memories but examples, newest first."""
+        records = call.engine.list_records(Filters())
+        return [record for record in records if not is_example(record.metadata)]
 
     def _laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
         from memvault.index.embedding.meaning import open_meaning
@@ -222,23 +199,17 @@ class WebSession:
 
     def texts(self) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its memId."""
+        return self.run(self._texts)
 
-        def work() -> dict[str, str]:
-            call = self._call()
-            found = {}
-            for record in call.engine.list_records(Filters())[:_MAX_NODES]:
-                if not is_example(record.metadata):
-                    try:
-                        found[record.mem_id] = self._html(record.path)
-                    except MemvaultError:
-                        continue
+    def _texts(self) -> dict[str, str]:
+        call = self._call()
+        records = self._shown_records(call)[:_MAX_NODES]
+
+        def rendered(view: View) -> dict[str, str]:
+            renderer, found = Renderer(call, view), {}
+            for record in records:
+                with contextlib.suppress(MemvaultError):
+                    found[record.mem_id] = renderer.html(call.reader.read(record.path), SERVED)
             return found
 
-        return self.run(work)
-
-
-def _is_shown(path: str) -> bool:
-    """Return whether a file is an attachment of a known kind that is not hidden."""
-    pure = PurePosixPath(path)
-    is_hidden = any(part.startswith(".") for part in pure.parts)
-    return not is_hidden and pure.suffix.lower() in _FILE_SUFFIXES
+        return call.engine.on_view(rendered)

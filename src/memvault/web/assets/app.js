@@ -2,7 +2,8 @@
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
-  const own = $("data") ? JSON.parse($("data").textContent) : null;
+  // A file with all texts, or a page of a static site, brings its data; the server is asked for it.
+  const own = $("data") ? JSON.parse($("data").textContent) : window.memvaultSite || null;
   const query = $("q");
   const results = $("results");
   let latest = 0;
@@ -32,16 +33,17 @@
     entries.forEach((entry, number) => entry.classList.toggle("chosen", number === chosen));
     entries[chosen].querySelector("a").focus();
   };
+  const visit = (page) => document.querySelector(`nav a[data-page=${page}]`)?.click();
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && typing) event.target.blur();
     if (typing) return;
     const keys = {
-      "/": () => (query || $("find") || { focus: () => location.assign("/") }).focus(),
+      "/": () => (query || $("find") || { focus: () => visit("search") }).focus(),
       j: () => choose(1),
       k: () => choose(-1),
-      g: () => !own && location.assign("/map"),
+      g: () => visit("map"),
       "?": () => $("keys") && $("keys").showModal(),
     };
     if (keys[event.key]) {
@@ -51,9 +53,10 @@
   });
 
   const canvas = $("map");
-  if (!canvas) return;
+  if (!canvas && !(own && $("find"))) return;
   const COLOURS = ["#0b57d0", "#b3261e", "#146c2e", "#8f4e00", "#6f43c0", "#00696d", "#a33b6b", "#5f6368"];
-  const context = canvas.getContext("2d");
+  const context = canvas?.getContext("2d");
+  const unsearched = results?.innerHTML;
   let data = { nodes: [], edges: [] };
   let by = "links";
   let view = { x: 0, y: 0, scale: 1 };
@@ -61,6 +64,7 @@
   let hovered = -1;
 
   const size = () => {
+    if (!canvas) return;
     const ratio = window.devicePixelRatio || 1;
     canvas.width = canvas.clientWidth * ratio;
     canvas.height = canvas.clientHeight * ratio;
@@ -78,6 +82,7 @@
     return (node) => COLOURS[types.indexOf(node.type) % COLOURS.length];
   };
   const draw = () => {
+    if (!canvas) return;
     const style = getComputedStyle(document.body);
     const colour = colours();
     context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
@@ -124,7 +129,7 @@
   };
   const read = (number) => {
     const node = data.nodes[number];
-    if (!own) return location.assign(`/m/${encodeURIComponent(node.id)}`);
+    if (!own || node.address) return location.assign(node.address || `/m/${encodeURIComponent(node.id)}`);
     const article = $("reading");
     article.innerHTML = own.texts[node.id] || "";
     const title = document.createElement("h2");
@@ -144,20 +149,27 @@
   };
   const list = () => {
     if (!own || !results) return;
+    if (!found && !own.texts) {
+      results.innerHTML = unsearched;
+      return;
+    }
     const shown = found ? [...found].slice(0, 50) : data.nodes.keys();
     const rows = document.createElement("ol");
     rows.className = "results";
     let count = 0;
+    if (found && !found.size) rows.textContent = "No memory was found";
     for (const number of shown) {
       if (count++ >= 50) break;
       const row = document.createElement("li");
       const link = document.createElement("a");
-      link.href = "#";
+      link.href = data.nodes[number].address || "#";
       link.textContent = data.nodes[number].title;
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        read(number);
-      });
+      if (!data.nodes[number].address) {
+        link.addEventListener("click", (event) => {
+          event.preventDefault();
+          read(number);
+        });
+      }
       row.append(link);
       rows.append(row);
     }
@@ -166,22 +178,22 @@
   };
   const search = (text) => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const named = (node) => `${node.title} ${node.type} #${node.tags.join(" #")}`.toLowerCase();
     const whole = (node) => {
-      const shown = `${node.title} ${node.type} #${node.tags.join(" #")}`;
-      return (own ? `${shown} ${(own.texts[node.id] || "").replace(/<[^>]*>/g, " ")}` : shown).toLowerCase();
+      const body = own ? (node.text ?? (own.texts[node.id] || "").replace(/<[^>]*>/g, " ")) : "";
+      return (node.whole ??= `${named(node)} ${body}`.toLowerCase());
     };
-    found = words.length
-      ? new Set(data.nodes.flatMap((node, number) => (words.every((word) => whole(node).includes(word)) ? [number] : [])))
-      : null;
+    const fitting = (text) => data.nodes.flatMap((node, number) => (words.every((word) => text(node).includes(word)) ? [number] : []));
+    found = words.length ? new Set([...fitting(named), ...fitting(whole)]) : null;
     list();
     draw();
   };
   let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
+  canvas?.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
     drag = { x: event.clientX, y: event.clientY, moved: false };
   });
-  canvas.addEventListener("pointermove", (event) => {
+  canvas?.addEventListener("pointermove", (event) => {
     if (drag) {
       const half = Math.min(canvas.clientWidth, canvas.clientHeight) / 2.3;
       const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
@@ -195,12 +207,12 @@
     }
     draw();
   });
-  canvas.addEventListener("pointerup", (event) => {
+  canvas?.addEventListener("pointerup", (event) => {
     const number = drag && !drag.moved ? nearest(event) : -1;
     drag = null;
     if (number >= 0) read(number);
   });
-  canvas.addEventListener("wheel", (event) => {
+  canvas?.addEventListener("wheel", (event) => {
     event.preventDefault();
     const factor = Math.exp(-event.deltaY / 400);
     view.scale = Math.max(0.3, Math.min(60, view.scale * factor));
@@ -209,7 +221,7 @@
     draw();
   }, { passive: false });
   $("map-controls").addEventListener("submit", (event) => event.preventDefault());
-  $("by").addEventListener("change", () => {
+  $("by")?.addEventListener("change", () => {
     by = $("by").value;
     view = { x: 0, y: 0, scale: 1 };
     draw();
@@ -222,7 +234,7 @@
   size();
   (async () => {
     data = own || (await (await fetch("/map.json")).json());
-    canvas.dataset.ready = String(data.nodes.length);
+    document.body.dataset.ready = String(data.nodes.length);
     list();
     draw();
   })();

@@ -1,0 +1,115 @@
+"""Addresses of pages: those of the server, and those of a folder with a static site."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Protocol
+from urllib.parse import quote
+
+
+class Addresses(Protocol):
+    """The addresses that one page links to; None for what has no page."""
+
+    is_site: bool
+    """Whether the pages are files: nothing is searched or rendered on demand."""
+
+    def page(self, name: str) -> str:
+        """Return the address of ``search``, ``map``, ``tags``, ``overview`` or ``all``."""
+
+    def asset(self, name: str) -> str:
+        """Return the address of the style or the script."""
+
+    def memory(self, mem_id: str) -> str | None:
+        """Return the address of a memory."""
+
+    def file(self, path: str) -> str | None:
+        """Return the address of an attachment."""
+
+    def tag(self, name: str) -> str:
+        """Return the address of the memories with a tag."""
+
+    def type(self, name: str) -> str:
+        """Return the address of the memories of a type."""
+
+
+class ServedAddresses:
+    """The addresses of ``memvault web``, which are the same on each page."""
+
+    is_site = False
+
+    def page(self, name: str) -> str:
+        """As ``Addresses.page``."""
+        return "/" if name == "search" else f"/{name}"
+
+    def asset(self, name: str) -> str:
+        """As ``Addresses.asset``."""
+        return f"/{name}"
+
+    def memory(self, mem_id: str) -> str | None:
+        """As ``Addresses.memory``."""
+        return f"/m/{quote(mem_id, safe='')}"
+
+    def file(self, path: str) -> str | None:
+        """As ``Addresses.file``."""
+        return f"/f/{quote(path)}"
+
+    def tag(self, name: str) -> str:
+        """As ``Addresses.tag``."""
+        return f"/?tag={quote(name, safe='')}"
+
+    def type(self, name: str) -> str:
+        """As ``Addresses.type``."""
+        return f"/?type={quote(name, safe='')}"
+
+
+SERVED = ServedAddresses()
+
+
+class SiteAddresses:
+    """The addresses on the page ``at`` of a static site, relative to it.
+
+    ``memories`` are the paths of the memories' pages by memId, ``files`` those of the attachments
+    by their path in the vault; ``at`` and these are relative to the site's folder.
+    """
+
+    is_site = True
+
+    def __init__(self, memories: Mapping[str, str], files: Mapping[str, str], at: str) -> None:
+        self._memories = memories
+        self._files = files
+        self._folder = posixpath.dirname(at)
+        self.linked: set[str] = set()
+        """The attachments whose address was asked for."""
+
+    def page(self, name: str) -> str:
+        """As ``Addresses.page``."""
+        return self._to("index.html" if name == "search" else f"{name}.html")
+
+    def asset(self, name: str) -> str:
+        """As ``Addresses.asset``."""
+        return self._to(name)
+
+    def memory(self, mem_id: str) -> str | None:
+        """As ``Addresses.memory``."""
+        page = self._memories.get(mem_id)
+        return None if page is None else self._to(page)
+
+    def file(self, path: str) -> str | None:
+        """As ``Addresses.file``."""
+        place = self._files.get(path)
+        if place is None:
+            return None
+        self.linked.add(path)
+        return self._to(place)
+
+    def tag(self, name: str) -> str:
+        """As ``Addresses.tag``."""
+        return f"{self.page('tags')}#{quote(f'tag-{name}', safe='')}"
+
+    def type(self, name: str) -> str:
+        """As ``Addresses.type``."""
+        return f"{self.page('all')}#{quote(f'type-{name}', safe='')}"
+
+    def _to(self, path: str) -> str:
+        return quote(posixpath.relpath(path, self._folder or "."), errors="surrogateescape")

@@ -1,0 +1,88 @@
+"""Texts of memories as HTML, with links to the pages of other memories and to attachments."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from memvault.errors import MemvaultError
+from memvault.lazy_pattern import lazy_pattern
+from memvault.memories.link_graph import LinkGraph
+from memvault.model import Memory
+from memvault.vault import paths
+from memvault.vault.markdown import first_heading, links
+from memvault.web.addresses import Addresses
+from memvault.web.markdown_html import PlacedLink, to_html
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.index.protocol import View
+
+_FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
+"""The title of a memory as its text begins with it, which the page shows already."""
+_FILE_SUFFIXES = frozenset(".png .jpg .jpeg .gif .webp .avif .svg .pdf .txt .csv .mp3 .mp4".split())
+
+
+class Renderer:
+    """Renders memories as of one view of the index; its methods may raise ``StaleView``."""
+
+    def __init__(self, call: Call, view: View) -> None:
+        self._call = call
+        self._view = view
+
+    @cached_property
+    def graph(self) -> LinkGraph:
+        """The links of the vault."""
+        return LinkGraph(self._call.index.links(self._view), self._view.record)
+
+    def html(self, memory: Memory, to: Addresses) -> str:
+        """Return a memory's text as HTML without its title, with secrets masked."""
+        masked = self._call.settings.detector.masked(memory.body)
+        shown = memory._replace(body=masked)
+        html = to_html(masked, self._placed(shown, to))
+        if first_heading(memory.body) != memory.title:
+            return html
+        return _FIRST_HEADING.sub("", html, 1)
+
+    def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
+        """Return the links of a memory's text with the addresses of pages and files."""
+        found = list(links(memory.body))
+        if not found:
+            return []
+        known = {
+            resolved.link.span: resolved.target
+            for resolved in self.graph.outgoing(memory)
+            if resolved.link is not None
+        }
+        placed = []
+        for link in found:
+            target = known.get(link.span)
+            address = to.memory(target.mem_id) if target is not None else None
+            if target is None:
+                file = self._file_beside(link.target, memory.path)
+                address = to.file(file) if file else None
+            label = link.shown or link.target
+            placed.append(PlacedLink(link.span, address, label, link.is_embed))
+        return placed
+
+    def _file_beside(self, target: str, path: str) -> str:
+        """Return the path of a file of the vault that a link names, or an empty text."""
+        if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
+            return ""
+        root = self._call.root
+        for name in (str(PurePosixPath(path).parent / target), target):
+            try:
+                inside = paths.resolve_inside(root, name)
+            except MemvaultError:
+                continue
+            if is_attachment(inside) and (root / inside).is_file():
+                return inside
+        return ""
+
+
+def is_attachment(path: str) -> bool:
+    """Return whether a file is of a kind that pages show or link to, and not hidden."""
+    pure = PurePosixPath(path)
+    is_hidden = any(part.startswith(".") for part in pure.parts)
+    return not is_hidden and pure.suffix.lower() in _FILE_SUFFIXES
