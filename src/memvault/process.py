@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ def run(
     Raises:
         UsageError: there is no such program, or it cannot be started.
     """
-    if os.name != "posix":  # pipes cannot be polled there
+    if sys.platform == "win32":  # pipes cannot be polled there
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     variables = dict(os.environ if environment is None else environment)
     full_command = [find_program(command[0], folder, variables), *command[1:]]
@@ -139,7 +140,7 @@ def words_of(command: str, name: str) -> list[str]:
     import shlex
 
     try:
-        return shlex.split(command, posix=os.name == "posix")
+        return shlex.split(command, posix=sys.platform != "win32")
     except ValueError as error:
         raise UsageError(f"{name} cannot be read: {error}", "close the quote in it") from error
 
@@ -183,7 +184,8 @@ class _Child:
             (self._process.stderr, selectors.EVENT_READ, self._stderr),
         ):
             assert file is not None
-            os.set_blocking(file.fileno(), False)  # it may read only a part, then wait
+            if sys.platform != "win32":
+                os.set_blocking(file.fileno(), False)  # it may read only a part, then wait
             self._pipes.register(file, event, buffer)
 
     def attend(self, done: Callable[[], bool], deadline: float) -> bool:
@@ -229,13 +231,13 @@ class _Child:
 
     def ask_to_end(self) -> None:
         """Send SIGTERM to the program and its process group."""
-        if self._process is not None and not self._killed:
+        if sys.platform != "win32" and self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the program and its process group, whether or not it has ended by itself."""
-        if self._process is not None and not self._killed:
+        if sys.platform != "win32" and self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -273,13 +275,11 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
     Raises:
         OSError: it cannot be started.
     """
-    if os.name != "posix":
+    if sys.platform == "win32":
         import subprocess
 
-        flags = sum(
-            getattr(subprocess, f"{name}_PROCESS{kind}")
-            for name, kind in (("DETACHED", ""), ("CREATE_NEW", "_GROUP"))
-        ) | getattr(subprocess, "IDLE_PRIORITY_CLASS", 0)
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        flags |= subprocess.IDLE_PRIORITY_CLASS
         null = subprocess.DEVNULL
         subprocess.Popen(
             list(command), env=dict(environment), stdin=null, stdout=null, stderr=null,
@@ -360,7 +360,8 @@ def _signals_deferred() -> Iterator[None]:
     received: list[int] = []
     before: dict[int, Any] = {}
     with contextlib.suppress(ValueError):  # not the main thread, the only one that gets signals
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name)
             before[number] = signal.signal(number, lambda sent, _: received.append(sent))
     try:
         yield

@@ -124,8 +124,9 @@ def connected(folder: str) -> socket | None:
     Raises:
         OSError: no process listens.
     """
-    from _socket import AF_UNIX, SOCK_STREAM
-    from _socket import socket as new_socket
+    if sys.platform != "linux":
+        return None
+    import _socket
 
     # A descriptor, since the folder cannot be replaced then, and its path may be too long.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -133,7 +134,7 @@ def connected(folder: str) -> socket | None:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             return None
-        connection = new_socket(AF_UNIX, SOCK_STREAM)
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         connection.settimeout(PATIENCE)
         connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
     finally:
@@ -142,7 +143,9 @@ def connected(folder: str) -> socket | None:
 
 
 def _run(connection: socket, arguments: Sequence[str]) -> int | None:
-    from _socket import SCM_RIGHTS, SOL_SOCKET
+    if sys.platform != "linux":
+        return None
+    import _socket
 
     message = request(arguments)
     if len(message) > MAX_REQUEST:
@@ -152,7 +155,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     if answer not in (READS, WRITES):
         return None
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
-    connection.sendmsg([BEGIN], [(SOL_SOCKET, SCM_RIGHTS, streams)])
+    connection.sendmsg([BEGIN], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     # From here on the process may have begun, so a command that writes is not run again.
     signals = _Signals(connection)
     connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)

@@ -6,12 +6,14 @@ import contextlib
 import os
 import resource
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from socket import SOL_SOCKET, socket
 from typing import NamedTuple
 
+assert sys.platform == "linux"
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group."""
 _RIGHTS = ("Uid", "Gid", "Groups", "Seccomp", "Seccomp_filters", "CapEff")
@@ -78,7 +80,7 @@ def process_behind(connection: socket) -> int:
 
 
 def _credentials(connection: socket) -> tuple[int, ...]:
-    from socket import SO_PEERCRED  # Linux has it
+    from socket import SO_PEERCRED
 
     data = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(data)

@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import app, hand_over, hook, kept_vaults, output, plain_line
-from memvault.cli.peer import find_peer
+from memvault.cli import app, hand_over, hook, kept_vaults, output, peer, plain_line
 from memvault.cli.shutdown import run_guarded
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
@@ -35,6 +34,7 @@ from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
+assert sys.platform == "linux"
 _IDLE_SECONDS = 1_800.0
 _CHECK_SECONDS = 60.0
 _PAUSE = 1.0
@@ -157,15 +157,15 @@ class Resident:
         streams: list[int] = []
         try:
             request = _receive(connection)
-            peer = find_peer(connection)
-            if request is None or peer is None or request.identity != self._identity:
+            client = peer.find_peer(connection)
+            if request is None or client is None or request.identity != self._identity:
                 return
             if _program_state() != self._program:
                 return
             answer = self._ready_for(request)
             if answer is None:
                 return
-            with peer.folder_and_mask():
+            with client.folder_and_mask():
                 connection.sendall(answer)
                 begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
                 if begin != hand_over.BEGIN or len(streams) != _STREAMS:

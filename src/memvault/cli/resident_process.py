@@ -68,6 +68,8 @@ def _spawn() -> None:
 
 def start_in_background() -> None:
     """Start the process, unless one runs or the user does not want it; failures are ignored."""
+    if sys.platform != "linux":
+        return
     with contextlib.suppress(OSError, MemvaultError):
         is_wanted = user_settings.load().resident == "auto" and os.nice(0) == 0
         if is_wanted and not process_of(socket_folder()):
@@ -97,11 +99,13 @@ def stop(folder: Path) -> bool:
 
 def process_of(folder: Path) -> int:
     """Return the process that listens on the socket in a folder; 0 if none does."""
-    from memvault.cli.peer import process_behind
+    if sys.platform != "linux":
+        return 0
+    from memvault.cli import peer
 
     with contextlib.suppress(OSError):
         connection = hand_over.connected(str(folder))
         if connection is not None:
             with contextlib.closing(connection):
-                return process_behind(connection)
+                return peer.process_behind(connection)
     return 0

@@ -122,7 +122,7 @@ def termination_requested() -> bool:
 def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
+            encoding = "utf-8" if sys.platform == "win32" and not stream.isatty() else None
             # A replaced stream may lack this method, and one that was read from may reject it.
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
@@ -177,7 +177,7 @@ def _is_cleaning_up() -> bool:
 
 
 def _set_timer(seconds: float) -> None:
-    if hasattr(signal, "setitimer") and _received:
+    if sys.platform != "win32" and _received:
         signal.signal(signal.SIGALRM, _stop if seconds else signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

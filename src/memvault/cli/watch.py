@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.cli import resident_process
@@ -11,11 +13,8 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused
 
-if TYPE_CHECKING:
-    from memvault.cli.resident import Resident
-
-current: Resident | None = None
-"""The resident process, in that process only."""
+own_status: Callable[[], dict[str, Any]] | None = None
+"""Returns what is known about the resident process, in that process only."""
 
 
 @command(
@@ -51,16 +50,18 @@ def watch(
 
 
 def _status(folder: Path) -> dict[str, Any]:
-    if current is not None:
-        return {"running": True, **current.status()}
+    if own_status is not None:
+        return {"running": True, **own_status()}
     process = resident_process.process_of(folder)
     return {"running": True, "process": process} if process else {"running": False}
 
 
 def _serve(folder: Path) -> None:
-    global current  # noqa: PLW0603  # one process serves once
-    from memvault.cli.resident import Resident
+    global own_status  # noqa: PLW0603  # one process serves once
+    if sys.platform == "linux":  # others have no such folder
+        from memvault.cli.resident import Resident
 
-    current = Resident(folder)
-    if not current.serve():
-        raise Refused("A resident process runs already", "memvault watch --status shows it")
+        resident = Resident(folder)
+        own_status = resident.status
+        if not resident.serve():
+            raise Refused("A resident process runs already", "memvault watch --status shows it")

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -58,10 +59,11 @@ _INODES_PER_FILE = 3
 
 def _disk_full_error(path: Path | str) -> tuple[str, str]:
     """Return the message and hint for a full disk, which may lack space or inodes."""
-    with contextlib.suppress(OSError, AttributeError):
-        stats = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
-        if stats.f_files and stats.f_favail < _INODES_PER_FILE and stats.f_bavail:
-            return "The disk takes no more files", "delete some files"
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            stats = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
+            if stats.f_files and stats.f_favail < _INODES_PER_FILE and stats.f_bavail:
+                return "The disk takes no more files", "delete some files"
     return "The disk is full", "free some space"
 
 
@@ -267,7 +269,7 @@ def _stale_temp_files(folder: Path) -> Iterator[Path]:
 
 def is_alive(process: int) -> bool:
     """Return whether a process of this machine is running; False if that cannot be determined."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return False  # os.kill would terminate it on Windows; the file's age has to suffice
     try:
         os.kill(process, 0)

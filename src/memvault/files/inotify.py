@@ -14,8 +14,8 @@ import select
 import struct
 import sys
 import weakref
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 _HEADER = struct.Struct("iIII")
 """Watch, mask, cookie and length of the name."""
@@ -63,8 +63,12 @@ class Inotify:
         OSError: the platform has none, or the user's limit is reached.
     """
 
+    descriptor: int
+    _libc: Any
+    _close: Callable[[], object]
+
     def __init__(self) -> None:
-        if not sys.platform.startswith("linux"):
+        if sys.platform != "linux":
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         self._libc = ctypes.CDLL(None, use_errno=True)
         self.descriptor = _checked(self._libc.inotify_init1(_NONBLOCK | _CLOEXEC))
@@ -113,8 +117,13 @@ class Mounts:
         OSError: they cannot be listed.
     """
 
+    _poll: Any
+    _close: Callable[[], object]
+
     def __init__(self) -> None:
-        descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        if sys.platform != "linux":
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY)
         self._close = weakref.finalize(self, os.close, descriptor)
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLPRI)

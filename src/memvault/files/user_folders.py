@@ -100,7 +100,7 @@ def is_owned(status: os.stat_result) -> bool:
 
     With ``sudo``, files of the user who called it count too.
     """
-    if os.name != "posix":
+    if sys.platform == "win32":
         return True
     user = os.geteuid()
     caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
@@ -132,7 +132,7 @@ def only_user_can_write(path: Path) -> bool:
         OSError: it cannot be checked.
     """
     status = os.lstat(path)
-    if os.name != "posix":
+    if sys.platform == "win32":
         return not stat.S_ISLNK(status.st_mode)
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return status.st_uid == os.geteuid() and not writable and not stat.S_ISLNK(status.st_mode)
@@ -155,5 +155,5 @@ def make_private(folder: Path) -> None:
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
         raise NotPrivate(errno.ENOTDIR, "it is a link or a file", str(folder))
-    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+    if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
         raise NotPrivate(errno.EACCES, "others may look into it, or own it", str(folder))

@@ -12,6 +12,7 @@ from pathlib import Path
 from memvault.sanitize import shorten
 
 _MAX_SHOWN_PATH = 100
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
 
 
@@ -96,7 +97,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _open_folder(name: str, within: int | None) -> int:
     """Open a folder by descriptor, never through a link."""
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+    return os.open(name, _FOLDER, dir_fd=within)
 
 
 def _try_unlink(name: str, within: int) -> bool:

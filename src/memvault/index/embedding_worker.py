@@ -67,7 +67,7 @@ def main(root: Path, folder: Path) -> None:
 
 def _limit_resources() -> None:
     """Close inherited files, lower the priority, and limit run time and memory."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.nice(19)

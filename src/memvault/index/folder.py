@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,7 +109,10 @@ def _bases() -> Iterator[Path]:
         yield cache / _INDEXES
     import tempfile
 
-    user = os.geteuid() if os.name == "posix" else os.environ.get("USERNAME", "user")
+    if sys.platform == "win32":
+        user = os.environ.get("USERNAME", "user")
+    else:
+        user = str(os.geteuid())
     with contextlib.suppress(OSError):  # no temporary folder
         temporary = Path(tempfile.gettempdir())
         if temporary != Path.cwd():  # Python's fallback if there is no other

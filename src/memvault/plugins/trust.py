@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -277,7 +278,7 @@ def _resolve(base: str, path: str) -> str | None:
     if not path or "\0" in path:
         return None
     here = "/" if Path(path).is_absolute() else base
-    if os.name != "posix":
+    if sys.platform == "win32":
         here, path = base, os.path.realpath(os.path.join(base, path))
         return path if os.path.lexists(path) else None
     link = ""

@@ -24,6 +24,7 @@ from memvault.errors import StorageError
 from memvault.tools.core import registry
 
 OK = "ok"
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _MIN_PAUSE, _MAX_PAUSE = 1.0, 60.0
 """Seconds between the first two log lines of one kind, and the maximum between later ones."""
 Kind = TypeVar("Kind", bound=Hashable)
@@ -192,7 +193,7 @@ class AuditLog:
 
     @staticmethod
     def _open(file: Path) -> int:
-        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.open(file, _APPEND, 0o600)
 
 
 class AuditMiddleware:

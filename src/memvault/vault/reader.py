@@ -165,7 +165,7 @@ def scan(
 @contextmanager
 def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
     """Iterate over a folder by its descriptor, so that no path is resolved for each file."""
-    if os.scandir not in os.supports_fd:
+    if sys.platform == "win32" or os.scandir not in os.supports_fd:
         with os.scandir(folder) as entries:
             yield entries
         return

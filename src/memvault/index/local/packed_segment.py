@@ -265,7 +265,8 @@ class PackedSegment:
             return os.pread(self._file.fileno(), size, start)
         with self._lock:  # Windows has one position per file
             self._file.seek(start)
-            return self._file.read(size)
+            data: bytes = self._file.read(size)
+        return data
 
     def _block(self, number: int) -> tuple[list[bytes], array[int], _Bytes, int]:
         """Return the keys of a block, the number of postings of each, the postings, their width."""
