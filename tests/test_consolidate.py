@@ -294,7 +294,7 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     put(folder, "kept", importance=0.1, days=120)
     workspace = Workspace(folder)
     call = Call(workspace)
-    given = load_input(call.store, call.engine, {}, 7, datetime.now(UTC))
+    given = load_input(call.store, call.engine, 7, datetime.now(UTC))
     proposals = rules.propose(given, analyser("english"), datetime.now(UTC))
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from conftest import Run, contents, refused, succeeded, write
+from episodes import put
 from made_secrets import made
 from memvault import Vault
 from terminal import at_terminal
@@ -81,6 +83,43 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
     assert not (troubled / "old.md").exists()
     succeeded(run("undo"))
     assert notes(troubled) == before
+
+
+def test_texts_that_are_nearly_the_same_are_duplicates(run: Run, folder: Path) -> None:
+    """A copy with some words changed is found; a filled-in template and a short text are not."""
+    words = [f"word{number}" for number in range(120)]
+    write(folder, "one.md", f"# One\n\n{' '.join(words)}\n")
+    write(folder, "two.md", f"# Two\n\n{' '.join([*words[:60], 'other', *words[61:]])}\n")
+    write(folder, "far.md", f"# Far\n\n{' '.join(words[::3])}\n")
+    steps = "Check the fuel, the oil, the brakes, the lights, the tyres, the belts and the water."
+    for number in range(30):
+        write(folder, f"check/{number}.md", f"# Check {number}\n\n{steps} {steps} Car {number}.\n")
+    said = succeeded(run("review", "--json")).json
+    assert [(item["kind"], item["filePath"]) for item in said["items"]] in (
+        [("duplicate", "one.md")],
+        [("duplicate", "two.md")],
+    )
+    assert re.search(r"It shares 9\d% of its phrases with (one|two).md", said["items"][0]["reason"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path) -> None:
+    """Each proposal is an item, y writes it with its id, and it is not proposed again."""
+    for place in ("Oslo", "Rome"):
+        put(folder, place, [f"A day in {place}"], reflection="The tests need the Docker daemon.")
+    proposed = succeeded(run("consolidate", "--json")).json["facts"][0]
+    item = succeeded(run("review", "--json")).json["items"][0]
+    assert (item["kind"], item["title"]) == ("proposal", proposed["factText"])
+    assert item["proposalId"] == proposed["proposalId"]
+    assert item["reason"] == "A new fact, from 2 episodes"
+    before = notes(folder)
+    code, shown = at_terminal(folder, "review", answer="y\n", asked="s skip")
+    assert code == 0, shown
+    assert "1 of 1 answered" in shown
+    assert succeeded(run("fact", "recall", "Docker", "--json")).json["facts"]
+    assert succeeded(run("review")).out == "Nothing needs a person\n"
+    succeeded(run("undo"))
+    assert notes(folder) == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")

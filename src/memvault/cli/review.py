@@ -10,7 +10,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import commands, editor, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, Refused
 from memvault.tools.core import registry
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _KEYS = {
     "secret": "e edit  a allow it in this memory  t trash",
     "duplicate": "1 keep the first  2 keep the second  b keep both",
     "outdated": "t trash  e edit",
+    "proposal": "y write it",
     "finding": "f fix  e edit",
 }
 
@@ -37,11 +38,9 @@ _KEYS = {
 )
 def review(
     options: GlobalOptions,
-    kind: Annotated[
-        str, Arg("Only those of a kind", metavar="conflict|secret|duplicate|outdated|finding")
-    ] = "",
+    kind: Annotated[str, Arg("Only those of a kind", metavar="|".join(_KEYS))] = "",
 ) -> dict[str, Any] | None:
-    """Walk through what needs a person: conflicts, secrets, duplicates, what is outdated.
+    """Walk through what needs a person: conflicts, secrets, duplicates, proposals and more.
 
     Each is answered with a key; s skips it, and q ends. All changes are one, which
     memvault undo takes back. Where there is no terminal, they are listed.
@@ -177,6 +176,23 @@ def _allow(call: Call, item: ReviewItem) -> None:
     call.store.change(_memory(call, item), {"secrets": "allowed"}, None)
 
 
+def _write_proposal(call: Call, item: ReviewItem) -> None:
+    """Write a proposal of consolidation, if it would still be made."""
+    from memvault import clock
+    from memvault.consolidation import apply
+    from memvault.doctor.review import EPISODE_DAYS
+
+    assert item.proposals is not None
+    with apply.lock(call.store):
+        call.engine.invalidate()
+        inputs = apply.load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
+        found, _ = apply.propose(call.store, call.engine, inputs)
+        made = found.only(item.proposals.ids())
+        passed_over = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
+    if passed_over or not made.ids():
+        raise Refused("The memories that it is made from have changed", "memvault consolidate")
+
+
 def _fix(call: Call, item: ReviewItem) -> None:
     from memvault.doctor.doctor import run_doctor
 
@@ -196,6 +212,7 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("duplicate", "b"): _keep_both,
     ("outdated", "t"): _trash,
     ("outdated", "e"): _edit,
+    ("proposal", "y"): _write_proposal,
     ("finding", "f"): _fix,
     ("finding", "e"): _edit,
 }

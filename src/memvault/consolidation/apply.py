@@ -49,13 +49,10 @@ def lock(store: MemoryStore) -> FileLock:
 
 
 def load_input(
-    store: MemoryStore, engine: RecallEngine, counts: Mapping[str, int], days: int, now: datetime
+    store: MemoryStore, engine: RecallEngine, days: int, now: datetime
 ) -> ConsolidationInput:
-    """Read the input of the rules from a vault.
-
-    ``counts`` maps memIds to how often they were recalled. Only episodes of the last ``days`` days
-    before ``now`` are included.
-    """
+    """Read the input of the rules, with the episodes of the ``days`` before ``now``."""
+    counts = experience_search.counts(store.root)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     found_episodes, found_facts, found_procedures = (
         list(_read(store, engine, kind)) for kind in kinds
@@ -83,6 +80,25 @@ def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memor
     for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
             yield memory
+
+
+def propose(
+    store: MemoryStore,
+    engine: RecallEngine,
+    inputs: ConsolidationInput,
+    extra: tuple[list[NewFact], list[NewProcedure]] | None = None,
+) -> tuple[Proposals, str]:
+    """Return the proposals of the rules, and why no transformer compared statements, if so.
+
+    ``extra`` are the proposals of an extractor, which replace those by meaning.
+    """
+    from memvault.consolidation import rules
+    from memvault.index.embedding.meaning import open_meaning
+    from memvault.index.text.analysis import analyser
+
+    language = analyser(engine.languages()[0])
+    meaning, note = (None, "") if extra else open_meaning(store.settings, store.root)
+    return rules.propose(inputs, language, clock.now(), extra, meaning), note
 
 
 def apply_proposals(

@@ -106,6 +106,11 @@ class Proposals(NamedTuple):
     contradictions: list[Contradiction]
     forgotten: list[ArchiveProposal]
 
+    def ids(self) -> list[str]:
+        """Return the ids of the proposals, without contradictions, which have none."""
+        groups = (self.facts, self.procedures, self.merged, self.forgotten)
+        return [entry.proposal for group in groups for entry in group]
+
     def only(self, ids: Container[str]) -> Proposals:
         """Return the proposals with these ids, and all contradictions."""
         return self._replace(

@@ -1,23 +1,28 @@
-"""What needs a person: conflicts, secrets, duplicates, outdated memories, findings."""
+"""What needs a person: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from memvault import clock
 from memvault.call import Call
 from memvault.doctor.doctor import run_doctor
+from memvault.doctor.near_copies import near_copies, sketch
 from memvault.errors import MemvaultError
 from memvault.index.protocol import MemoryRecord, by_time
-from memvault.model import is_example
+from memvault.model import EPISODE, is_example
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:
+    from memvault.consolidation.proposals import Proposals
     from memvault.results import DoctorFinding, ReviewEntry
 
-Kind = Literal["conflict", "secret", "duplicate", "outdated", "finding"]
+Kind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+EPISODE_DAYS = 7
+"""Days whose episodes are consolidated, as by default."""
 _MAX_FINDINGS = 10_000
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
@@ -29,7 +34,7 @@ class ReviewItem(NamedTuple):
 
     ``memory`` is None if it is no memory; ``other`` is the other memory of a conflict or duplicate,
     or the one that replaces an outdated memory. ``code`` is that of a finding, ``fix`` what its fix
-    does.
+    does. ``proposals`` has the one proposal of consolidation, if it is one.
     """
 
     kind: Kind
@@ -40,6 +45,7 @@ class ReviewItem(NamedTuple):
     other: MemoryRecord | None = None
     code: str = ""
     fix: str = ""
+    proposals: Proposals | None = None
 
     def described(self) -> ReviewEntry:
         """Return the item as an entry of a result."""
@@ -55,6 +61,8 @@ class ReviewItem(NamedTuple):
             entry["other"] = memory_reference(self.other)
         if self.code:
             entry["code"], entry["fix"] = self.code, self.fix
+        if self.proposals is not None:
+            entry["proposalId"] = self.proposals.ids()[0]
         return entry
 
 
@@ -68,9 +76,9 @@ def review_items(call: Call) -> list[ReviewItem]:
     findings = [
         _of_finding(entry, by_path) for entry in report["findings"] if entry["severity"] != "note"
     ]
-    order: tuple[Kind, ...] = ("conflict", "secret", "duplicate", "outdated", "finding")
-    items = [*_once(findings), *_duplicates(call, records), *_outdated(call, records)]
-    return sorted(items, key=lambda item: (order.index(item.kind), item.path))
+    duplicates, outdated = _duplicates(call, records), _outdated(call, records)
+    items = [*_once(findings), *duplicates, *outdated, *_proposals(call, by_path)]
+    return sorted(items, key=lambda item: (get_args(Kind).index(item.kind), item.path))
 
 
 def _of_finding(entry: DoctorFinding, by_path: dict[str, MemoryRecord]) -> ReviewItem:
@@ -96,22 +104,64 @@ def _once(items: list[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield the memories with the same text as one that is older, whatever the blanks."""
-    same_size: dict[bytes, MemoryRecord] = {}
+    """Yield the memories with the text of an older one, whatever the blanks, or most of it."""
+    compared: list[MemoryRecord] = []
+    sketches: list[tuple[int, ...]] = []
+    first_with: dict[bytes, MemoryRecord] = {}
     for record in sorted(records, key=by_time):
-        if record.size < _MIN_DUPLICATE:
-            continue
-        try:
-            words = " ".join(call.reader.read(record.path).body.split())
-        except MemvaultError:
-            continue
+        words = _words(call, record)
         if len(words) < _MIN_DUPLICATE:
             continue
         digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=16).digest()
-        first = same_size.setdefault(digest, record)
+        first = first_with.setdefault(digest, record)
         if first is not record:
             reason = f"It has the same text as {first.path}"
             yield ReviewItem("duplicate", record.path, record.title, reason, record, first)
+        elif record.memory_type != EPISODE:  # two days may be much alike
+            compared.append(record)
+            sketches.append(sketch(words))
+    for place, other, share in near_copies(sketches):
+        record, first = compared[place], compared[other]
+        reason = f"It shares {share:.0%} of its phrases with {first.path}"
+        yield ReviewItem("duplicate", record.path, record.title, reason, record, first)
+
+
+def _words(call: Call, record: MemoryRecord) -> str:
+    """Return a memory's text with single blanks; empty if it cannot be read or is short."""
+    if record.size < _MIN_DUPLICATE:
+        return ""
+    try:
+        return " ".join(call.reader.read(record.path).body.split())
+    except MemvaultError:
+        return ""
+
+
+def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewItem]:
+    """Yield the proposals of consolidation, as ``memvault consolidate`` makes them."""
+    from memvault.consolidation.apply import load_input, propose
+
+    inputs = load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
+    if not (inputs.episodes or inputs.facts or inputs.unused):
+        return
+    found, _ = propose(call.store, call.engine, inputs)
+    for proposal_id in found.ids():
+        one = found.only((proposal_id,))
+        path, title, reason = _about(one)
+        memory = by_path.get(path)
+        yield ReviewItem("proposal", path, title, reason, memory, proposals=one)
+
+
+def _about(one: Proposals) -> tuple[str, str, str]:
+    """Return the path of the memory that a proposal changes, its title, and what it does."""
+    for fact in one.facts:
+        return "", fact.text, f"A new fact, from {len(fact.episodes)} episodes"
+    for procedure in one.procedures:
+        about = f"A new procedure, from {len(procedure.episodes)} episodes"
+        return "", procedure.name, f"{about}: {'; '.join(procedure.prompt.splitlines())}"
+    for merge in one.merged:
+        return merge.other.path, merge.other.title, f"A fact to archive: {merge.kept.path} says it"
+    memory = one.forgotten[0].memory
+    return memory.path, memory.title, "To archive: unimportant, old, and never recalled here"
 
 
 def _outdated(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:

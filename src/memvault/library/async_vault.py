@@ -723,11 +723,11 @@ class AsyncVault(AsyncOpenVault):
     async def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None = None,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:
-        """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings."""
+        """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals."""
         return cast("ReviewedVault", await self._run("vault_review", locals()))
 
     async def stats(self) -> VaultStatistics:

@@ -713,11 +713,11 @@ class Vault(OpenVault):
     def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None = None,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:
-        """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings."""
+        """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals."""
         return cast("ReviewedVault", self._run("vault_review", locals()))
 
     def stats(self) -> VaultStatistics:

@@ -240,10 +240,11 @@ class CompletedTask(NoteTask, ToolResult):
 class ReviewEntry(TypedDict):
     """Something that needs a person; ``other`` is the other memory of a conflict or duplicate.
 
-    ``code`` is that of a finding of doctor, ``fix`` what its fix would do.
+    A proposal of consolidation has a ``proposalId``, and no file unless it changes one. ``code`` is
+    that of a finding of doctor, ``fix`` what its fix would do.
     """
 
-    kind: Literal["conflict", "secret", "duplicate", "outdated", "finding"]
+    kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
     filePath: str
     title: str
     reason: str
@@ -251,6 +252,7 @@ class ReviewEntry(TypedDict):
     other: NotRequired[MemoryReference]
     code: NotRequired[str]
     fix: NotRequired[str]
+    proposalId: NotRequired[str]
 
 
 class ReviewedVault(Listing):

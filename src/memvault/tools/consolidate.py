@@ -15,7 +15,6 @@ from memvault.tools.core.results import without_none
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
     from memvault.consolidation.proposals import ConsolidationInput, Proposals, Quote
-    from memvault.index.embedding.meaning import Meaning
     from memvault.model import Memory
     from memvault.results import (
         ConsolidatedMemories,
@@ -140,10 +139,8 @@ def consolidate_memories(
 def _load_inputs(call: Call, days: int) -> ConsolidationInput:
     from memvault import clock
     from memvault.consolidation.apply import load_input
-    from memvault.memories import experience_search
 
-    counts = experience_search.counts(call.root)
-    return load_input(call.store, call.engine, counts, days, clock.now())
+    return load_input(call.store, call.engine, days, clock.now())
 
 
 def _run_extractor(
@@ -164,24 +161,13 @@ def _run_extractor(
 def _proposals(
     call: Call, inputs: ConsolidationInput, extracted: ExtractorOutput | None
 ) -> Proposals:
-    from memvault import clock
-    from memvault.consolidation import rules
-    from memvault.index.text.analysis import analyser
+    from memvault.consolidation.apply import propose
 
-    language = analyser(call.engine.languages()[0])
     extra = (extracted.facts, extracted.procedures) if extracted else None
-    meaning = None if extra else _meaning(call)
-    return rules.propose(inputs, language, clock.now(), extra, meaning)
-
-
-def _meaning(call: Call) -> Meaning:
-    """Return the embedders that compare statements; note why there is no transformer."""
-    from memvault.index.embedding.meaning import open_meaning
-
-    meaning, note = open_meaning(call.store.settings, call.root)
+    proposals, note = propose(call.store, call.engine, inputs, extra)
     if note and note not in call.notes:
         call.notes.append(note)
-    return meaning
+    return proposals
 
 
 def _result(

@@ -84,16 +84,17 @@ def vault_doctor(
 def vault_review(
     call: Call,
     kind: Annotated[
-        Literal["conflict", "secret", "duplicate", "outdated", "finding"] | None,
+        Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None,
         Arg("Only those of a kind"),
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> ReviewedVault:
-    """List what needs a person: conflicts, secrets, duplicates, what is outdated, findings.
+    """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals.
 
-    A conflict is a memory that git sync kept as two, a duplicate one that has the text of
-    another; outdated memories are superseded or expired. Findings are those of doctor.
+    A conflict is a memory that git sync kept as two; a duplicate has the text of another, or
+    most of its phrases; outdated memories are superseded or expired. Proposals are those of
+    consolidate, findings those of doctor.
     """
     from memvault.doctor import review
 

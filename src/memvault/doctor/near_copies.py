@@ -1,0 +1,61 @@
+"""Pairs of texts that share most of their phrases.
+
+A text's phrases are its runs of three words. Each text keeps the smallest hashes of its phrases,
+the bottom-k sketch of Broder (1997, "On the resemblance and containment of documents"), by which
+two texts are compared without the texts. Phrases of many texts, such as a template's, do not count.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+_WORDS = 3
+_KEPT = 64
+_MIN_PHRASES = 12
+"""Phrases of its own that a text needs to be compared."""
+_MAX_TEXTS = 20
+"""Texts that may share a phrase; one of more texts does not count."""
+LEAST = 0.7
+"""Share of the phrases of two texts that both must have."""
+
+
+def sketch(text: str) -> tuple[int, ...]:
+    """Return the smallest hashes of a text's phrases, at most 64, in order."""
+    words = text.casefold().split()
+    phrases = zip(*(words[start:] for start in range(_WORDS)), strict=False)
+    return tuple(
+        heapq.nsmallest(
+            _KEPT, {crc32(" ".join(phrase).encode("utf-8", "replace")) for phrase in phrases}
+        )
+    )
+
+
+def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
+    """Yield the positions of each text and the earlier one that it is most like, and their share.
+
+    Texts that are like no earlier one by ``LEAST`` are left out.
+    """
+    found = list(sketches)
+    frequency = Counter(phrase for one in found for phrase in one)
+    own = [[phrase for phrase in one if frequency[phrase] <= _MAX_TEXTS] for one in found]
+    earlier: dict[int, list[int]] = {}
+    for place, phrases in enumerate(own):
+        if len(phrases) < _MIN_PHRASES:
+            continue
+        shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
+        shares = ((_share(own[other], phrases), -other) for other in shared)
+        share, other = max(shares, default=(0.0, 0))
+        if share >= LEAST:
+            yield place, -other, share
+        for phrase in phrases:
+            earlier.setdefault(phrase, []).append(place)
+
+
+def _share(one: list[int], other: list[int]) -> float:
+    """Return the estimated share of the phrases of either text that both have."""
+    both = heapq.nsmallest(_KEPT, {*one, *other})
+    common = {*one} & {*other}
+    return sum(phrase in common for phrase in both) / len(both)
