@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from memvault import sanitize
 from memvault.cli import editor, terminal
-from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog
+from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog, MemoryDialog
 from memvault.cli.browse.session import (
     BrowsedMemory,
     BrowserSession,
@@ -29,6 +29,7 @@ from memvault.cli.browse.session import (
 )
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
+from memvault.lazy_pattern import lazy_pattern
 
 _WIDE = 80
 """Columns from which the memory is beside the list, not in its place."""
@@ -51,6 +52,7 @@ _NOTHING = {
     "links": "No memory links to this one",
     "history": "Nothing was changed by a tool yet",
 }
+_NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^\n]")
 Kind = Literal["information", "warning", "error"]
 
 
@@ -69,6 +71,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     TabPane { padding: 0 1; }
     .dialog { width: 70; max-width: 95%; height: auto; max-height: 90%; padding: 1 2;
               border: round $primary; background: $surface; }
+    .dialog OptionList { height: 8; border: none; }
     .help { width: 86; }
     ModalScreen { align: center middle; }
     """
@@ -348,9 +351,9 @@ class MemoryBrowser(App[BrowsedMemory]):
         """Ask for the memory that the chosen one is to link to, and add the link to its end."""
         memory = self.chosen
         if memory is not None:
-            name = await self.push_screen_wait(LineDialog("Link it to (title or memId)"))
-            if name:
-                arguments = {"query": memory.path, "modifications": f"[[{name.strip('[]')}]]"}
+            other = await self.push_screen_wait(MemoryDialog("Link it to", self._session.search))
+            if other is not None:
+                arguments = {"query": memory.path, "modifications": _link_to(other)}
                 await self._change("memory_compound", arguments)
 
     @work
@@ -396,6 +399,14 @@ class MemoryBrowser(App[BrowsedMemory]):
             return False
         changing = ("tag", "rename", "link", "forget", "undo", "obsidian")
         return not (self._picks and action in changing)
+
+
+def _link_to(memory: BrowsedMemory) -> str:
+    """Return a link to a memory by its path, which no other has, with its title as the label."""
+    path = memory.path.removesuffix(".md")
+    target = memory.mem_id if _NOT_IN_LINKS.search(path) else path
+    is_plain = memory.title != target and not _NOT_IN_LINKS.search(memory.title)
+    return f"[[{target}|{memory.title}]]" if is_plain else f"[[{target}]]"
 
 
 def _entry(memory: BrowsedMemory) -> Text:

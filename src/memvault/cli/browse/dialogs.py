@@ -1,16 +1,23 @@
-"""The questions that the browser asks: a line of text, a yes or no, and the help."""
+"""The questions that the browser asks: a line, a memory, a yes or no; and the help."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from memvault import sanitize
+from memvault.cli.browse.session import BrowsedMemory, SearchOutcome
 
 
 class LineDialog(ModalScreen[str]):
@@ -36,6 +43,71 @@ class LineDialog(ModalScreen[str]):
     def action_leave(self) -> None:
         """Return an empty line."""
         self.dismiss("")
+
+
+class MemoryDialog(ModalScreen[BrowsedMemory]):
+    """Asks for a memory, found as one types; the result is None if it was left with Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "dismiss(None)", "Leave"),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, question: str, search: Callable[[str], Future[SearchOutcome | None]]
+    ) -> None:
+        super().__init__()
+        self._question = question
+        self._search_for = search
+        self._memories: tuple[BrowsedMemory, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the question above a line, and the memories found below it."""
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question))
+            yield Input()
+            yield OptionList()
+
+    def on_mount(self) -> None:
+        """List the newest memories."""
+        self._search("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search for what has been typed."""
+        event.stop()
+        self._search(event.value)
+
+    @work(group="dialog", exclusive=True)
+    async def _search(self, line: str) -> None:
+        outcome = await asyncio.wrap_future(self._search_for(line))
+        if outcome is not None:
+            self._memories = outcome.memories
+            found = self.query_one(OptionList)
+            found.clear_options()
+            found.add_options(
+                [Option(Text(sanitize.escape_line(memory.title))) for memory in outcome.memories]
+            )
+            found.highlighted = 0 if outcome.memories else None
+
+    def action_move(self, step: int) -> None:
+        """Choose a memory further down or up."""
+        found = self.query_one(OptionList)
+        if self._memories:
+            place = (found.highlighted or 0) + step
+            found.highlighted = max(0, min(place, len(self._memories) - 1))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Return the memory that is highlighted."""
+        event.stop()
+        place = self.query_one(OptionList).highlighted
+        if place is not None and self._memories:
+            self.dismiss(self._memories[place])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Return a memory that is clicked."""
+        event.stop()
+        self.dismiss(self._memories[event.option_index])
 
 
 class ConfirmDialog(ModalScreen[bool]):
