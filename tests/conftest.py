@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -75,6 +75,9 @@ for _name, _most in PROFILES.items():
 settings.load_profile(PROFILE)
 
 
+Case = TypeVar("Case")
+
+
 def examples(number: int) -> int:
     """Return how many examples the profile tries where a property has a number of its own.
 
@@ -88,6 +91,18 @@ def sampled(every: int) -> pytest.MarkDecorator:
     return pytest.mark.sampled(every)
 
 
+soak_only = pytest.mark.sampled(0)
+"""Plays a test only in ``make soak``; a shorter one of the same kind stays in the suite."""
+
+
+def some_of(cases: Sequence[Case], every: int = 2, first: int = 0) -> list[Case]:
+    """Return each ``every``-th of the cases of a test, which is marked ``sampled(1)``.
+
+    ``make soak`` plays all. Tests of one kind begin with different cases.
+    """
+    return list(cases if SOAK else cases[first::every])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the cases that only ``make soak`` plays."""
     seen: Counter[str] = Counter()
@@ -96,7 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         mark = item.get_closest_marker("sampled")
         test = item.nodeid.partition("[")[0]
-        is_kept = mark is None or bool(SOAK) or seen[test] % mark.args[0] == 0
+        every = mark.args[0] if mark is not None else 1
+        is_kept = bool(SOAK) or (every > 0 and seen[test] % every == 0)
         (kept if is_kept else left_out).append(item)
         seen[test] += 1
     if left_out:

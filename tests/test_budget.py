@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, sampled, succeeded, write
+from conftest import Run, sampled, some_of, succeeded, write
 from memvault import Vault, open_vault, sanitize
 from memvault.call import Call, Caller
 from memvault.index.embedding.tokenizer import count_tokens
@@ -201,9 +201,10 @@ def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     assert len(set(found)) == len(found)
 
 
+@sampled(1)
 def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtests) -> None:
     """However much a vault holds, no tool's result over MCP has more than 1,500 tokens."""
-    for tool in sorted(WORKING, key=lambda tool: not tool.read_only):
+    for tool in some_of(sorted(WORKING, key=lambda tool: not tool.read_only), first=1):
         with subtests.test(tool=tool.name):
             arguments = {"timeout": 0.01} if tool.name == "wait_for" else {}
             assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
@@ -392,7 +393,7 @@ def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int)
 
 
 def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
-    """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
+    """A program that prints 160 KB cannot fill a client's context, unless it asks for all."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
     write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 tools/long.py\n---\n")
     assert run("tools", "trust", "long", "--yes").code == 0
@@ -400,7 +401,7 @@ def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) ->
     found = called(vault, "long")
     assert tokens(found) <= BUDGET
     assert "budget 0" in found["warnings"][0]
-    assert len(called(vault, "long", budget=0)["lines"]) == 100_001
+    assert len(called(vault, "long", budget=0)["lines"]) == 20_001
     vault.close()
 
 

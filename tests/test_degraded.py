@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, child, examples, refused, titles, without_rights, write
+from conftest import ROOT, Run, child, examples, refused, sampled, titles, without_rights, write
 from memvault import Vault, clock, open_vault
 from memvault.vault.file_names import normalize_title
 
@@ -80,6 +80,7 @@ def _ends(results: dict[str, tuple[bool, dict[str, Any]]]) -> dict[str, str]:
     return {name: found.get("error", {}).get("code", "") for name, (_, found) in results.items()}
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     ("command", "environment", "before"),
     [

@@ -240,7 +240,7 @@ def test_a_killed_model_change_is_finished_later(
     folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while embedding, the vault still answers, and reindex completes the vectors."""
-    for number in range(300):
+    for number in range(150):
         write(folder, f"n{number}.md", f"# Note {number}\n\ncat fish {number}\n")
     with open_vault(folder) as vault:
         assert vault.call("memory_recall", query="cat")["success"]

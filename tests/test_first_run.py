@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, sampled
+from conftest import ROOT, Run, sampled, soak_only
 from deep_share import stopped_at
 from test_transcripts import _BLOCK, _SCORE, PAGES, formal
 
@@ -133,7 +133,7 @@ def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path:
     assert re.fullmatch(pattern, formal(played)), played
 
 
-@sampled(3)
+@soak_only
 @pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
 def test_the_demo_succeeds_however_far_the_vectors_are(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from conftest import examples
 from memvault import Vault, open_vault
 from memvault.files import inotify
 from memvault.index.local import refresh
@@ -159,6 +161,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
 
 
 TestWatchedAgainstScanned = WatchedAgainstScanned.TestCase
+TestWatchedAgainstScanned.settings = settings(max_examples=examples(40), stateful_step_count=30)
 
 
 @pytest.mark.promise("R81")

@@ -149,7 +149,7 @@ def test_a_pattern_comes_to_its_end_soon() -> None:
         _TRIED.write_text("".join(f"{line}\n" for line in sorted(lines)), "utf-8")
 
 
-@sampled(3)
+@sampled(5)
 @pytest.mark.parametrize(
     "slow",
     [

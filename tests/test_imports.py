@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import sooner_or_later, write
+from conftest import sampled, some_of, sooner_or_later, write
 from memvault import open_vault
 
 LISTING = """
@@ -116,10 +116,11 @@ UNWANTED = {
 """Commands, in the order in which they are tried, and modules that none of them may load."""
 
 
+@sampled(1)
 def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.Subtests) -> None:
     """Help needs no library, state and messages no index, looking no vectors, nothing a model."""
     for lines, unwanted in UNWANTED.items():
-        for line in lines.split(" | "):
+        for line in some_of(lines.split(" | ")):
             with subtests.test(line=line):
                 assert among(loaded(indexed, *shlex.split(line)), unwanted) == []
 

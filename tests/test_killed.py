@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import SOAK, index_of, sampled, titles, write
+from conftest import SOAK, index_of, sampled, some_of, titles, write
 from faults import ERRORS, KILL, Ended, Faults
 from killing import Killing
 from memvault import Vault, errors, open_vault
@@ -287,13 +287,13 @@ def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]
         if within:
             chosen.setdefault((name, kind), []).append(number)
     done: Counter[tuple[str, str]] = Counter()
-    for turn, ((name, kind), numbers) in enumerate(chosen.items()):
+    for turn, ((name, kind), numbers) in enumerate(some_of([*chosen.items()])):
         number = numbers[turn % len(numbers)]
         fault = FAULTS[(turn // 2) % len(FAULTS)] if turn % 2 else KILL
         wrong = _tried(session, name, clean[name], number, fault)
         assert not wrong, (name, number, fault, wrong)
         done[kind, fault] += 1
-    assert done.total() >= 150
+    assert done.total() >= 75
     assert {kind for kind, _ in done} >= LEAST.keys()
     assert {fault for _, fault in done} == set(FAULTS)
 

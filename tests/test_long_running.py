@@ -22,7 +22,7 @@ from mcp_client import Raw
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc to count what is open"
 )
-RECALLS = int(os.environ.get("MEMVAULT_RECALLS", "100"))
+RECALLS = int(os.environ.get("MEMVAULT_RECALLS", "60"))
 """Recalls over each transport; ``make soak`` makes 3,000."""
 LIMITED = ("sh", "-c", 'ulimit -n 90 && exec "$@"', "sh")
 """Starts a program that may have 90 files open."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from conftest import Ran, Run, refused, write
+from conftest import Ran, Run, refused, sampled, write
 from memvault import Vault
 from memvault.tools.core import reference, registry
 from tool_calls import WORKING, call_of
@@ -30,6 +30,7 @@ from memvault.mcp import calls
 from memvault.mcp.profiles import tool_definition
 
 
+@sampled(2)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mode: str) -> None:
     """A client of the newest protocol or an older one sees and calls every tool there is."""

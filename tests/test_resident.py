@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from conftest import Ran, child, examples, is_alive, sampled, until, write
+from conftest import Ran, child, examples, is_alive, sampled, some_of, until, write
 from copies import Copy
 from memvault.cli import hand_over
 from memvault.tools.core.registry import Tool, all_tools
@@ -71,6 +71,7 @@ def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
     return alone, child(folder, *line, stdin=stdin)
 
 
+@sampled(1)
 @pytest.mark.promise("R80")
 def test_every_tool_says_and_does_the_same(
     filled: Path, tmp_path: Path, watching: Watching, subtests: pytest.Subtests
@@ -95,10 +96,11 @@ def test_every_tool_says_and_does_the_same(
         assert found[0] == found[1], line
 
     answered = watching.answered()
-    for tool in TOOLS:
+    played = some_of(TOOLS)
+    for tool in played:
         with subtests.test(tool=tool.name):
             try_tool(tool, examples(2), same)
-    assert watching.answered() > answered + len(TOOLS) // 2
+    assert watching.answered() > answered + len(played) // 2
 
 
 @sampled(3)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, until, write
+from conftest import Run, sampled, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
@@ -203,6 +203,7 @@ def test_a_server_whose_workers_always_end_answers_itself(team: Path, run: Run) 
         assert _call(server, given, "memory_recall", query="tea")["count"]
 
 
+@sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_its_server(team: Path, run: Run, number: signal.Signals) -> None:
     """However the server ends, the processes that read for it end too."""

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from conftest import Run, succeeded, write
+from conftest import Run, soak_only, succeeded, write
 from memvault.cli import output, terminal
 from terminal import at_terminal
 
@@ -161,6 +161,7 @@ def test_there_is_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@soak_only
 def test_the_bar_of_a_large_vault_never_goes_back(folder: Path) -> None:
     """While thousands of memories are indexed, one bar counts all of them, and only forwards."""
     for number in range(4_460):

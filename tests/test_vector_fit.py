@@ -78,19 +78,6 @@ def deep_status(folder: Path) -> dict[str, Any]:
     return status
 
 
-def test_vectors_that_find_more_count_more(
-    folder: Path, synonyms: Path, run: Run, deep_now: None
-) -> None:
-    """A model that knows a vault better than its words do counts more there, until it changes."""
-    used = use(folder, synonyms, run)
-    assert used["questions"] == COUNT
-    assert used["vectorFactor"] > 1
-    assert deep_status(folder)["vectorFactor"] == used["vectorFactor"]
-    assert f"weighted {used['vectorFactor']:g} times the default" in run("status").out
-    assert run("model", "use", "builtin", "--json").json.keys().isdisjoint({"vectorFactor"})
-    assert "vectorFactor" not in deep_status(folder)
-
-
 def parts_of(folder: Path, query: str) -> dict[str, float]:
     """Return the parts of the best score."""
     with open_vault(folder) as vault:
@@ -99,9 +86,19 @@ def parts_of(folder: Path, query: str) -> dict[str, float]:
     return parts
 
 
-def test_recall_uses_the_factor(folder: Path, synonyms: Path, run: Run, deep_now: None) -> None:
-    """The share of the vectors in a score rises by what was found, and reindex keeps it."""
-    factor = use(folder, synonyms, run)["vectorFactor"]
+def test_vectors_that_find_more_count_more(
+    folder: Path, synonyms: Path, run: Run, deep_now: None
+) -> None:
+    """A model that knows a vault better than its words do counts more there, until it changes.
+
+    The share of the vectors in a score rises by what was found, and reindex keeps it.
+    """
+    used = use(folder, synonyms, run)
+    factor = used["vectorFactor"]
+    assert used["questions"] == COUNT
+    assert factor > 1
+    assert deep_status(folder)["vectorFactor"] == factor
+    assert f"weighted {factor:g} times the default" in run("status").out
     query = f"{word('qu', 3)} {word('ri', 3)}"
     weighted = parts_of(folder, query)
     edit_card(folder, vector_factor=1.0)
@@ -110,6 +107,8 @@ def test_recall_uses_the_factor(folder: Path, synonyms: Path, run: Run, deep_now
     assert ratio[0] == pytest.approx(factor * ratio[1], rel=0.01)
     assert run("reindex").code == 0
     assert deep_status(folder)["vectorFactor"] == factor
+    assert run("model", "use", "builtin", "--json").json.keys().isdisjoint({"vectorFactor"})
+    assert "vectorFactor" not in deep_status(folder)
 
 
 def test_memories_keep_their_titles(folder: Path, synonyms: Path, run: Run, deep_now: None) -> None:

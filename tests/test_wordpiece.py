@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from conftest import SOAK
 from memvault.errors import EmbedderError
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.tokenizer import open_tokenizer
@@ -62,7 +63,8 @@ def test_texts_of_notes_have_the_ids_of_the_library() -> None:
 
 def test_each_character_is_treated_as_the_library_does() -> None:
     """A character alone, and within a word, is removed, split or kept as by the library."""
-    codes = [code for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    every = range(0x20000) if SOAK else [*range(0x3400), *range(0x3400, 0x20000, 8)]
+    codes = [code for code in every if not 0xD800 <= code < 0xE000]
     texts = [
         " ".join(f"a{chr(code)}b {chr(code)}" for code in codes[start : start + 512])
         for start in range(0, len(codes), 512)
