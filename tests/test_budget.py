@@ -393,7 +393,7 @@ def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int)
 
 
 def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
-    """A program that prints 160 KB cannot fill a client's context, unless it asks for all."""
+    """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
     write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 tools/long.py\n---\n")
     assert run("tools", "trust", "long", "--yes").code == 0
@@ -401,7 +401,7 @@ def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) ->
     found = called(vault, "long")
     assert tokens(found) <= BUDGET
     assert "budget 0" in found["warnings"][0]
-    assert len(called(vault, "long", budget=0)["lines"]) == 20_001
+    assert len(called(vault, "long", budget=0)["lines"]) == 100_001
     vault.close()
 
 

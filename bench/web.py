@@ -1,0 +1,84 @@
+"""Measure the pages of ``memvault web``, the map and the static site, in a vault of some size.
+
+Each page is asked for without a network; the first time includes opening the vault, the other
+figure is the median of nine. ``graph`` and ``export --to site`` are whole processes. Seconds are
+of the clock, sizes in megabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import corpus
+from starlette.testclient import TestClient
+
+from memvault import open_vault
+from memvault.web.app import application
+from memvault.web.session import WebSession
+
+HOST = "127.0.0.1:8421"
+ROUNDS = 9
+
+
+def measure_pages(root: Path, mem_id: str) -> None:
+    """Print the milliseconds of each page: the first, and the median of the next ones."""
+    session = WebSession(root)
+    app = application(session, "token", frozenset([HOST]))
+    pages = {
+        "newest": "/",
+        "search": "/results?q=which+database+do+we+use",
+        "memory": f"/m/{mem_id}",
+        "tags": "/tags",
+        "overview": "/overview",
+        "map": "/map.json",
+    }
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        client.get("/?token=token")
+        for name, path in pages.items():
+            times = []
+            for _ in range(ROUNDS + 1):
+                begin = time.perf_counter()
+                answer = client.get(path)
+                times.append((time.perf_counter() - begin) * 1_000)
+                assert answer.status_code == 200, (path, answer.status_code)
+            median = statistics.median(times[1:])
+            print(f"{name}: first {times[0]:.0f} ms, then {median:.0f} ms")
+    session.close()
+
+
+def measure_command(root: Path, *words: str) -> None:
+    """Print the seconds of a command, and the size of what it wrote to its last argument."""
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - begin
+    target = Path(words[1])
+    files = [target] if target.is_file() else [file for file in target.rglob("*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files) / 1_000_000
+    print(f"{' '.join((words[0], *words[2:]))}: {seconds:.1f} s, {size:.1f} MB")
+
+
+def main() -> None:
+    """Make a vault, and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=10_000)
+    size = parser.parse_args().size
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "vault"
+        corpus.write(root, size)
+        with open_vault(root) as vault:
+            vault.call("vault_reindex")
+            first = vault.call("memory_list", limit=1)["memories"][0]["memId"]
+        measure_pages(root, first)
+        measure_command(root, "graph", str(Path(folder) / "map.html"))
+        measure_command(root, "export", str(Path(folder) / "site"), "--to", "site")
+
+
+if __name__ == "__main__":
+    main()
