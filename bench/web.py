@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import corpus
 from starlette.testclient import TestClient
 
+import corpus
 from memvault import open_vault
 from memvault.web.app import application
 from memvault.web.session import WebSession
@@ -29,7 +29,7 @@ ROUNDS = 9
 def measure_pages(root: Path, mem_id: str) -> None:
     """Print the milliseconds of each page: the first, and the median of the next ones."""
     session = WebSession(root)
-    app = application(session, "token", frozenset([HOST]))
+    app = application(session, "token", 8421)
     pages = {
         "newest": "/",
         "search": "/results?q=which+database+do+we+use",
@@ -71,7 +71,7 @@ def main() -> None:
     size = parser.parse_args().size
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "vault"
-        corpus.write(root, size)
+        corpus.write(root, size, 1)
         with open_vault(root) as vault:
             vault.call("vault_reindex")
             first = vault.call("memory_list", limit=1)["memories"][0]["memId"]

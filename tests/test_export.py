@@ -64,7 +64,7 @@ def test_an_export_gives_the_same_vault_back(
     formats.chosen(str(target), "").write(ExportedFiles(store), target, False)
     source = open_source(str(target))
     kind = kinds.recognised(source)
-    made = plan(kind.read(source), kind.name, "", vault_state(other, kind.name))
+    made = plan(kind.read(source), kind.name, "", vault_state(other, [], kind.name))
     assert not made.unreadable
     assert not apply(other, made, kind.read(source))
     assert files_of(other.root) == files_of(store.root)

@@ -232,9 +232,9 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("google_keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
         ("google_keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),
         ("google_keep", "make", "imported/keep/The lamp takes E14.md", "created: 2025-11-03T"),
-        ("apple_notes", "make", "imported/apple-notes/Garden.md", "sketch.png]]"),
+        ("apple_notes", "make", "imported/apple-notes/Garden/Garden.md", "sketch.png]]"),
         ("apple_notes", "make", "imported/apple-notes/Work/Ideas.md", "A shed."),
-        ("apple_notes", "make_markdown", "imported/apple-notes/Garden.md", "sketch.png"),
+        ("apple_notes", "make_markdown", "imported/apple-notes/Garden/Garden.md", "sketch.png"),
         ("bookmarks", "make", "imported/bookmarks/green-tea.md", "tags: [Tea-shops, green, hot]"),
         ("bookmarks", "make_chrome", "imported/bookmarks/Green tea.md", "created: 2025-11-03T"),
         ("bookmarks", "make_firefox", "imported/bookmarks/Green tea.md", "tags: [Tea-shops, hot]"),
@@ -351,7 +351,9 @@ KIND = kinds.find("folder")
 def work(root):
     store = MemoryStore(root, load_settings(root), ChangeSet("import", "main"))
     source = open_source(str(root.parent / "Notes"))
-    made = plan(KIND.read(source), KIND.name, KIND.folder, vault_state(store, KIND.name))
+    files = [path.relative_to(root).as_posix() for path in root.glob("imported/**/*.md")]
+    state = vault_state(store, map(store.read, files), KIND.name)
+    made = plan(KIND.read(source), KIND.name, KIND.folder, state)
     assert not apply(store, made, KIND.read(source))
 """
 

@@ -57,7 +57,7 @@ def client(root: Path) -> Iterator[TestClient]:
     from memvault.web.session import WebSession
 
     session = WebSession(root)
-    app = application(session, "the-token", frozenset([HOST]))
+    app = application(session, "the-token", 8421)
     with TestClient(app, base_url=f"http://{HOST}") as opened:
         assert opened.get("/?token=the-token").status_code == 200
         yield opened

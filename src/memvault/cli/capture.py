@@ -15,10 +15,7 @@ from memvault.errors import Refused, UsageError
 from memvault.settings.locate import find_vault
 from memvault.tools.core import registry
 
-_PASTE_COMMANDS = {
-    "darwin": ("pbpaste",),
-    "win32": ("powershell -NoProfile -Command Get-Clipboard",),
-}
+_PASTE_COMMANDS = {"darwin": ("pbpaste",)}
 _PASTE_COMMANDS_ELSEWHERE = (
     "wl-paste --no-newline",
     "xclip -selection clipboard -out",
@@ -141,6 +138,8 @@ def _clipboard(options: GlobalOptions) -> str:
     """
     from memvault.vault import document
 
+    if sys.platform == "win32":  # where no program can be run
+        raise Refused("The clipboard cannot be read on Windows", "Get-Clipboard | memvault capture")
     environment = process.environment(find_vault(options.vault))
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
         with contextlib.suppress(UsageError):  # there is no such program

@@ -11,6 +11,7 @@ from memvault.cli import commands, editor, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused
+from memvault.model import ReviewKind
 from memvault.tools.core import registry
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _SHOWN_LINES = 12
 _KEYS = {
     "conflict": "1 keep the first  2 keep the second  m merge in the editor  b keep both",
     "secret": "e edit  a allow it in this memory  t trash",
-    "duplicate": "1 keep the first  2 keep the second  b keep both",
+    "duplicate": "1 keep the first  2 keep the second",
     "outdated": "t trash  e edit",
     "proposal": "y write it",
     "finding": "f fix  e edit",
@@ -38,7 +39,7 @@ _KEYS = {
 )
 def review(
     options: GlobalOptions,
-    kind: Annotated[str, Arg("Only those of a kind", metavar="|".join(_KEYS))] = "",
+    kind: Annotated[ReviewKind | None, Arg("Only those of a kind")] = None,
 ) -> dict[str, Any] | None:
     """Walk through what needs a person: conflicts, secrets, duplicates, proposals and more.
 
@@ -53,7 +54,7 @@ def review(
     from memvault.doctor.review import review_items
 
     with editor.open_call(options, tool="review") as (call, _):
-        items = [item for item in review_items(call) if kind in ("", item.kind)]
+        items = review_items(call, kind)
         done = _walk(call, items)
         if call.change_set.files:
             from memvault.tools.core import invoke
@@ -97,12 +98,13 @@ def _show(call: Call, item: ReviewItem, place: str) -> None:
     _say("")
     _say(f"[{place}] {item.kind}: {item.title}  {item.path}")
     _say(f"   {item.reason}")
-    for number, record in enumerate((item.memory, item.other), 1):
-        if record is None or (number == 2 and item.kind == "outdated"):
-            continue
-        _say(f" {number}. {record.path}  {record.modified[:10]}")
+    for number, path in enumerate(filter(None, (item.path, item.other_path)), 1):
+        if item.kind == "finding" and item.memory is None:
+            break
+        _say(f" {number}. {path}")
         try:
-            lines = call.store.read(record.path).body.strip().splitlines()
+            memory = call.store.read(path)
+            lines = memory.body.strip().splitlines()
         except MemvaultError as error:
             _say(f"    {error.message}")
             continue
@@ -128,8 +130,7 @@ def _ask(question: str) -> str:
 
 
 def _memory(call: Call, item: ReviewItem, second: bool = False) -> Memory:
-    record = item.other if second else item.memory
-    return call.store.read(record.path if record is not None else item.path)
+    return call.store.read(item.other_path if second else item.path)
 
 
 def _trash(call: Call, item: ReviewItem, second: bool = False) -> None:
@@ -151,9 +152,8 @@ def _settle(call: Call, item: ReviewItem, second: bool) -> None:
 
 
 def _keep_both(call: Call, item: ReviewItem) -> None:
-    if item.kind == "conflict":
-        for second in (False, True):
-            _settle(call, item, second)
+    for second in (False, True):
+        _settle(call, item, second)
 
 
 def _merge(call: Call, item: ReviewItem) -> None:
@@ -194,9 +194,13 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
 
 
 def _fix(call: Call, item: ReviewItem) -> None:
-    from memvault.doctor.doctor import run_doctor
+    """Repair the one finding, as it is now."""
+    from memvault.doctor.review import finding_at
 
-    run_doctor(call, True, [item.code], 1, 0)
+    fix = finding_at(call, item.code, item.path).fix
+    if fix is None:
+        raise Refused("There is no fix for it any more", "memvault doctor")
+    fix.apply(call)
 
 
 _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
@@ -209,7 +213,6 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("secret", "t"): _trash,
     ("duplicate", "1"): lambda call, item: _keep(call, item, False),
     ("duplicate", "2"): lambda call, item: _keep(call, item, True),
-    ("duplicate", "b"): _keep_both,
     ("outdated", "t"): _trash,
     ("outdated", "e"): _edit,
     ("proposal", "y"): _write_proposal,

@@ -117,16 +117,18 @@ def _import(
     from memvault.importers.applying import apply
     from memvault.importers.planning import plan
     from memvault.importers.state import vault_state
+    from memvault.recall.filters import Filters
     from memvault.tools.core import invoke, render
     from memvault.tools.core.invoke import truncate_warnings
 
     folder = _target_folder(call, to or kind.folder)
+    records = call.engine.list_records(Filters())
     bar = output.ProgressBar(options.quiet)
     made = plan(
         kind.read(source),
         kind.name,
         folder,
-        vault_state(call.store, kind.name),
+        vault_state(call.store, records, kind.name),
         lambda count: bar("reading", count, max(count, len(source.names))),
     )
     result = _result(made, source, made.unreadable)

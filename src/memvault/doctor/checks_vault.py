@@ -122,7 +122,8 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
         if existing:
             message = f"Both sides changed it, and git sync kept {replace_surrogates(existing)} too"
-            yield Finding(memory.path, f"{message}: put them together, then forget one")
+            message = f"{message}: put them together, then forget one"
+            yield Finding(memory.path, message, other=existing)
     files = set(vault.tree["file"])
     for path in files:
         pure = PurePosixPath(path)
@@ -130,7 +131,7 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
         if first in files and pure.parts[0] in ("agents", "spaces"):
             message = f"Both sides changed {replace_surrogates(first)}, and git sync kept this too"
-            yield Finding(path, f"{message}: put them together, then delete one")
+            yield Finding(path, f"{message}: put them together, then delete one", other=first)
 
 
 @check(

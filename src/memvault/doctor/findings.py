@@ -29,11 +29,15 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem that a check found; ``path`` is empty if it concerns no file of the vault."""
+    """A problem that a check found; ``path`` is empty if it concerns no file of the vault.
+
+    ``other`` is the path of a second file that it is about.
+    """
 
     path: str
     message: str
     fix: Fix | None = None
+    other: str = ""
 
 
 _Run = Callable[[VaultInspection], Iterable[Finding]]

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from memvault import clock
 from memvault.call import Call
-from memvault.doctor.doctor import run_doctor
+from memvault.doctor.doctor import run_checks
+from memvault.doctor.findings import Finding, Fix
+from memvault.doctor.inspection import VaultInspection
 from memvault.doctor.near_copies import near_copies, sketch
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, NotFound
 from memvault.index.protocol import MemoryRecord, by_time
-from memvault.model import EPISODE, is_example
+from memvault.model import EPISODE, ReviewKind, is_example
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:
     from memvault.consolidation.proposals import Proposals
-    from memvault.results import DoctorFinding, ReviewEntry
+    from memvault.results import ReviewEntry
 
-Kind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
 EPISODE_DAYS = 7
 """Days whose episodes are consolidated, as by default."""
-_MAX_FINDINGS = 10_000
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
 """Characters of the shortest text that counts as a duplicate of another."""
@@ -33,18 +33,20 @@ class ReviewItem(NamedTuple):
     """Something that needs a person.
 
     ``memory`` is None if it is no memory; ``other`` is the other memory of a conflict or duplicate,
-    or the one that replaces an outdated memory. ``code`` is that of a finding, ``fix`` what its fix
-    does. ``proposals`` has the one proposal of consolidation, if it is one.
+    or the one that replaces an outdated memory. ``other_path`` is the other file of a conflict or
+    duplicate. ``code`` is that of a finding, ``fix`` its repair. ``proposals`` has the one proposal
+    of consolidation, if it is one.
     """
 
-    kind: Kind
+    kind: ReviewKind
     path: str
     title: str
     reason: str
     memory: MemoryRecord | None = None
     other: MemoryRecord | None = None
+    other_path: str = ""
     code: str = ""
-    fix: str = ""
+    fix: Fix | None = None
     proposals: Proposals | None = None
 
     def described(self) -> ReviewEntry:
@@ -60,47 +62,74 @@ class ReviewItem(NamedTuple):
         if self.other is not None:
             entry["other"] = memory_reference(self.other)
         if self.code:
-            entry["code"], entry["fix"] = self.code, self.fix
+            entry["code"], entry["fix"] = self.code, self.fix.description if self.fix else ""
         if self.proposals is not None:
             entry["proposalId"] = self.proposals.ids()[0]
         return entry
 
 
-def review_items(call: Call) -> list[ReviewItem]:
-    """Return what needs a person in a vault, the most urgent kinds first."""
+def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
+    """Return what needs a person in a vault, or what is of a kind, the most urgent kinds first."""
     records = [
         record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
     ]
     by_path = {record.path: record for record in records}
-    report = run_doctor(call, False, None, _MAX_FINDINGS, 0)
-    findings = [
-        _of_finding(entry, by_path) for entry in report["findings"] if entry["severity"] != "note"
-    ]
-    duplicates, outdated = _duplicates(call, records), _outdated(call, records)
-    items = [*_once(findings), *duplicates, *outdated, *_proposals(call, by_path)]
-    return sorted(items, key=lambda item: (get_args(Kind).index(item.kind), item.path))
+    found: list[ReviewItem] = []
+    if kind in (None, "conflict", "secret", "finding"):
+        codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
+        found += _once(_findings(call, by_path, codes))
+    if kind in (None, "duplicate"):
+        found += _duplicates(call, records)
+    if kind in (None, "outdated"):
+        found += _outdated(call, records)
+    if kind in (None, "proposal"):
+        found += _proposals(call, by_path)
+    wanted = [item for item in found if kind in (None, item.kind)]
+    return sorted(wanted, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
 
 
-def _of_finding(entry: DoctorFinding, by_path: dict[str, MemoryRecord]) -> ReviewItem:
-    code, path = entry["code"], entry["filePath"]
-    memory = by_path.get(path)
-    kind: Kind = "conflict" if code == _CONFLICT else "secret" if code == _SECRET else "finding"
-    other = None
-    if kind == "conflict" and memory is not None:
-        named = str(memory.metadata.get("conflict_with", ""))
-        other = next((one for one in by_path.values() if one.mem_id in named), None)
-    title = memory.title if memory is not None else path or code
-    return ReviewItem(kind, path, title, entry["message"], memory, other, code, entry["fix"])
+def finding_at(call: Call, code: str, path: str) -> Finding:
+    """Return the finding of a code for a file as it is now.
+
+    Raises:
+        NotFound: there is none any more.
+    """
+    for _, finding in run_checks(VaultInspection(call), [code]):
+        if finding.path == path:
+            return finding
+    raise NotFound(f"There is no finding {code} for {path} any more", "memvault review")
 
 
-def _once(items: list[ReviewItem]) -> Iterator[ReviewItem]:
+def _findings(
+    call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
+) -> Iterator[ReviewItem]:
+    """Yield the errors and warnings of doctor, of some codes or all."""
+    for check, finding in run_checks(VaultInspection(call), codes):
+        if check.severity != "note":
+            kind: ReviewKind = "finding"
+            if check.code in (_CONFLICT, _SECRET):
+                kind = "conflict" if check.code == _CONFLICT else "secret"
+            memory = by_path.get(finding.path)
+            yield ReviewItem(
+                kind,
+                finding.path,
+                memory.title if memory is not None else finding.path or check.code,
+                finding.message,
+                memory,
+                by_path.get(finding.other),
+                finding.other,
+                check.code,
+                finding.fix,
+            )
+
+
+def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
     """Leave out the second of the two items of a conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:
             yield item
-        if item.other is not None:
-            seen.add(item.other.path)
+        seen.add(item.other_path)
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
@@ -116,14 +145,16 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
         first = first_with.setdefault(digest, record)
         if first is not record:
             reason = f"It has the same text as {first.path}"
-            yield ReviewItem("duplicate", record.path, record.title, reason, record, first)
+            yield ReviewItem(
+                "duplicate", record.path, record.title, reason, record, first, first.path
+            )
         elif record.memory_type != EPISODE:  # two days may be much alike
             compared.append(record)
             sketches.append(sketch(words))
     for place, other, share in near_copies(sketches):
         record, first = compared[place], compared[other]
         reason = f"It shares {share:.0%} of its phrases with {first.path}"
-        yield ReviewItem("duplicate", record.path, record.title, reason, record, first)
+        yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
 
 
 def _words(call: Call, record: MemoryRecord) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from memvault.exporters.files import ExportedFile, ExportedFiles
 from memvault.files import atomic
 
-_FIRST_YEAR = 1980
-"""The first year of which a zip can hold a time."""
+_FIRST, _LAST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+"""The times between which a zip can hold one."""
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
@@ -33,7 +33,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 def _about(file: ExportedFile) -> zipfile.ZipInfo:
     changed = time.gmtime(file.file.lstat().st_mtime)[:6]
-    about = zipfile.ZipInfo(file.path, max(changed, (_FIRST_YEAR, 1, 1, 0, 0, 0)))
+    about = zipfile.ZipInfo(file.path, min(max(changed, _FIRST), _LAST))
     about.compress_type = zipfile.ZIP_DEFLATED
     about.external_attr = 0o100644 << 16
     return about

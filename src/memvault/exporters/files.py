@@ -54,7 +54,9 @@ class ExportedFiles:
             try:
                 yield file, plain_files.read(file.file)
             except OSError as error:
-                self.problems.append(f"{file.path} cannot be read: {error.strerror}")
+                problem = f"{file.path} cannot be read: {error.strerror}"
+                if problem not in self.problems:
+                    self.problems.append(problem)
 
     def memory(self, file: ExportedFile, data: bytes) -> Memory | None:
         """Return the memory in a file's bytes; None if it is no memory."""

@@ -13,8 +13,7 @@ from typing import Any
 
 from memvault.exporters.files import ExportedFile, ExportedFiles
 from memvault.files import atomic
-
-FORMAT = 1
+from memvault.importers.vault_export import FORMAT
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:

@@ -29,11 +29,15 @@ def _section(memory: Memory) -> bytes:
     parts = [memory.memory_type, *(f"#{tag}" for tag in memory.tags), clock.local(memory.modified)]
     about = f"*{memory.path} · {' · '.join(parts)}*"
     body = plain_text(memory.body)
-    text = body
-    for start, end, level, title in reversed(list(headings(body))):
-        if level == 1 and title == first_heading(body) == memory.title:
-            text = text[:start] + text[end:]
+    pieces, done = [], 0
+    has_title = first_heading(body) == memory.title
+    for start, end, level, title in headings(body):
+        pieces.append(body[done:start])
+        done = start
+        if has_title and level == 1 and title == memory.title:
+            done, has_title = end, False
         elif level < 6:
-            text = f"{text[:start]}#{text[start:].lstrip(' ')}"
-    text = text.strip("\n")
+            pieces.append("#")
+            done = start + len(body[start:end]) - len(body[start:end].lstrip(" "))
+    text = "".join([*pieces, body[done:]]).strip("\n")
     return f"# {memory.title}\n\n{about}\n\n{text}\n".encode("utf-8", "replace")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from memvault.vault.document import plain_text
 from memvault.web import pages
 from memvault.web.addresses import SiteAddresses
 from memvault.web.renderer import Renderer, is_attachment
-from memvault.web.session import WebSession
+from memvault.web.session import WebSession, shown_records
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -63,23 +64,38 @@ class _StaticSite:
         self._written: set[str] = set()
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
+        self._pages: dict[str, str] = {}
+        """The paths of the memories' pages by the memories' own."""
+        self._by_id: dict[str, str] = {}
 
     def write(self) -> int:
         """Write all files, and return how many."""
-        records = self._session.records(self._memory_paths)
-        self._pages = {record.mem_id: _page(record.path) for record in records}
-        self._session.on_view(lambda call, view: self._write_memories(call, view, records))
-        self._write_lists(records)
-        self._write_map(records)
+        self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
             self._put(name, pages.asset(name))
         self._copy_attachments()
         self._delete_older()
         return len(self._written)
 
-    @cached_property
-    def _memory_paths(self) -> frozenset[str]:
-        return frozenset(file.path for file in self._files.files if file.is_memory)
+    def _write_pages(self, call: Call, view: View) -> None:
+        """Write the pages as of a view; all of them again if it becomes stale."""
+        self._written.clear()
+        chosen = {file.path for file in self._files.files if file.is_memory}
+        records = [one for one in shown_records(view) if one.path in chosen]
+        self._pages = _page_paths(records, call.settings.detector.masked)
+        self._by_id = {}
+        for record in records:
+            page = self._by_id.setdefault(record.mem_id, self._pages[record.path])
+            if page != self._pages[record.path]:
+                reason = f"has the memId {record.mem_id} of another, to which its links lead"
+                self._report(f"{record.path} {reason}")
+        self._write_memories(call, view, records)
+        self._write_lists(records)
+        self._write_map(call, view, records)
+
+    def _report(self, problem: str) -> None:
+        if problem not in self._files.problems:
+            self._files.problems.append(problem)
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
@@ -91,7 +107,7 @@ class _StaticSite:
         }
 
     def _render(self, template: str, at: str, **values: Any) -> None:
-        to = SiteAddresses(self._pages, self._attachments, at)
+        to = SiteAddresses(self._by_id, self._attachments, at)
         self._put(at, pages.render(template, to, policy=_POLICY, **values))
         self._linked |= to.linked
 
@@ -108,41 +124,39 @@ class _StaticSite:
             if link.source in shown and link.target in shown:
                 sources.setdefault(link.target, {})[link.source] = shown[link.source]
         for record in records:
+            at = self._pages[record.path]
+            to = SiteAddresses(self._by_id, self._attachments, at)
             try:
                 memory = call.reader.read(record.path)
             except MemvaultError as error:
-                self._files.problems.append(f"{record.path} cannot be read: {error.message}")
-                del self._pages[record.mem_id]
-                continue
-            at = self._pages[record.mem_id]
-            to = SiteAddresses(self._pages, self._attachments, at)
-            masked = call.settings.detector.masked
-            self._texts[record.mem_id] = masked(plain_text(memory.body))[:_MAX_TEXT]
+                self._report(f"{record.path} cannot be read: {error.message}")
+                text = ""
+            else:
+                plain = self._session.masked(plain_text(memory.body))[:_MAX_TEXT]
+                self._texts[record.mem_id] = plain
+                text = renderer.html(memory, to)
             self._render(
                 "memory",
                 at,
-                title=masked(record.title),
+                title=self._session.masked(record.title),
                 entry=self._entry(record),
-                text=pages.as_html(renderer.html(memory, to)),
+                text=pages.as_html(text),
                 backlinks=[self._entry(one) for one in sources.get(record.key, {}).values()],
             )
             self._linked |= to.linked
 
     def _entry(self, record: MemoryRecord) -> dict[str, Any]:
-        masked = self._session.workspace.settings.detector.masked
-        return {
-            "memId": record.mem_id,
-            "title": masked(record.title),
+        entry = {
+            "title": record.title,
             "memoryType": record.memory_type,
             "tags": record.tags,
             "modified": record.modified,
             "filePath": record.path,
         }
+        return {"memId": record.mem_id, **self._session.masked(entry)}
 
     def _write_lists(self, records: list[MemoryRecord]) -> None:
-        entries = self._session.run(
-            lambda: [self._entry(one) for one in records if one.mem_id in self._pages]
-        )
+        entries = [self._entry(one) for one in records]
         found = {"memories": entries[:_NEWEST]}
         name = self._files.root.name
         values = {"heading": name, "count": len(entries), "found": found}
@@ -156,9 +170,9 @@ class _StaticSite:
                 groups.setdefault(key, empty)["entries"].append(entry)
             self._render("site_list", f"{at}.html", title=title, groups=list(groups.values()))
 
-    def _write_map(self, records: list[MemoryRecord]) -> None:
-        found = self._session.map(records)
-        to = SiteAddresses(self._pages, {}, "index.html")
+    def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
+        found = self._session.laid_out(call, view, records)
+        to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}
             for node in found["nodes"]
@@ -173,7 +187,7 @@ class _StaticSite:
                 try:
                     self._put(self._attachments[file.path], plain_files.read(file.file))
                 except (OSError, StorageError) as error:
-                    self._files.problems.append(f"{file.path} cannot be copied: {error}")
+                    self._report(f"{file.path} cannot be copied: {error}")
 
     def _delete_older(self) -> None:
         """Delete what an earlier export wrote and this one did not, and list what is there now."""
@@ -183,8 +197,13 @@ class _StaticSite:
         self._put(LIST, b"".join(os.fsencode(f"{name}\n") for name in names))
 
 
-def _page(path: str) -> str:
-    return f"notes/{PurePosixPath(path).with_suffix('.html')}"
+def _page_paths(records: Iterable[MemoryRecord], masked: Callable[[str], str]) -> dict[str, str]:
+    """Return the path of each memory's page by its own, with secrets masked."""
+    found: dict[str, str] = {}
+    for record in sorted(records, key=lambda record: record.path):
+        path = masked(str(PurePosixPath(record.path).with_suffix(".html")))
+        found[record.path] = f"notes/{path}"
+    return found
 
 
 def _listed(target: Path) -> set[str]:

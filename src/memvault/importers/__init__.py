@@ -24,6 +24,6 @@ How to add a kind:
    an id is written ``[[import:ID|shown text]]`` or ``![[import:ID]]``, with the id among the
    ``refs`` of the note or attachment; if there is none with that id, the shown text remains.
 7. Write a test with a source made in the program's documented format (``tests/import_sources/``,
-   which names the version and the documentation), and a page docs/importing/KIND.md, listed in
-   docs/importing/README.md.
+   which names the version and the documentation), and a section in a page of
+   docs/importing/, listed in its README.md.
 """

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault import clock
 from memvault.errors import UsageError
-from memvault.importers import pickles
+from memvault.importers import pickles, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -56,15 +55,21 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _note(folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> ImportedNote | None:
-    text = str(document.get("page_content") or "")
+    text = document.get("page_content")
+    if not isinstance(text, str):
+        return None
     try:
         title = create.title_of(text)
     except UsageError:
         return None
-    given = str(metadata.get("timestamp") or "")
-    moment = clock.parse(given)
-    when = clock.iso(moment) if moment is not None else ""
-    key = str(metadata.get("id") or document.get("id") or f"{folder}/{title}")
-    area = str(metadata.get("area") or "main")
+    when = values.parsed_time(metadata.get("timestamp"))
+    own = _text(metadata.get("id")) or _text(document.get("id"))
+    key = own or f"{folder}/{title}"
+    area = _text(metadata.get("area")) or "main"
     header = {"title": title, "area": area, "created": when, "modified": when}
     return ImportedNote(key, note_path(title, *filter(None, [folder])), text, header)
+
+
+def _text(value: Any) -> str:
+    """Return a text or a number; empty for all else, whose text may be without end."""
+    return str(value) if isinstance(value, str | int | float) else ""

@@ -25,7 +25,9 @@ def recognise(source: Source) -> int:
         return NO
     named = any(part in _FOLDERS for name in texts for part in name.split("/")[:-1])
     is_copy = named or "Notes" in source.path.name
-    return SURE if is_copy and len(texts) * 2 > len(source.named(".txt", ".md")) else POSSIBLE
+    if len(texts) * 2 <= len(source.named(".txt", ".md")):  # notes of folders, as Obsidian has
+        return NO
+    return SURE if is_copy else POSSIBLE
 
 
 def _texts(source: Source) -> list[str]:
@@ -41,31 +43,36 @@ def _texts(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield each note with its folders, and the files beside it; deleted notes are left out."""
     texts = {posixpath.dirname(name): name for name in _texts(source)}
+    beside: dict[str, list[str]] = {}
+    for name in source.names:
+        beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
     for name in source.names:
         parts = name.split("/")
         if "Recently Deleted" in parts[:-1]:
             continue
         if texts.get(posixpath.dirname(name)) == name:
             item = folder.read_file(source, name)
-            yield _note(source, item, name) if isinstance(item, ImportedNote) else item
-        elif any(posixpath.dirname(name).startswith(base) for base in texts):
+            files = beside[posixpath.dirname(name)]
+            yield _note(item, name, files) if isinstance(item, ImportedNote) else item
+        elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
             item = folder.attachment(source, name)
-            kept = "/".join(part for part in parts if part not in _FOLDERS)
-            yield item if isinstance(item, Unreadable) else item._replace(path=kept)
+            yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
 
 
-def _note(source: Source, item: ImportedNote, name: str) -> ImportedNote:
+def _kept(parts: list[str]) -> str:
+    """Return the path of a file without the folders that each copy has."""
+    return "/".join(part for part in parts if part not in _FOLDERS)
+
+
+def _note(item: ImportedNote, name: str, files: list[str]) -> ImportedNote:
+    """Return a note; a text without links gets those to the files beside it."""
     parts = name.split("/")
+    if not name.lower().endswith(".txt"):
+        header = {**item.header, "title": parts[-2].strip() or "Note"}
+        return ImportedNote(name, _kept(parts), item.text, header)
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     title = parts[-2].strip() or "Note"
-    text = item.text
-    if name.lower().endswith(".txt"):
-        beside = posixpath.dirname(name)
-        files = [
-            posixpath.basename(other)
-            for other in source.names
-            if posixpath.dirname(other) == beside and other != name
-        ]
-        text = "\n\n".join([text.rstrip(), *(f"![[{title}/{file}]]" for file in files)])
+    embeds = [f"![[{title}/{file}]]" for file in files if file != parts[-1]]
+    text = "\n\n".join([item.text.rstrip(), *embeds])
     path = note_path(title, *folders)
     return ImportedNote(name, path, text, {**item.header, "title": title})

@@ -36,14 +36,17 @@ def apply(
         StorageError: the vault cannot be written.
     """
     failed: list[Unreadable] = []
-    done, total = 0, sum(1 for _ in plan.notes) + len(plan.attachments)
+    done, total = 0, len(plan.notes) + len(plan.attachments)
     seen: set[str] = set()
     for item in items:
-        if isinstance(item, Unreadable) or item.path in seen:
+        if isinstance(item, Unreadable):
             continue
+        place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
+        if place in seen:  # the plan lists it as unreadable
+            continue
+        seen.add(place)
         try:
             if isinstance(item, Attachment | VaultFile):
-                seen.add(item.path)
                 _write_file(store, plan, item)
             else:
                 _write_note(store, plan, item)
@@ -89,10 +92,7 @@ def rendered(
     given: dict[str, Any] = {key: value for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
-        given = {
-            key: detector.masked(value) if isinstance(value, str) else value
-            for key, value in given.items()
-        }
+        given = {key: _masked(value, detector) for key, value in given.items()}
     if not text.endswith("\n"):
         text += "\n"
     data = text.encode("utf-8", "replace")
@@ -104,6 +104,18 @@ def rendered(
     except MemvaultError:  # a broken header, or marks of a conflict: kept as text
         data = document.encode_new(header, text)
     return with_version(data, source_hash(note))
+
+
+def _masked(value: Any, detector: SecretDetector) -> Any:
+    if isinstance(value, str):
+        return detector.masked(value)
+    return [_masked(entry, detector) for entry in value] if isinstance(value, list) else value
+
+
+def _listed(value: Any) -> list[str]:
+    """Return a header's list of names, which some programs write as one text with commas."""
+    entries = value.split(",") if isinstance(value, str) else value
+    return [name for entry in entries if (name := str(entry).strip())]
 
 
 def _header(
@@ -118,13 +130,15 @@ def _header(
     title = str(given.get("title") or document.title_of(own, body, note.path))
     mem_id = f"{paths.slug(title, 40)}-{paths.id_from_name(f'{kind}:{note.key}')[-6:]}"
     header = {**given, "id": mem_id}
+    if "tags" in given:
+        header["tags"] = _listed(given["tags"])
     header.pop("title", None)
     if document.title_of(own, body, target) != title:
         header["title"] = title
     stem = posixpath.splitext(posixpath.basename(target))[0]
     wished = posixpath.splitext(posixpath.basename(note.path))[0]
     others = [str(given[key]) for key in ("title",) if key in given] + [wished]
-    aliases = [*given.get("aliases", ()), *others]
+    aliases = [*_listed(given.get("aliases", ())), *others]
     header["aliases"] = [
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]

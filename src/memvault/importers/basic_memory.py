@@ -7,12 +7,10 @@ and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from memvault import clock
-from memvault.importers import folder
+from memvault.importers import folder, values
 from memvault.importers.database import UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
@@ -49,10 +47,14 @@ def _notes(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of the folder, or the entities of the database if there is no note."""
     if not _notes(source):
+        name = _database(source)
+        if not name:
+            yield Unreadable(source.path.name, "there are neither notes nor a database")
+            return
         try:
-            yield from _read_database(source, _database(source))
+            yield from _read_database(source, name)
         except UnreadableDatabase as error:
-            yield Unreadable(_database(source), f"it cannot be read: {error}")
+            yield Unreadable(name, f"it cannot be read: {error}")
         return
     for item in folder.read(source):
         if isinstance(item, ImportedNote):
@@ -90,22 +92,18 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
 def _observation(row: dict[str, Any]) -> str:
     category = f"[{row['category']}] " if row.get("category") else ""
     context = f" ({row['context']})" if row.get("context") else ""
-    return f"- {category}{_line(row.get('content'))}{context}"
+    return f"- {category}{values.line(row.get('content'))}{context}"
 
 
 def _relation(row: dict[str, Any]) -> str:
-    name = _line(row.get("title") or row.get("to_name"))
+    name = values.line(row.get("title") or row.get("to_name"))
     context = f" ({row['context']})" if row.get("context") else ""
-    ref = row.get("to_id") or re.sub(r"[\[\]|]", "-", name)
-    return f"- {_line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
-
-
-def _line(value: Any) -> str:
-    return " ".join(str(value or "").split())
+    ref = row.get("to_id") or values.label(name)
+    return f"- {values.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
 
 
 def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
-    title = _line(row.get("title"))
+    title = values.line(row.get("title"))
     path = str(row.get("file_path") or f"{title}.md")
     sections = {"Observations": observations, "Relations": relations}
     body = "\n\n".join(
@@ -115,13 +113,8 @@ def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) 
         "title": title,
         "type": str(row.get("entity_type") or ""),
         "permalink": str(row.get("permalink") or ""),
-        "created": _time(row.get("created_at")),
-        "modified": _time(row.get("updated_at")),
+        "created": values.parsed_time(row.get("created_at")),
+        "modified": values.parsed_time(row.get("updated_at")),
     }
     key = str(row.get("permalink") or row["id"])
     return ImportedNote(key, path, body, header, (str(row["id"]),))
-
-
-def _time(value: Any) -> str:
-    moment = clock.parse(str(value)) if value else None
-    return clock.iso(moment) if moment is not None else ""

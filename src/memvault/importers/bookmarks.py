@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
-from memvault.importers import html_markdown, json_source
+from memvault.importers import json_source, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 
 _CHROME_EPOCH = 11_644_473_600
 """Seconds from 1601, where Chrome's times begin, to 1970."""
+_CHROME_ROOTS = frozenset("123")
+"""The ids of Chrome's own folders: the bar, other bookmarks, and those of a phone."""
 _MAX_DEPTH = 200
 
 
@@ -74,7 +76,7 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     label = title.replace("[", "(").replace("]", ")")
     text = f"[{label}](<{bookmark.address.replace('<', '%3C').replace('>', '%3E')}>)"
     about = " ".join(bookmark.about.split())
-    folders = ("-".join(name.split()) for name in bookmark.folders)
+    folders = map(values.tag, bookmark.folders)
     header = {
         "title": title,
         "tags": list(dict.fromkeys(tag for tag in (*folders, *bookmark.tags) if tag)),
@@ -90,8 +92,8 @@ def _note(bookmark: Bookmark) -> ImportedNote:
 def _bookmarks(source: Source, name: str) -> Iterator[Bookmark]:
     if not name.lower().endswith((".html", ".htm")):
         tree = json_source.read_object(source, name)
-        if "roots" in tree:
-            for root in dict(tree["roots"]).values():
+        if isinstance(roots := tree.get("roots"), dict):
+            for root in roots.values():
                 yield from _chrome(root, ())
         else:
             yield from _firefox(tree, (), 0)
@@ -108,12 +110,14 @@ def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark]:
     if node.get("type") == "url":
         micro = str(node.get("date_added") or "0")
         added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdigit() else 0
-        when = html_markdown.time_of(max(0, added))
+        when = values.time_of(max(0, added))
         yield Bookmark(str(node.get("url", "")), str(node.get("name", "")), folders, when)
     inner = (
-        (*folders, str(node.get("name", ""))) if folders or str(node.get("id")) not in "123" else ()
+        (*folders, str(node.get("name", "")))
+        if folders or str(node.get("id")) not in _CHROME_ROOTS
+        else ()
     )
-    for child in node.get("children") or ():
+    for child in _children(node):
         yield from _chrome(child, inner)
 
 
@@ -122,11 +126,16 @@ def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookma
         return
     if node.get("uri"):
         tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
-        added = html_markdown.time_of(node.get("dateAdded"), 1e-6)
+        added = values.time_of(node.get("dateAdded"), 1e-6)
         yield Bookmark(str(node["uri"]), str(node.get("title", "")), folders, added, "", tags)
     inner = (*folders, str(node.get("title", ""))) if depth > 1 else ()
-    for child in node.get("children") or ():
+    for child in _children(node):
         yield from _firefox(child, inner, depth + 1)
+
+
+def _children(node: dict[str, Any]) -> list[Any]:
+    children = node.get("children")
+    return children if isinstance(children, list) else []
 
 
 class _NetscapeParser(HTMLParser):
@@ -164,7 +173,7 @@ class _NetscapeParser(HTMLParser):
             given = self._attributes
             folders = tuple(name for name in self._folders if name)
             tags = tuple(word.strip() for word in given.get("tags", "").split(",") if word.strip())
-            added = html_markdown.time_of(given.get("add_date"))
+            added = values.time_of(given.get("add_date"))
             self.found.append(Bookmark(given.get("href", ""), self._text, folders, added, "", tags))
             self._inside = ""
 

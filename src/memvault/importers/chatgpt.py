@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
-from memvault.importers import json_source
-from memvault.importers.chats import ChatTurn, conversation, iso
+from memvault.importers import folder, json_source, values
+from memvault.importers.chats import ChatTurn, conversation
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.source import MAX_FILE, Source
+from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 _HEAD = 1 << 16
@@ -43,9 +42,11 @@ def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, and the files that messages refer to."""
     for name in source.names:
         match = _FILE_ID.match(posixpath.basename(name))
-        if match is not None and source.size(name) <= MAX_FILE:
-            path = f"files/{posixpath.basename(name)}"
-            yield Attachment(path, partial(source.read, name), (match[0],))
+        if match is not None:
+            item = folder.attachment(source, name)
+            if isinstance(item, Attachment):
+                item = item._replace(path=f"files/{posixpath.basename(name)}", refs=(match[0],))
+            yield item
     for name in _files(source):
         for entry in json_source.array_items(source, name):
             if isinstance(entry, Unreadable):
@@ -60,8 +61,8 @@ def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
         key,
         str(entry.get("title") or ""),
         [ChatTurn(*turn) for turn in _turns(entry)],
-        iso(entry.get("create_time")),
-        iso(entry.get("update_time")),
+        values.time_or_text(entry.get("create_time")),
+        values.time_or_text(entry.get("update_time")),
         tags=["conversation", "chatgpt"],
         source=f"https://chatgpt.com/c/{key}",
     )

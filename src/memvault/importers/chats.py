@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -40,11 +39,3 @@ def conversation(
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
     times = {"created": created, "modified": modified or created}
     return ImportedNote(key, path, body, {"title": title, **header, **times}, masked=True)
-
-
-def iso(value: Any) -> str:
-    """Return a time as ISO 8601, given so or in seconds since 1970; empty if it is neither."""
-    if isinstance(value, int | float) and 0 < value < 1e11:
-        return clock.iso(datetime.fromtimestamp(value, UTC))
-    moment = clock.parse(value) if isinstance(value, str) else None
-    return clock.iso(moment) if moment is not None else ""

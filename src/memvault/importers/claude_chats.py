@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source
-from memvault.importers.chats import ChatTurn, conversation, iso
+from memvault.importers import json_source, values
+from memvault.importers.chats import ChatTurn, conversation
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -63,8 +63,8 @@ def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
         key,
         str(entry.get("name") or ""),
         turns,
-        iso(entry.get("created_at")),
-        iso(entry.get("updated_at")),
+        values.time_or_text(entry.get("created_at")),
+        values.time_or_text(entry.get("updated_at")),
         tags=["conversation", "claude"],
         source=f"https://claude.ai/chat/{key}",
     )
@@ -90,7 +90,10 @@ def _project(entry: Any) -> Iterator[Item]:
     if not isinstance(entry, dict) or not entry.get("name"):
         return
     name, key = str(entry["name"]), str(entry.get("uuid") or entry["name"])
-    times = {"created": iso(entry.get("created_at")), "modified": iso(entry.get("updated_at"))}
+    times = {
+        "created": values.time_or_text(entry.get("created_at")),
+        "modified": values.time_or_text(entry.get("updated_at")),
+    }
     texts = [str(entry.get(part) or "") for part in ("description", "prompt_template")]
     if any(texts):
         header = {"title": name, "tags": ["claude", "project"], **times}
@@ -100,7 +103,7 @@ def _project(entry: Any) -> Iterator[Item]:
     for one in documents if isinstance(documents, list) else []:
         if isinstance(one, dict) and one.get("content"):
             file = str(one.get("filename") or "document")
-            header = {"title": file, "created": iso(one.get("created_at"))}
+            header = {"title": file, "created": values.time_or_text(one.get("created_at"))}
             doc_key = f"{key}/{one.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
             yield ImportedNote(doc_key, path, str(one["content"]), header)

@@ -51,6 +51,12 @@ def _connect(source: Source, name: str) -> sqlite3.Connection:
 
 def tables(source: Source, name: str) -> frozenset[str]:
     """Return the names of a database's tables; empty if it is none, or cannot be read."""
+    if name not in source.tables:  # a database in a zip is unpacked for it
+        source.tables[name] = _tables(source, name)
+    return source.tables[name]
+
+
+def _tables(source: Source, name: str) -> frozenset[str]:
     if not source.head(name, len(MAGIC)).startswith(MAGIC):
         return frozenset()
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memvault.importers import folder, html_markdown
+from memvault.importers import folder, values
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -45,8 +45,8 @@ def read(source: Source) -> Iterator[Item]:
 
 def _note(item: ImportedNote) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-    created = html_markdown.time_of(header.get("created"), 1e-3)
-    modified = html_markdown.time_of(header.get("updated"), 1e-3)
+    created = values.time_of(header.get("created"), 1e-3)
+    modified = values.time_of(header.get("updated"), 1e-3)
     times = {"created": created or item.header["created"], "modified": modified or created}
     text = _LINK.sub(lambda match: f"[[{match[2]}|{match[1]}]]", item.text)
     text = _EMBED_RANGE.sub(r"\1", text)

@@ -15,15 +15,17 @@ import posixpath
 import re
 from collections.abc import Iterator
 from functools import partial
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from typing import BinaryIO
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
 
-from memvault.importers import html_markdown
+from memvault.importers import html_markdown, values
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
+_PIECE = 1 << 16
 _MEDIA = lazy_pattern(r"<en-media\b([^<>]*+)>(?:</en-media>)?")
 _TODO = lazy_pattern(r"<en-todo\b([^<>]*+)>(?:</en-todo>)?")
 _HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
@@ -47,25 +49,49 @@ def recognise(source: Source) -> int:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of each file, with their attachments before them."""
+    files: dict[str, str] = {}
     for name in source.named(".enex"):
         notebook = posixpath.basename(name)[: -len(".enex")]
         folders = (notebook,) if len(source.named(".enex")) > 1 else ()
-        if b"<!ENTITY" in source.head(name, 1 << 16):
-            yield Unreadable(name, "it declares entities, which are not expanded")
-            continue
-        number = 0
         try:
             with source.open(name) as file:
-                for _, element in ElementTree.iterparse(file, events=("end",)):  # noqa: S314
-                    if element.tag == "note":
-                        number += 1
-                        yield from _note(element, f"{name}, note {number}", folders)
-                        element.clear()
-        except (ElementTree.ParseError, OSError, ValueError, RecursionError) as error:
+                for number, element in enumerate(_notes(file), 1):
+                    yield from _note(element, f"{name}, note {number}", folders, files)
+                    element.clear()
+        except (expat.ExpatError, OSError, ValueError, RecursionError) as error:
             yield Unreadable(name, f"its rest cannot be read: {error}")
 
 
-def _note(element: Element, what: str, folders: tuple[str, ...]) -> Iterator[Item]:
+def _notes(file: BinaryIO) -> Iterator[Element]:
+    """Yield the notes of a file; raises ``ValueError`` if it declares an entity."""
+    builder = TreeBuilder()
+    found: list[Element] = []
+
+    def end(tag: str) -> None:
+        element = builder.end(tag)
+        if tag == "note":
+            found.append(element)
+
+    def refuse(*_: object) -> None:
+        raise ValueError("it declares entities, which are not expanded")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = refuse
+    while data := file.read(_PIECE):
+        parser.Parse(data)
+        yield from found
+        found.clear()
+    parser.Parse(b"", True)
+
+
+def _note(
+    element: Element, what: str, folders: tuple[str, ...], files: dict[str, str]
+) -> Iterator[Item]:
+    """Yield a note's files and the note; ``files`` has the digests of earlier ones by path."""
     title = " ".join((element.findtext("title") or "Untitled").split())
     created = element.findtext("created")
     key = f"{created or ''} {title}".strip()
@@ -83,7 +109,10 @@ def _note(element: Element, what: str, folders: tuple[str, ...]) -> Iterator[Ite
         suffix = _SUFFIXES.get(resource.findtext("mime") or "", ".bin")
         file_name = resource.findtext("resource-attributes/file-name") or f"{digest[:12]}{suffix}"
         refs[digest] = file_name
-        path = "/".join([*folders, "files", posixpath.basename(file_name) or f"{digest}{suffix}"])
+        base = posixpath.basename(file_name) or f"file{suffix}"
+        path = "/".join([*folders, "files", base])
+        if files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
+            path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, partial(bytes, data), (f"enex-{digest}",))
     try:
         text = _text(element.findtext("content") or "", refs)
@@ -92,9 +121,9 @@ def _note(element: Element, what: str, folders: tuple[str, ...]) -> Iterator[Ite
         return
     header = {
         "title": title,
-        "tags": ["-".join(tag.text.split()) for tag in element.findall("tag") if tag.text],
-        "created": html_markdown.parsed_time(created),
-        "modified": html_markdown.parsed_time(element.findtext("updated") or created),
+        "tags": [values.tag(tag.text) for tag in element.findall("tag") if tag.text],
+        "created": values.parsed_time(created),
+        "modified": values.parsed_time(element.findtext("updated") or created),
         "source": element.findtext("note-attributes/source-url") or "",
     }
     yield ImportedNote(key, note_path(title, *folders), text, header)
@@ -110,11 +139,7 @@ def _text(enml: str, refs: dict[str, str]) -> str:
     html = _TODO.sub(lambda match: "[x] " if 'checked="true"' in match[1] else "[ ] ", enml)
     html = _PROLOGUE.sub("", _MEDIA.sub(media, html.replace(_SIGN, "")))
     text = _EMBED.sub(
-        lambda match: f"![[import:enex-{match[1]}|{_label(refs.get(match[1], ''))}]]",
+        lambda match: f"![[import:enex-{match[1]}|{values.label(refs.get(match[1], ''))}]]",
         html_markdown.markdown(html),
     )
     return _MARK.sub(r"\1- [\2] ", text)
-
-
-def _label(name: str) -> str:
-    return re.sub(r"[\[\]|]", "-", name)

@@ -33,7 +33,10 @@ def read(source: Source) -> Iterator[Item]:
 
 def attachment(source: Source, name: str) -> Item:
     """Return a file of a source as an attachment, or why it cannot be one."""
-    size = source.size(name)
+    try:
+        size = source.size(name)
+    except OSError as error:
+        return Unreadable(name, error.strerror or str(error))
     if size > MAX_FILE:
         return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
     return Attachment(name, partial(source.read, name))
@@ -43,10 +46,11 @@ def read_file(source: Source, name: str) -> Item:
     """Return a markdown file of a source as a note, or why it cannot be read."""
     try:
         decoded = document.decode(source.read(name))
+        modified = source.modified(name)
     except OSError as error:
         return Unreadable(name, error.strerror or str(error))
     if decoded.encoding == "binary":
         return Unreadable(name, decoded.problem)
-    changed = clock.iso(datetime.fromtimestamp(source.modified(name), UTC))
+    changed = clock.iso(datetime.fromtimestamp(modified, UTC))
     path = f"{name.rpartition('.')[0]}.md"
     return ImportedNote(name, path, decoded.text, {"created": changed, "modified": changed})

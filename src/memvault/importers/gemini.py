@@ -58,9 +58,13 @@ def _entries(source: Source, name: str) -> Iterator[tuple[int, dict[str, Any] | 
     if name.endswith(".jsonl"):
         yield from json_source.lines(source, name)
         return
-    whole = json_source.read_object(source, name)
+    try:
+        whole = json_source.read_object(source, name)
+    except (OSError, ValueError) as error:
+        yield 1, json_source.reason_of(error)
+        return
     messages = whole.pop("messages", [])
-    yield (1, whole) if whole else (1, "no JSON object")
+    yield 1, whole
     if isinstance(messages, list):
         yield from ((1, message) for message in messages if isinstance(message, dict))
 

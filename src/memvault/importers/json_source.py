@@ -63,9 +63,21 @@ def lines(
 
 
 def read_object(source: Source, name: str) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if it is none, or cannot be read."""
+    """Return the object in a JSON file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON object.
+    """
     try:
         entry = json.loads(source.read(name))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return entry if isinstance(entry, dict) else {}
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        raise ValueError("no JSON object")
+    return entry
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read, for people."""
+    return getattr(error, "strerror", None) or str(error)

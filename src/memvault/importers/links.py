@@ -80,9 +80,12 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
             edits.append((*link.target_span, _written(link, target, found, names)))
     if f"[[{SCHEME}" in text:
         edits += [(*match.span(), _by_id(match, names)) for match in _ID_LINK.finditer(text)]
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    pieces, done = [], 0
+    for start, end, new in sorted(edits):
+        if start >= done:
+            pieces += [text[done:start], new]
+            done = end
+    return "".join(pieces) + text[done:]
 
 
 def _leads_to(link: Link, note: str, found: str) -> bool:

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from memvault.importers import folder
+from memvault.importers import folder, values
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
-_BLOCK_ID = lazy_pattern(r"^[ \t]*id:: ([0-9a-f-]{36})[ \t]*$", re.MULTILINE)
+_BLOCK_ID = lazy_pattern(r"[ \t]*id:: ([0-9a-f-]{36})[ \t]*")
 _REFERENCE = lazy_pattern(r"(?:\{\{embed )?\(\(([0-9a-f-]{36})\)\)(?:\}\})?")
 _PROPERTY = lazy_pattern(r"[ \t]*(?:- )?([\w-]{1,60}):: (.*)")
 _HIDDEN = lazy_pattern(r"^[ \t]*(?:collapsed|id|logseq\.[\w.-]+|heading):: .*\n?", re.MULTILINE)
@@ -55,11 +55,12 @@ def read(source: Source) -> Iterator[Item]:
 
 def _blocks(text: str) -> dict[str, str]:
     """Return the first line of each block that has an id."""
-    found = {}
-    for match in _BLOCK_ID.finditer(text):
-        lines = text[: match.start()].rstrip().splitlines()
-        first = next((line for line in reversed(lines) if line.lstrip().startswith("- ")), "")
-        found[match[1]] = first.lstrip()[2:].strip()
+    found, first = {}, ""
+    for line in text.splitlines():
+        if line.lstrip().startswith("- "):
+            first = line.lstrip()[2:].strip()
+        elif match := _BLOCK_ID.fullmatch(line):
+            found[match[1]] = first
     return found
 
 
@@ -81,9 +82,9 @@ def _page(item: ImportedNote, blocks: dict[str, str]) -> ImportedNote:
             header["title"] = value
         elif key in _LISTS:
             words = [" ".join(part.split()) for part in value.split(",") if part.strip()]
-            tags = ["-".join(word.split()) for word in words]
+            tags = list(map(values.tag, words))
             header["aliases" if key == "alias" else "tags"] = words if key == "alias" else tags
-        elif not key.startswith(("logseq", "id", "collapsed")):
+        elif key not in ("id", "collapsed") and not key.startswith("logseq."):
             header[key.replace("-", "_")] = value
         lines.pop(0)
     text = _REFERENCE.sub(

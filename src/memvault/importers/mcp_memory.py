@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source
+from memvault.importers import json_source, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -35,6 +35,9 @@ def _file(source: Source) -> str:
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
     name = _file(source)
+    if not name:
+        yield Unreadable(source.path.name, "there is no knowledge graph")
+        return
     relations: dict[str, list[str]] = defaultdict(list)
     for _, entry in json_source.lines(source, name):
         if isinstance(entry, dict) and entry.get("type") == "relation":
@@ -58,6 +61,6 @@ def _note(entry: dict[str, Any], relations: list[str]) -> ImportedNote:
     parts = ["\n".join(lines)] if lines else []
     if relations:
         parts.append("## Relations\n\n" + "\n".join(relations))
-    tags = ["-".join(kind.split())] if kind.strip() else []
+    tags = [values.tag(kind)] if kind.strip() else []
     header = {"title": name, "tags": tags, "entity_type": kind}
     return ImportedNote(name, note_path(name), "\n\n".join(parts), header, (str(entry["name"]),))

@@ -8,13 +8,13 @@ them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memvault import clock
 from memvault.errors import UsageError
-from memvault.importers import json_source, pickles
+from memvault.importers import json_source, pickles, values
 from memvault.importers.database import UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
@@ -103,9 +103,10 @@ def _read_points(source: Source, name: str) -> Iterator[Item]:
         for row in database.execute("SELECT id, point FROM points ORDER BY id"):
             for point in pickles.mappings_with(pickles.parse(row["point"]), "payload"):
                 payload = point["payload"]
-                if isinstance(payload, dict) and payload.get("data"):
-                    entry = {**payload, "id": point.get("id") or row["id"]}
-                    yield _note(str(payload["data"]), entry, None)
+                if isinstance(payload, dict) and isinstance(payload.get("data"), str):
+                    own = point.get("id")
+                    entry = {**payload, "id": own if isinstance(own, str | int) else row["id"]}
+                    yield _note(payload["data"], entry, None)
 
 
 def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
@@ -115,19 +116,25 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
     except UsageError:
         return Unreadable(f"the memory {key}", "its text is empty")
     categories = entry.get("categories")
+    listed = categories if isinstance(categories, list) else [categories] if categories else []
     header: dict[str, Any] = {
         "title": title,
         "memory_type": "fact",
-        "tags": create.clean_tags(list(map(str, categories))) if categories else [],
-        "created": _time(entry.get("created_at")),
-        "modified": _time(entry.get("updated_at") or entry.get("created_at")),
-        **{name: str(entry[name]) for name in _OWN_KEYS if entry.get(name)},
+        "tags": _tags(listed),
+        "created": values.parsed_time(entry.get("created_at")),
+        "modified": values.parsed_time(entry.get("updated_at") or entry.get("created_at")),
+        **{name: entry[name] for name in _OWN_KEYS if isinstance(entry.get(name), str)},
     }
     if isinstance(metadata, dict) and metadata:
         header["metadata"] = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
     return ImportedNote(key or title, note_path(title), text, header)
 
 
-def _time(value: Any) -> str:
-    moment = clock.parse(str(value)) if value else None
-    return clock.iso(moment) if moment is not None else ""
+def _tags(categories: list[Any]) -> list[str]:
+    """Return tags without those that are none, such as ``a//b``."""
+    tags: list[str] = []
+    for category in categories:
+        if isinstance(category, str):
+            with contextlib.suppress(UsageError):
+                tags += create.clean_tags([values.tag(category)])
+    return tags

@@ -15,7 +15,7 @@ from typing import Any
 
 from memvault.importers import json_source
 from memvault.importers.database import UnreadableDatabase, open_database, tables
-from memvault.importers.items import Item, Unreadable
+from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
@@ -50,10 +50,11 @@ def read(source: Source) -> Iterator[Item]:
     database = _database(source)
     if database:
         for item in _read_database(source, database):
-            seen.add(getattr(item, "key", ""))
+            if isinstance(item, ImportedNote):
+                seen.add(item.key)
             yield item
     for item in _read_files(source):
-        if getattr(item, "key", "") not in seen:
+        if not isinstance(item, ImportedNote) or item.key not in seen:
             yield item
 
 
@@ -98,23 +99,37 @@ def _read_files(source: Source) -> Iterator[Item]:
     for name in source.named(".json"):
         below[name.rpartition("/")[0]].append(name)
     for name in _sessions(source):
-        about = json_source.read_object(source, name)
-        if not about:
-            yield Unreadable(name, "no JSON object")
-        elif not about.get("parentID"):
-            top = name.partition("session/")[0]
-            found = _episode(
-                about,
-                [
-                    json_source.read_object(source, message)
-                    for message in below[f"{top}message/{about.get('id')}"]
-                ],
-                lambda message, top=top: [  # type: ignore[misc]
-                    json_source.read_object(source, part) for part in below[f"{top}part/{message}"]
-                ],
-            )
-            if found is not None:
-                yield found
+        about = _objects(source, [name])[0]
+        if isinstance(about, Unreadable):
+            yield about
+            continue
+        if about.get("parentID"):
+            continue
+        top = name.partition("session/")[0]
+        messages = _objects(source, below[f"{top}message/{about.get('id')}"])
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for message in messages:
+            if isinstance(message, dict):
+                key = str(message.get("id"))
+                found = _objects(source, below[f"{top}part/{key}"])
+                parts[key] = [part for part in found if isinstance(part, dict)]
+                yield from (part for part in found if isinstance(part, Unreadable))
+            else:
+                yield message
+        read = [message for message in messages if isinstance(message, dict)]
+        if (session := _episode(about, read, parts.__getitem__)) is not None:
+            yield session
+
+
+def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | Unreadable]:
+    """Return the object in each of some files, or why it cannot be read."""
+    found: list[dict[str, Any] | Unreadable] = []
+    for name in names:
+        try:
+            found.append(json_source.read_object(source, name))
+        except (OSError, ValueError) as error:
+            found.append(Unreadable(name, json_source.reason_of(error)))
+    return found
 
 
 def _episode(

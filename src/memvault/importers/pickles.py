@@ -92,7 +92,8 @@ class _Machine:
         target = self.stack[-1]
         for key, value in zip(items[::2], items[1::2], strict=True):
             if isinstance(target, dict):
-                target[key if isinstance(key, str | int | float | bytes) else repr(key)] = value
+                if isinstance(key, str | int | float | bytes):
+                    target[key] = value
             else:
                 target.items.append((key, value))
 
@@ -146,7 +147,7 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], Any]] = {
     "INST": _Machine.instance,
     "OBJ": lambda machine, _: machine.instance(None),
     "BUILD": _Machine.build,
-    "BINPERSID": lambda machine, _: machine.stack.append(Opaque(f"id {machine.stack.pop()!r:.40}")),
+    "BINPERSID": lambda machine, _: machine.stack.append(Opaque("id", machine.stack.pop())),
 }
 
 

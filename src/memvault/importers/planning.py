@@ -175,12 +175,12 @@ def _joined(folder: str, path: str) -> str:
 
 def _safe(path: str) -> str:
     """Return a path whose parts every system and Obsidian accept, none of them hidden."""
-    parts = [_safe_name(part) for part in path.split("/") if part.strip(". ")]
-    return "/".join(parts) or "memory.md"
-
-
-def _safe_name(name: str) -> str:
+    *folders, name = [part for part in path.split("/") if part.strip(". ")] or ["memory.md"]
     stem, suffix = posixpath.splitext(name)
+    return "/".join([*(_safe_name(part) for part in folders), _safe_name(stem, suffix)])
+
+
+def _safe_name(stem: str, suffix: str = "") -> str:
     stem = "".join(
         "-" if char in _NOT_IN_NAMES or not char.isprintable() else char for char in stem
     )

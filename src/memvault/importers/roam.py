@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import html_markdown, json_source
+from memvault.importers import json_source, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
@@ -93,8 +93,8 @@ def _page(page: dict[str, Any], blocks: dict[str, str]) -> ImportedNote:
         name = f"{day[3]}-{_MONTHS.index(day[1]) + 1:02}-{int(day[2]):02}"
     header: dict[str, Any] = {
         "title": title,
-        "created": html_markdown.time_of(page.get("create-time"), 1e-3),
-        "modified": html_markdown.time_of(page.get("edit-time"), 1e-3),
+        "created": values.time_of(page.get("create-time"), 1e-3),
+        "modified": values.time_of(page.get("edit-time"), 1e-3),
     }
     path = note_path(name, *(("daily",) if day else ()))
     key = str(page.get("uid") or title)

@@ -12,11 +12,11 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.importers import values
 from memvault.importers.items import ImportedNote, note_path
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
@@ -42,8 +42,7 @@ _PATCHED = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.M
 _ADDED_BY_PROGRAMS = lazy_pattern(
     r"<(system-reminder|hook_context|memory-data|environment_context|user_instructions|"
     r"ide_selection|ide_opened_file|local-command-stdout|command-message|command-args|"
-    r"INSTRUCTIONS)\b[^>]{0,200}>.{0,100000}?</\1>",
-    re.DOTALL,
+    r"INSTRUCTIONS)\b[^<>]{0,200}>"
 )
 _NO_PROMPTS = (
     "<command-name>",
@@ -87,18 +86,14 @@ class Session:
 
     def at(self, time: Any) -> None:
         """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
-        if isinstance(time, int | float) and 0 < time < 1e14:
-            moment: datetime | None = datetime.fromtimestamp(time / 1000, UTC)
-        else:
-            moment = clock.parse(time) if isinstance(time, str) else None
-        if moment is not None:
-            iso = clock.iso(moment)
+        iso = values.time_or_text(time, 1e-3)
+        if iso:
             self.started = min(self.started or iso, iso)
             self.ended = max(self.ended, iso)
 
     def ask(self, text: str) -> None:
         """Add a prompt of the user, unless the program wrote it."""
-        text = _ADDED_BY_PROGRAMS.sub("", text[: _MAX_TEXT * 10])
+        text = _without_additions(text[: _MAX_TEXT * 10])
         text = _kept(text.rpartition(_REQUEST)[2])
         if text and not text.startswith(_NO_PROMPTS):
             self.prompts.append(text)
@@ -116,6 +111,24 @@ class Session:
         """Mark a use of a tool as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
+
+
+def _without_additions(text: str) -> str:
+    """Return a prompt without the elements that programs add to it, each looked through once."""
+    kept: list[str] = []
+    done = 0
+    unclosed: set[str] = set()
+    for match in _ADDED_BY_PROGRAMS.finditer(text):
+        if match.start() < done or match[1] in unclosed:
+            continue
+        closing = f"</{match[1]}>"
+        end = text.find(closing, match.end())
+        if end < 0:
+            unclosed.add(match[1])
+        else:
+            kept.append(text[done : match.start()])
+            done = end + len(closing)
+    return "".join(kept) + text[done:]
 
 
 def _kept(text: str) -> str:

@@ -36,6 +36,8 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: list[Unreadable] = []
+        self.tables: dict[str, frozenset[str]] = {}
+        """The names of the tables of each database that was looked into."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -160,20 +162,25 @@ class _ZipSource(Source):
     def names(self) -> list[str]:
         return sorted(self._entries)
 
+    def _entry(self, name: str) -> zipfile.ZipInfo:
+        if name not in self._entries:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file in the zip", name)
+        return self._entries[name]
+
     def size(self, name: str) -> int:
-        return self._entries[name].file_size
+        return self._entry(name).file_size
 
     def modified(self, name: str) -> float:
         from datetime import UTC, datetime
 
         try:
-            return datetime(*self._entries[name].date_time, tzinfo=UTC).timestamp()
+            return datetime(*self._entry(name).date_time, tzinfo=UTC).timestamp()
         except ValueError:
             return self.path.stat().st_mtime
 
     def open(self, name: str) -> BinaryIO:
         try:
-            return io.BufferedReader(_ZipReader(self._zip.open(self._entries[name])))
+            return io.BufferedReader(_ZipReader(self._zip.open(self._entry(name))))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise OSError(errno.EIO, str(error), name) from error
 
@@ -238,7 +245,7 @@ def local_file(source: Source, name: str) -> Path | None:
 
 
 def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers, from 1; a longer line than ``most`` is cut.
+    """Yield the lines of a file with their numbers, from 1; one longer than ``most`` is cut.
 
     Raises ``OSError`` where the file cannot be read any further.
     """
@@ -247,3 +254,5 @@ def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tupl
         while line := file.readline(most):
             number += 1
             yield number, line
+            while len(line) >= most and not line.endswith(b"\n"):
+                line = file.readline(most)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import plain_files
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.document import Document, etag
+from memvault.vault.document import etag
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
 
 KIND, ID, VERSION = "imported_from", "imported_id", "imported_version"
 """The header keys of an imported note: its kind, its id there, and its ``version``."""
-_ID_LINE = f"\n{ID}: ".encode()
 _VERSION_LINE = f"\n{VERSION}: ".encode()
 _MAX_HEADER = 256 * 1024
 
@@ -45,16 +47,15 @@ class VaultState(NamedTuple):
     type_of: Callable[[str, bytes], str]
 
 
-def vault_state(store: MemoryStore, kind: str) -> VaultState:
-    """Return the state of a vault for an import of a kind; reads every memory's file."""
+def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> VaultState:
+    """Return the state of a vault with some memories for an import of a kind."""
     imported: dict[str, Imported] = {}
-    for state in store.scan().files:
-        with contextlib.suppress(MemvaultError):
-            data, _ = store.read_bytes(state.path)
-            if data.find(_ID_LINE, 0, _MAX_HEADER) >= 0:
-                header = Document.parse(data).header or {}
-                if header.get(KIND) == kind and isinstance(key := header.get(ID), str):
-                    imported.setdefault(key, _imported(state.path, data))
+    for record in records:
+        key = record.metadata.get(ID)
+        if record.metadata.get(KIND) == kind and isinstance(key, str):
+            with contextlib.suppress(MemvaultError):
+                data, _ = store.read_bytes(record.path)
+                imported.setdefault(key, _imported(record.path, data))
 
     def holds(path: str, data: bytes) -> bool:
         with contextlib.suppress(OSError):

@@ -17,9 +17,12 @@ from memvault.importers.items import Item, Unreadable, VaultFile
 from memvault.importers.kinds import NO, OWN
 from memvault.importers.source import MAX_FILE, Source
 
-_FORMAT = 1
-_MAX_LINE = 2 * MAX_FILE
-"""Maximum length of a line: that of a file as base64, or with many escapes."""
+FORMAT = 1
+"""The format of an export as JSON lines."""
+FIRST_LINE = b'{"memvault": "export"'
+"""How the first line of one begins."""
+_MAX_LINE = 6 * MAX_FILE + (1 << 16)
+"""Maximum length of a line: JSON needs up to six bytes for one."""
 
 
 def recognise(source: Source) -> int:
@@ -30,7 +33,7 @@ def recognise(source: Source) -> int:
 def _export(source: Source) -> str:
     """Return the name of the only file if it is an export; empty if not."""
     if len(source.names) == 1 and (name := source.names[0]).endswith((".jsonl", ".ndjson")):
-        return name if source.head(name).startswith(b'{"memvault": "export"') else ""
+        return name if source.head(name).startswith(FIRST_LINE) else ""
     return ""
 
 
@@ -50,7 +53,7 @@ def _read_lines(source: Source, name: str) -> Iterator[Item]:
         if isinstance(entry, str):
             yield Unreadable(f"{name}, line {number}", entry)
         elif number == 1:
-            if entry.get("format") != _FORMAT:
+            if entry.get("format") != FORMAT:
                 reason = "written by a newer version; what is understood is read"
                 yield Unreadable(f"{name}, line 1", reason)
         elif isinstance(path := entry.get("path"), str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import html_markdown
+from memvault.importers import html_markdown, values
 from memvault.importers.database import UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
@@ -54,6 +54,9 @@ def _database(source: Source) -> str:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, and for each item with annotations a note with all of them."""
     name = _database(source)
+    if not name:
+        yield Unreadable(source.path.name, "there is no database of Zotero")
+        return
     try:
         with open_database(source, name) as database:
             for row in database.execute(_NOTES).fetchall():
@@ -92,9 +95,7 @@ def _note(database: Any, row: dict[str, Any]) -> Item:
         return Unreadable(str(row["key"]), str(error))
     about = _about(database, row["parent"])
     title = " ".join(str(row["title"] or about.get("work") or "Note").split())
-    tags = [
-        f"{'-'.join(tag['name'].split())}" for tag in database.execute(_ITEM_TAGS, [row["itemID"]])
-    ]
+    tags = [values.tag(tag["name"]) for tag in database.execute(_ITEM_TAGS, [row["itemID"]])]
     citation = _citation(about)
     return ImportedNote(
         str(row["key"]),
@@ -106,8 +107,8 @@ def _note(database: Any, row: dict[str, Any]) -> Item:
 
 def _times(row: dict[str, Any]) -> dict[str, str]:
     return {
-        "created": html_markdown.parsed_time(row["dateAdded"]),
-        "modified": html_markdown.parsed_time(row["dateModified"]),
+        "created": values.parsed_time(row["dateAdded"]),
+        "modified": values.parsed_time(row["dateModified"]),
     }
 
 

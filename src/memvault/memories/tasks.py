@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ _TASK = lazy_pattern(
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
 _DONE_MARKS = frozenset("xX-")
 """Done, and cancelled as Obsidian's themes and Logseq write it."""
-_SIGNS = (b"[ ]", b"[x]", b"[X]", b"[-]", b"[/]", b"[>]", b"[<]", b"[!]", b"[?]", b"[*]")
-"""What a file with a task contains one of; other files are not parsed."""
+_SIGN = re.compile(rb"\[[^\]\r\n]{1,4}\][ \t]")
+"""What a file with a task contains; other files are not parsed."""
 
 
 class Task(NamedTuple):
@@ -63,7 +64,7 @@ def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[T
     for record in records:
         try:
             data, _ = store.read_bytes(record.path)
-            if any(sign in data for sign in _SIGNS):
+            if _SIGN.search(data):
                 yield from tasks_of(store.read(record.path))
         except MemvaultError:
             continue

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from memvault.model import ReviewKind
 from memvault.results.shared import (
     AsOfMark,
     ConfirmedResult,
@@ -244,7 +245,7 @@ class ReviewEntry(TypedDict):
     that of a finding of doctor, ``fix`` what its fix would do.
     """
 
-    kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+    kind: ReviewKind
     filePath: str
     title: str
     reason: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
+from memvault.model import ReviewKind
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, page_info
@@ -84,7 +85,7 @@ def vault_doctor(
 def vault_review(
     call: Call,
     kind: Annotated[
-        Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None,
+        ReviewKind | None,
         Arg("Only those of a kind"),
     ] = None,
     limit: Limit = LISTED,
@@ -98,7 +99,7 @@ def vault_review(
     """
     from memvault.doctor import review
 
-    items = [item for item in review.review_items(call) if kind in (None, item.kind)]
+    items = review.review_items(call, kind)
     shown = items[offset : offset + limit]
     return {
         "items": [item.described() for item in shown],

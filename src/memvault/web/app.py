@@ -17,11 +17,11 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.web import pages
 from memvault.web.session import WebSession
 
-_COOKIE = "memvault"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_HTTP = 80
 _FILE_POLICY = "default-src 'none'; sandbox"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -45,8 +45,10 @@ _TYPES = {
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(session: WebSession, token: str, hosts: frozenset[str]) -> Starlette:
-    """Return the application; ``hosts`` are the values of the header Host that it accepts."""
+def application(session: WebSession, token: str, port: int) -> Starlette:
+    """Return the application for a port of this machine, which accepts no other host's name."""
+    hosts = _hosts(port)
+    cookie = f"memvault-{port}"  # browsers send the cookies of all ports
 
     def guarded(handle: Callable[[Request], Response]) -> Handler:
         async def answer(request: Request) -> Response:
@@ -63,9 +65,9 @@ def application(session: WebSession, token: str, hosts: frozenset[str]) -> Starl
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), token.encode()):
             response = RedirectResponse(request.url.path, 303)
-            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            response.set_cookie(cookie, token, httponly=True, samesite="strict")
             return response
-        if not hmac.compare_digest(request.cookies.get(_COOKIE, "").encode(), token.encode()):
+        if not hmac.compare_digest(request.cookies.get(cookie, "").encode(), token.encode()):
             return _refused("Open the address that memvault web printed", 403)
         try:
             return handle(request)
@@ -91,6 +93,13 @@ def application(session: WebSession, token: str, hosts: frozenset[str]) -> Starl
     return Starlette(
         routes=[Route(path, guarded(handle), methods=["GET"]) for path, handle in table.items()]
     )
+
+
+def _hosts(port: int) -> frozenset[str]:
+    """Return the values of the header ``Host`` for a port of this machine."""
+    names = ("127.0.0.1", "localhost")
+    bare = names if port == _HTTP else ()  # browsers leave out the port of HTTP
+    return frozenset([*(f"{name}:{port}" for name in names), *bare])
 
 
 def _refused(message: str, code: int) -> Response:
@@ -154,7 +163,7 @@ class _Routes:
 
     def overview(self, _: Request) -> Response:
         stats = self._session.call("vault_stats")
-        review = self._session.call("vault_review", limit=200)
+        review = self._session.review()
         orphans = self._session.call("memory_orphans", limit=30)
         plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
         values: dict[str, Any] = {

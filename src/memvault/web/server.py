@@ -46,10 +46,9 @@ def serve(root: Path, port: int | None, ready: Callable[[str], None]) -> None:
     with listening(port) as made:
         own = made.getsockname()[1]
         token = secrets.token_urlsafe(24)
-        hosts = frozenset(f"{name}:{own}" for name in (_HOST, "localhost"))
         session = WebSession(root)
         config = uvicorn.Config(
-            application(session, token, hosts), log_level="critical", lifespan="off"
+            application(session, token, own), log_level="critical", lifespan="off"
         )
         server = uvicorn.Server(config)
         try:

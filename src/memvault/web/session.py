@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
+from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
-from memvault.recall.filters import Filters
 from memvault.tools.core import invoke
 from memvault.vault import paths
 from memvault.web.addresses import SERVED
@@ -21,12 +21,13 @@ from memvault.web.renderer import Renderer, is_attachment
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
-    from memvault.index.protocol import MemoryRecord, View
+    from memvault.index.protocol import View
 
 Result = TypeVar("Result")
 _READER = LOCAL._replace(scope="read", asks=None, prefers=None)
 _MOST = 30
 _MAX_NODES = 20_000
+_MAX_REVIEWED = 200
 
 
 class ReadMemory(NamedTuple):
@@ -45,6 +46,7 @@ class WebSession:
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
         self._map: tuple[object, dict[str, Any]] | None = None
+        self._review: tuple[object, dict[str, Any]] | None = None
 
     def run(self, work: Callable[[], Result]) -> Result:
         """Return what a function returns in the vault's thread."""
@@ -71,18 +73,18 @@ class WebSession:
 
         def work() -> dict[str, Any]:
             with invoke.call(self.workspace, tool, arguments, _READER) as outcome:
-                found: dict[str, Any] = self._masked(dict(outcome.result))
+                found: dict[str, Any] = self.masked(dict(outcome.result))
             return found
 
         return self.run(work)
 
-    def _masked(self, value: Any) -> Any:
-        """Return a value with the secrets in its texts masked."""
+    def masked(self, value: Any) -> Any:
+        """Return a value with the secrets in its texts masked; for the vault's thread."""
         if isinstance(value, str):
             return self.workspace.settings.detector.masked(value)
         if isinstance(value, Mapping):
-            return {key: self._masked(entry) for key, entry in value.items()}
-        return [self._masked(entry) for entry in value] if isinstance(value, list) else value
+            return {key: self.masked(entry) for key, entry in value.items()}
+        return [self.masked(entry) for entry in value] if isinstance(value, list | tuple) else value
 
     def search(self, query: str, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories for a query, or the newest that pass the filters."""
@@ -118,13 +120,18 @@ class WebSession:
         except (OSError, MemvaultError) as error:
             raise NotFound("There is no such file", "the memory may be older than it") from error
 
-    def records(self, paths: frozenset[str]) -> list[MemoryRecord]:
-        """Return the memories at some paths, newest first, without examples."""
-        found = self.run(lambda: self._shown_records(self._call()))
-        return [record for record in found if record.path in paths]
+    def review(self) -> dict[str, Any]:
+        """Return what needs a person, as of the vault's last change."""
+        state = self.on_view(lambda _call, view: _state(shown_records(view)))
+        if self._review is None or self._review[0] != state:
+            self._review = state, self.call("vault_review", limit=_MAX_REVIEWED)
+        return self._review[1]
 
     def on_view(self, work: Callable[[Call, View], Result]) -> Result:
-        """Run a function with a reader's call and a view of the index in the vault's thread."""
+        """Run a function with a reader's call and a view of the index in the vault's thread.
+
+        It is run again if the view becomes stale.
+        """
 
         def run() -> Result:
             call = self._call()
@@ -132,30 +139,26 @@ class WebSession:
 
         return self.run(run)
 
-    def map(self, records: list[MemoryRecord] | None = None) -> dict[str, Any]:
+    def map(self) -> dict[str, Any]:
         """Return the nodes of the map with both positions, and the edges, as JSON values.
 
-        The nodes are the memories, or those of some records, at most the newest 20,000.
+        The nodes are the memories, at most the newest 20,000.
         """
-        return self.run(lambda: self._make_map(records))
+        return self.on_view(self._make_map)
 
-    def _make_map(self, chosen: list[MemoryRecord] | None) -> dict[str, Any]:
-        call = self._call()
-        records = (self._shown_records(call) if chosen is None else chosen)[:_MAX_NODES]
-        state = tuple((record.path, record.etag) for record in records)
+    def _make_map(self, call: Call, view: View) -> dict[str, Any]:
+        records = shown_records(view)
+        state = _state(records)
         if self._map is None or self._map[0] != state:
-            self._map = state, call.engine.on_view(lambda view: self._laid_out(call, view, records))
+            self._map = state, self.laid_out(call, view, records)
         return self._map[1]
 
-    def _shown_records(self, call: Call) -> list[MemoryRecord]:
-        """Return all memories but examples, newest first."""
-        records = call.engine.list_records(Filters())
-        return [record for record in records if not is_example(record.metadata)]
-
-    def _laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
+    def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
+        """Return a map of records of a view; for the vault's thread."""
         from memvault.index.embedding.meaning import open_meaning
         from memvault.web import layout
 
+        records = records[:_MAX_NODES]
         places = {record.key: number for number, record in enumerate(records)}
         edges = sorted(
             {
@@ -174,8 +177,8 @@ class WebSession:
                 {
                     "id": record.mem_id,
                     "title": mask(record.title),
-                    "type": record.memory_type,
-                    "tags": list(record.tags),
+                    "type": mask(record.memory_type),
+                    "tags": list(map(mask, record.tags)),
                     "links": position,
                     "meaning": meant,
                 }
@@ -199,17 +202,20 @@ class WebSession:
 
     def texts(self) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its memId."""
-        return self.run(self._texts)
+        return self.on_view(self._texts)
 
-    def _texts(self) -> dict[str, str]:
-        call = self._call()
-        records = self._shown_records(call)[:_MAX_NODES]
+    def _texts(self, call: Call, view: View) -> dict[str, str]:
+        renderer, found = Renderer(call, view), {}
+        for record in shown_records(view)[:_MAX_NODES]:
+            with contextlib.suppress(MemvaultError):
+                found[record.mem_id] = renderer.html(call.reader.read(record.path), SERVED)
+        return found
 
-        def rendered(view: View) -> dict[str, str]:
-            renderer, found = Renderer(call, view), {}
-            for record in records:
-                with contextlib.suppress(MemvaultError):
-                    found[record.mem_id] = renderer.html(call.reader.read(record.path), SERVED)
-            return found
 
-        return call.engine.on_view(rendered)
+def shown_records(view: View) -> list[MemoryRecord]:
+    """Return all memories but examples, newest first."""
+    return latest_first(one for one in view.records() if not is_example(one.metadata))
+
+
+def _state(records: list[MemoryRecord]) -> object:
+    return tuple((record.path, record.etag) for record in records)

@@ -133,7 +133,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Show the memory beside the list where there is room."""
-        self.screen.set_class(event.size.width < _WIDE, "narrow")
+        self.screen_stack[0].set_class(event.size.width < _WIDE, "narrow")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search for what has been typed; a single question mark asks for the keys."""
@@ -351,7 +351,9 @@ class MemoryBrowser(App[BrowsedMemory]):
         """Ask for the memory that the chosen one is to link to, and add the link to its end."""
         memory = self.chosen
         if memory is not None:
-            other = await self.push_screen_wait(MemoryDialog("Link it to", self._session.search))
+            other = await self.push_screen_wait(
+                MemoryDialog("Link it to", self._session.search_beside)
+            )
             if other is not None:
                 arguments = {"query": memory.path, "modifications": _link_to(other)}
                 await self._change("memory_compound", arguments)

@@ -95,13 +95,21 @@ class BrowserSession:
         self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
-        self._latest = self._latest_part = 0
+        self._latest = self._latest_beside = self._latest_part = 0
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
         """Search for a query line, the newest without a query; None if a later search waits."""
         self._latest += 1
         number = self._latest
         return self._thread.submit(lambda: self._search(line) if number == self._latest else None)
+
+    def search_beside(self, line: str) -> Future[SearchOutcome | None]:
+        """As ``search``, for another list than the first."""
+        self._latest_beside += 1
+        number = self._latest_beside
+        return self._thread.submit(
+            lambda: self._search(line) if number == self._latest_beside else None
+        )
 
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
         """Read a part of a memory as pairs of texts, of which the second may be empty.
@@ -133,12 +141,15 @@ class BrowserSession:
         if self._workspace is not None:
             self._workspace.close()
 
+    def _opened(self) -> Workspace:
+        if self._workspace is None:
+            self._workspace = Workspace(self.root, self.progress, stays=True)
+        return self._workspace
+
     def _call(self, tool: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         from memvault.tools.core import invoke
 
-        if self._workspace is None:
-            self._workspace = Workspace(self.root, self.progress, stays=True)
-        with invoke.call(self._workspace, tool, arguments, caller) as outcome:
+        with invoke.call(self._opened(), tool, arguments, caller) as outcome:
             result = dict(outcome.result)
             outcome.settle()
         return result
@@ -178,8 +189,12 @@ class BrowserSession:
         ]
 
     def _fingerprint(self) -> object:
-        found = self._call("memory_list", {"limit": 1}, self._reader)
-        return found["total"], [(e["memId"], e["modified"]) for e in found["memories"]]
+        from memvault.call import Call
+
+        call = Call(self._opened(), self._reader, tool="browse", read_only=True)
+        return call.engine.on_view(
+            lambda view: hash(frozenset((one.path, one.etag) for one in view.records()))
+        )
 
     def _confirmed(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         result = self._call(tool, arguments, self._caller)

@@ -7,6 +7,7 @@
   const query = $("q");
   const results = $("results");
   let latest = 0;
+  let chosen = -1;
 
   if (query && results && !own) {
     let timer = 0;
@@ -19,13 +20,13 @@
         const text = await answer.text();
         if (number === latest && answer.ok) {
           results.innerHTML = text;
+          chosen = -1;
           history.replaceState(null, "", `/?${asked}`);
         }
       }, 80);
     });
   }
 
-  let chosen = -1;
   const choose = (step) => {
     const entries = [...document.querySelectorAll(".results li")];
     if (!entries.length) return;

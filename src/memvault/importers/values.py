@@ -1,0 +1,53 @@
+"""Values of exports as the vault writes them: times, tags, lines and labels of links."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from memvault import clock
+from memvault.lazy_pattern import lazy_pattern
+
+_NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
+
+
+def time_of(seconds: object, unit: float = 1.0) -> str:
+    """Return a time in ISO 8601, from a number of ``unit`` seconds since 1970; else ""."""
+    try:
+        return clock.iso(datetime.fromtimestamp(float(str(seconds)) * unit, UTC)) if seconds else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def parsed_time(text: object) -> str:
+    """Return a time in ISO 8601, from a text such as ``20240131T120000Z`` or a date; else ""."""
+    value = str(text).strip() if isinstance(text, str | int | float) else ""
+    for pattern in ("%Y%m%dT%H%M%SZ", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"):
+        try:
+            moment = datetime.strptime(value, pattern)  # noqa: DTZ007  # UTC is added below
+        except ValueError:
+            continue
+        return clock.iso(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    moment_or_none = clock.parse(value)
+    return clock.iso(moment_or_none) if moment_or_none is not None else ""
+
+
+def time_or_text(value: object, unit: float = 1.0) -> str:
+    """As ``time_of`` for a number, and as ``parsed_time`` for a text."""
+    if isinstance(value, int | float):
+        return time_of(value, unit) if 0 < value * unit < 1e11 else ""
+    return parsed_time(value)
+
+
+def line(value: object) -> str:
+    """Return a text as one line; empty for no text."""
+    return " ".join(str(value or "").split())
+
+
+def tag(text: str) -> str:
+    """Return a name as a tag, in which blanks are hyphens."""
+    return "-".join(text.split())
+
+
+def label(text: str) -> str:
+    """Return a text as the label of a link, without the signs that end it."""
+    return _NOT_IN_LABELS.sub("-", text)
