@@ -22,6 +22,7 @@ from memvault.importers.source import open_source
 from memvault.importers.state import vault_state
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
+from test_import_safety import limited
 
 
 def files_of(root: Path) -> dict[str, bytes]:
@@ -142,3 +143,40 @@ def test_what_the_vault_has_already_is_kept(run: Run, folder: Path, tmp_path: Pa
     ]
     assert (folder / "fact/a.md").read_text("utf-8") == "mine"
     assert set(files_of(folder)) == {"memvault.toml", "fact/a.md", "b.md"}
+
+
+def test_files_that_are_no_memories_are_exported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """What the setting ignore leaves out of recall is in an export, and given back by it."""
+    write(folder, "memvault.toml", 'version = 1\nignore = ["README.md", "drafts/**"]\n')
+    for name in ("README.md", "drafts/a.md", "b.md"):
+        write(folder, name, f"# {name}\n")
+    succeeded(run("export", str(tmp_path / "x.zip")))
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive:
+        assert set(archive.namelist()) == set(files_of(folder))
+    succeeded(run("export", str(tmp_path / "x.md")))
+    assert (tmp_path / "x.md").read_text("utf-8").count("\n# ") == 0
+
+
+@pytest.mark.parametrize("form", ["folder", "site"])
+def test_an_export_follows_no_link(form: str, run: Run, folder: Path, tmp_path: Path) -> None:
+    """A link in the folder to write to is refused, and nothing is written behind it."""
+    write(folder, "notes/a.md", "A")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/notes").symlink_to(tmp_path / "elsewhere")
+    failed = refused(run("export", str(tmp_path / "out"), "--to", form, "--force"), 1)
+    assert "is a link" in failed
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def test_a_site_that_was_interrupted_is_written_by_the_next_export(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """An export that failed half way needs no --force to be run again."""
+    write(folder, "a.md", "A " * 100_000)
+    run("list")
+    command = ["export", str(tmp_path / "out"), "--to", "site"]
+    assert limited(folder, 100, *command).returncode == 1
+    assert [*(tmp_path / "out").iterdir()]
+    succeeded(run(*command))
+    assert (tmp_path / "out/notes/a.html").exists()

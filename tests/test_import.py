@@ -82,7 +82,7 @@ def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: 
     notes = notes_in(folder)
     beta = notes["imported/notes/Beta.md"].decode()
     assert beta.startswith("---\ntags: [x] # mine\nsource: https://example.org\n")
-    assert "imported_from: folder\nimported_id: Beta.md\n" in beta
+    assert "imported_from: folder\nimported_id: Notes/Beta.md\n" in beta
     assert beta.endswith("---\n[[Nowhere]]\n")
     assert notes["imported/notes/pictures/plan.png"] == folder_source.PICTURE
     assert "Le café" in notes["imported/notes/C- notes.md"].decode()
@@ -232,7 +232,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("google_keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
         ("google_keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),
         ("google_keep", "make", "imported/keep/The lamp takes E14.md", "created: 2025-11-03T"),
-        ("apple_notes", "make", "imported/apple-notes/Garden/Garden.md", "sketch.png]]"),
+        ("apple_notes", "make", "imported/apple-notes/Garden.md", "sketch.png]]"),
         ("apple_notes", "make", "imported/apple-notes/Work/Ideas.md", "A shed."),
         ("apple_notes", "make_markdown", "imported/apple-notes/Garden/Garden.md", "sketch.png"),
         ("bookmarks", "make", "imported/bookmarks/green-tea.md", "tags: [Tea-shops, green, hot]"),
@@ -282,7 +282,7 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
             file.write("," * bool(number) + json.dumps(chatgpt_source.conversation(number, answer)))
         file.write("]")
     source = open_source(str(tmp_path / "conversations.json"))
-    state = VaultState({}, lambda _: False, lambda *_: False, lambda *_: "context")
+    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
     tracemalloc.start()
     made = plan(chatgpt.read(source), "chatgpt", "", state)
     _, peak = tracemalloc.get_traced_memory()
@@ -310,7 +310,7 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
     row = _KINDS_BY_NAME[kind]
     made = importlib.import_module(f"import_sources.{row.module}").make(tmp_path)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
-    state = VaultState({}, lambda _: False, lambda *_: False, lambda *_: "context")
+    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
 
     @given(st.data())
     def damaged(data: st.DataObject) -> None:

@@ -5,7 +5,7 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import Refused, UsageError
+from memvault.errors import NotFound, Refused, UsageError
 from memvault.exporters import formats
 from memvault.tools.core.render import Template
 from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, Until, filters
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from memvault.importers.planning import ImportPlan
     from memvault.importers.source import Source
 
+_MOST_SHOWN = 20
+"""Entries of each list that a person is shown; --json has all."""
 _IMPORT_VIEW = """
     {heading}
        {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
  {unchanged:note is there already|notes are there already}
        types: {typeCounts}
-       changed here and there, and kept as it is here: {edited:each}
+       files: {fileNames}
+       to change: {toChange:each}
+       changed here and there, and kept as it is here: {editedHere:each}
        not read: {problems:each}
     {next}
 
@@ -49,11 +53,24 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         **found,
         "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
         "typeCounts": ", ".join(counts),
-        "problems": [f"{one['what']}: {one['reason']}" for one in found.get("unreadable", ())],
+        "fileNames": ", ".join(_first(found.get("files", ()), 5)),
+        "toChange": _first(found.get("changedPaths", ())),
+        "editedHere": _first(found.get("edited", ())),
+        "problems": _first(
+            ": ".join(filter(None, (one["what"], one["reason"])))
+            for one in found.get("unreadable", ())
+        ),
     }
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
     return shown
+
+
+def _first(texts: Iterable[str], most: int = _MOST_SHOWN) -> list[str]:
+    """Return the first of some texts, and then the number of the others."""
+    every = list(texts)
+    more = [f"and {len(every) - most:,} more"] if len(every) > most else []
+    return [*every[:most], *more]
 
 
 @command(
@@ -96,17 +113,19 @@ def import_notes(
         }
     if not source:
         raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
-    opened = open_source(source)
-    found = table.find(kind) if kind else table.recognised(opened)
     workspace = options.workspace()
+    opened = open_source(source)
     try:
+        found = table.find(kind) if kind else table.recognised(opened)
         from memvault.call import Call
         from memvault.tools.core import invoke
 
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
+        _require_apart(call, opened, found)
         return _import(options, call, opened, found, to, yes)
     finally:
+        opened.close()
         workspace.release()
 
 
@@ -133,6 +152,13 @@ def _import(
     )
     result = _result(made, source, made.unreadable)
     if not any((result["new"], result["changed"], result["attachments"])):
+        if made.unreadable and not made.notes and not made.attachments:
+            reason = _for_people(result)["problems"][0]
+            raise UsageError(
+                f"Nothing in {source.path} can be imported: {reason}",
+                "export it again, or --from KIND names its kind",
+                {"unreadable": result["unreadable"]},
+            )
         return {**result, "next": "There is nothing to import"}
     if not yes:
         lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
@@ -140,7 +166,14 @@ def _import(
             return {**result, "next": "Nothing was changed; --yes imports it"}
         if not call.caller.asks(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
-    failed = apply(call.store, made, kind.read(source), lambda *place: bar("importing", *place))
+    try:
+        failed = apply(call.store, made, kind.read(source), lambda *place: bar("importing", *place))
+    except BaseException:
+        if call.change_set.files:
+            output.notes([f"Stopped: {call.change_set.summary()}; a second import adds the rest"])
+        raise
+    if failed and not call.change_set.files:
+        raise Refused(f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor")
     invoke.autocommit(call)
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
@@ -193,6 +226,8 @@ def export(
         invoke.require_local_files(call, "this command")
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
+        if records is not None and not records:
+            raise NotFound("No memory passes the filters", "memvault list shows what is there")
         paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, paths)
         place = Path(target).expanduser().absolute()
@@ -207,6 +242,20 @@ def export(
 
 
 _VIEW = Template(_IMPORT_VIEW, _for_people)
+
+
+def _require_apart(call: Call, source: Source, kind: Kind) -> None:
+    """Raise ``Refused`` for a source that has memories of the vault itself."""
+    from memvault.vault import paths
+
+    root, place = call.root.resolve(), source.path
+    if kind.name == "mnemonics" or not (place.is_relative_to(root) or root.is_relative_to(place)):
+        return
+    below = place.relative_to(root).as_posix() if place.is_relative_to(root) else "."
+    is_hidden = any(part.startswith(".") for part in below.split("/") if part != ".")
+    if not is_hidden and (place.is_dir() or paths.is_memory_path(below)):
+        what = "is the vault itself" if place == root else "and the vault contain each other"
+        raise Refused(f"{place} {what}, whose notes are memories already", "name another source")
 
 
 def _target_folder(call: Call, to: str) -> str:
@@ -239,11 +288,15 @@ def _result(
         "new": len(made.paths("new")),
         "changed": len(made.paths("changed")),
         "unchanged": len(made.paths("unchanged")),
-        "attachments": made.new_attachments,
+        "attachments": len(made.new_attachments),
         "types": [{"name": name, "count": count} for name, count in made.types.most_common()],
     }
-    if made.paths("edited"):
-        result["edited"] = made.paths("edited")
+    lists = {
+        "changedPaths": made.paths("changed"),
+        "edited": made.paths("edited"),
+        "files": made.new_attachments,
+    }
+    result |= {key: found for key, found in lists.items() if found}
     if unreadable:
         result["unreadable"] = [one._asdict() for one in unreadable]
     return result

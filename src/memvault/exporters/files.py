@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from memvault.files import plain_files
@@ -29,7 +29,7 @@ class ExportedFile(NamedTuple):
 
 
 class ExportedFiles:
-    """The files of a vault, in a stable order; hidden and ignored ones are left out.
+    """The files of a vault, in a stable order; hidden ones are left out.
 
     With ``chosen``, the paths of memories, only these are exported, the files that they link to,
     and the settings. ``problems`` lists what is left out, with reasons.
@@ -70,19 +70,19 @@ class ExportedFiles:
         for folder, folders, names in walk(root, self._skip):
             below = os.path.relpath(folder, root).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
-            folders[:] = [name for name in folders if self._is_shown(f"{prefix}{name}")]
-            for name in filter(lambda name: self._is_shown(f"{prefix}{name}"), names):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in names:
+                if name.startswith("."):
+                    continue
                 file = Path(folder, name)
                 if file.is_symlink() or not file.is_file():
                     self.problems.append(f"{prefix}{name} is a link or no plain file")
                 else:
                     path = f"{prefix}{name}"
-                    found.append(ExportedFile(path, file, paths.is_memory_path(path)))
+                    is_ignored = paths.is_ignored(path, self._store.settings.ignore)
+                    is_memory = paths.is_memory_path(path) and not is_ignored
+                    found.append(ExportedFile(path, file, is_memory))
         return sorted(found)
-
-    def _is_shown(self, path: str) -> bool:
-        hidden = PurePosixPath(path).name.startswith(".")
-        return not hidden and not paths.is_ignored(path, self._store.settings.ignore)
 
     def _skip(self, error: OSError) -> None:
         self.problems.append(f"{error.filename} cannot be listed: {error.strerror}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from memvault.errors import MemvaultError, StorageError
 from memvault.exporters import folder
 from memvault.exporters.files import ExportedFiles
-from memvault.files import atomic, plain_files
+from memvault.files import plain_files
 from memvault.vault import paths
 from memvault.vault.document import plain_text
 from memvault.web import pages
@@ -60,7 +60,7 @@ class _StaticSite:
     def __init__(self, session: WebSession, files: ExportedFiles, target: Path) -> None:
         self._session = session
         self._files = files
-        self._target = target
+        self._target = folder.TargetFolder(target)
         self._written: set[str] = set()
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
@@ -70,12 +70,14 @@ class _StaticSite:
 
     def write(self) -> int:
         """Write all files, and return how many."""
+        if not (self._target.path / LIST).exists():  # so that an interrupted export can go on
+            self._put(LIST, b"")
         self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
             self._put(name, pages.asset(name))
         self._copy_attachments()
         self._delete_older()
-        return len(self._written)
+        return len(self._written - {LIST})
 
     def _write_pages(self, call: Call, view: View) -> None:
         """Write the pages as of a view; all of them again if it becomes stale."""
@@ -113,7 +115,7 @@ class _StaticSite:
 
     def _put(self, path: str, content: str | bytes) -> None:
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-        atomic.write(self._target / path, data, durable=False)
+        self._target.write(path, data, durable=False)
         self._written.add(path)
 
     def _write_memories(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
@@ -191,9 +193,9 @@ class _StaticSite:
 
     def _delete_older(self) -> None:
         """Delete what an earlier export wrote and this one did not, and list what is there now."""
-        for path in _listed(self._target) - self._written:
-            (self._target / path).unlink(missing_ok=True)
-        names = sorted(self._written)
+        for path in _listed(self._target.path) - self._written:
+            (self._target.path / path).unlink(missing_ok=True)
+        names = sorted(self._written - {LIST})
         self._put(LIST, b"".join(os.fsencode(f"{name}\n") for name in names))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.files import plain_files
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names, rewritten
@@ -33,7 +34,7 @@ def apply(
     A process killed in between leaves complete files, which a second import finds.
 
     Raises:
-        StorageError: the vault cannot be written.
+        StorageError: the vault or its journal cannot be written; the rest is not imported.
     """
     failed: list[Unreadable] = []
     done, total = 0, len(plan.notes) + len(plan.attachments)
@@ -54,9 +55,21 @@ def apply(
             failed.append(Unreadable(item.path, error.message))
         except FileExistsError:
             failed.append(Unreadable(item.path, "its place was taken meanwhile"))
+        except StorageError as error:
+            if not _is_name(error):
+                raise
+            failed.append(Unreadable(item.path, error.message))
+        if store.change_set.warnings:
+            raise StorageError(store.change_set.warnings[0], "free some space, and import again")
         done += 1
         progress(min(done, total), total)
     return failed
+
+
+def _is_name(error: StorageError) -> bool:
+    """Return whether a file could not be written because of its name alone."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EILSEQ)
 
 
 def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> None:

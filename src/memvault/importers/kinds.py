@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from memvault.errors import UsageError
-from memvault.importers.items import Item
+from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 
 NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
@@ -17,7 +17,8 @@ NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
 class Kind(NamedTuple):
     """A kind of source: its name, its title, what a user names, its default folder in the vault.
 
-    ``module`` is its module in this package.
+    ``module`` is its module in this package. With ``has_names``, the ids of its items are names,
+    such as paths, which those of another source may have too.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Kind(NamedTuple):
     needs: str
     folder: str
     module: str
+    has_names: bool = False
 
     def recognise(self, source: Source) -> int:
         """Return how sure the kind is that a source is its own."""
@@ -33,7 +35,11 @@ class Kind(NamedTuple):
 
     def read(self, source: Source) -> Iterator[Item]:
         """Yield what a source holds, and then what of it cannot be read."""
-        yield from self._module.read(source)
+        for item in self._module.read(source):
+            if self.has_names and isinstance(item, ImportedNote):
+                yield item._replace(key=f"{source.label}/{item.key}")
+            else:
+                yield item
         yield from source.skipped
 
     @property
@@ -55,6 +61,7 @@ KINDS = (
         "the folder, or a zip of it",
         "imported/notes",
         "folder",
+        has_names=True,
     ),
     Kind(
         "mnemonics",
@@ -62,6 +69,7 @@ KINDS = (
         "the project's folder, or its .mnemonics",
         ".",
         "mnemonics",
+        has_names=True,
     ),
     Kind(
         "basic-memory",
@@ -69,6 +77,7 @@ KINDS = (
         "its folder of notes, or memory.db",
         "imported/basic-memory",
         "basic_memory",
+        has_names=True,
     ),
     Kind(
         "mcp-memory",
@@ -76,6 +85,7 @@ KINDS = (
         "memory.jsonl",
         "imported/mcp-memory",
         "mcp_memory",
+        has_names=True,
     ),
     Kind(
         "mem0",
@@ -97,6 +107,7 @@ KINDS = (
         "CLAUDE.md, ~/.claude, or a folder memories",
         "imported/claude-memory",
         "claude_memory",
+        has_names=True,
     ),
     Kind(
         "claude",
@@ -153,6 +164,7 @@ KINDS = (
         "an .enex file, or a folder of them",
         "imported/evernote",
         "evernote",
+        has_names=True,
     ),
     Kind(
         "keep",
@@ -160,6 +172,7 @@ KINDS = (
         "the zip, or its folder Keep",
         "imported/keep",
         "google_keep",
+        has_names=True,
     ),
     Kind(
         "apple-notes",
@@ -167,6 +180,7 @@ KINDS = (
         "the folder of Apple's copy, or of notes exported as markdown",
         "imported/apple-notes",
         "apple_notes",
+        has_names=True,
     ),
     Kind(
         "bookmarks",
@@ -181,6 +195,7 @@ KINDS = (
         "its folder, with pages and journals",
         "imported/logseq",
         "logseq",
+        has_names=True,
     ),
     Kind(
         "dendron",
@@ -188,6 +203,7 @@ KINDS = (
         "its folder, with dendron.yml",
         "imported/dendron",
         "dendron",
+        has_names=True,
     ),
     Kind(
         "roam",
@@ -195,6 +211,7 @@ KINDS = (
         "its export as JSON, or a zip of it",
         "imported/roam",
         "roam",
+        has_names=True,
     ),
     Kind(
         "zotero",
@@ -232,6 +249,9 @@ def recognised(source: Source) -> Kind:
     sureness = {kind: kind.recognise(source) for kind in KINDS}
     best = max(sureness.values())
     fitting = [kind for kind, found in sureness.items() if found == best]
+    if not source.names and source.skipped:
+        what, reason = source.skipped[0]
+        raise UsageError(f"Nothing in {source.path} can be read: {what}: {reason}", _LIST_HINT)
     if best == NO:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:

@@ -22,7 +22,12 @@ class Names:
         self._by_ref: dict[str, str] = {}
         self._by_path: dict[str, str] = {}
         self._by_name: dict[str, set[str]] = {}
-        self._stems: dict[str, int] = {}
+        self._with_stem: dict[str, set[str]] = {}
+
+    def add_taken(self, path: str) -> None:
+        """Add the path of a memory that the vault has."""
+        bare = _bare(path)
+        self._with_stem.setdefault(posixpath.basename(bare), set()).add(bare)
 
     def add(self, path: str, refs: tuple[str, ...], target: str) -> None:
         """Add an item by its path and ids in the source."""
@@ -31,8 +36,7 @@ class Names:
         bare = _bare(path)
         self._by_path.setdefault(bare, target)
         self._by_name.setdefault(posixpath.basename(bare), set()).add(bare)
-        stem = posixpath.basename(_bare(target))
-        self._stems[stem] = self._stems.get(stem, 0) + 1
+        self.add_taken(target)
 
     def of_ref(self, ref: str) -> str | None:
         """Return the path in the vault of the item with an id."""
@@ -55,8 +59,11 @@ class Names:
     def wikilink(self, target: str) -> str:
         """Return the text of a wikilink to a path of the vault: its name if that is unique."""
         shown = target[:-3] if target.lower().endswith(".md") else target
-        stem = posixpath.basename(_bare(target))
-        return posixpath.basename(shown) if self._stems.get(stem, 0) == 1 else shown
+        return posixpath.basename(shown) if self.is_unique(target) else shown
+
+    def is_unique(self, target: str) -> bool:
+        """Return whether no other item or memory has the name of a path of the vault."""
+        return len(self._with_stem.get(posixpath.basename(_bare(target)), ())) < 2
 
 
 def _bare(path: str) -> str:
@@ -76,7 +83,7 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
         if link.target.startswith(SCHEME):
             continue
         found = names.of_link(link, path)
-        if found is not None and not _leads_to(link, target, found):
+        if found is not None and not _leads_to(link, target, found, names):
             edits.append((*link.target_span, _written(link, target, found, names)))
     if f"[[{SCHEME}" in text:
         edits += [(*match.span(), _by_id(match, names)) for match in _ID_LINK.finditer(text)]
@@ -88,9 +95,11 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _leads_to(link: Link, note: str, found: str) -> bool:
+def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
     """Return whether a link in a note of the vault leads to a path as it is written."""
     if link.is_wikilink:
+        if not names.is_unique(found):
+            return _bare(found) == _bare(link.target)
         return f"/{_bare(found)}".endswith(f"/{_bare(link.target)}")
     return _bare(markdown.path_beside(link.target, note)) == _bare(found)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
+from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names
 from memvault.importers.state import VaultState
@@ -19,6 +20,7 @@ Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
+_TIMES = frozenset({"created", "modified"})
 
 
 class PlannedNote(NamedTuple):
@@ -46,9 +48,9 @@ class ImportPlan:
         return [note.path for note in self.notes.values() if note.status == status]
 
     @property
-    def new_attachments(self) -> int:
-        """The number of files to copy."""
-        return sum(not is_there for _, is_there in self.attachments.values())
+    def new_attachments(self) -> list[str]:
+        """The paths of the files to copy."""
+        return [path for path, is_there in self.attachments.values() if not is_there]
 
 
 def plan(
@@ -64,6 +66,8 @@ def plan(
     one item at a time.
     """
     made = ImportPlan(kind, folder)
+    for path in state.paths:
+        made.names.add_taken(path)
     claimed: set[str] = set()
     for count, item in enumerate(items):
         progress(count)
@@ -85,8 +89,9 @@ def plan(
 
 
 def source_hash(note: ImportedNote) -> str:
-    """Return a hash of a note as it is in the source."""
-    content: list[Any] = [note.text, {key: note.header[key] for key in sorted(note.header)}]
+    """Return a hash of a note as it is in the source, whose times differ between its copies."""
+    header = {key: note.header[key] for key in sorted(note.header) if key not in _TIMES}
+    content: list[Any] = [note.text, header]
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))
 
 
@@ -135,7 +140,12 @@ def _place_attachment(
 def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
     """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
     path = _joined(made.folder, item.path)
-    if any(part.startswith(".") or not part for part in item.path.split("/")):
+    parts = item.path.split("/")
+    if parts[-1] == SETTINGS_FILE and path != SETTINGS_FILE:
+        reason = "the settings of a vault, which are not copied into another"
+        made.unreadable.append(Unreadable(item.path, reason))
+        return
+    if any(part.startswith(".") or not part for part in parts):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return
     try:
@@ -147,7 +157,7 @@ def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
     status: Status = "new" if not is_there else "unchanged"
     if is_there and not state.holds(path, data):
         status = "edited"
-    if not paths.is_memory_path(path):
+    if not state.is_memory(path):
         if status == "edited":
             reason = "there with other contents, which are kept"
             made.unreadable.append(Unreadable(item.path, reason))

@@ -24,6 +24,8 @@ _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """A zip's files may expand to this many times its size, or to these bytes if that is more."""
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+_FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
+"""Names that a program gives to each of its files, which tell no source from another."""
 
 
 class Source:
@@ -43,6 +45,18 @@ class Source:
     def names(self) -> list[str]:
         """The names of all files, sorted."""
         raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The name by which a source is known: that of the folder or file, without an ending."""
+        if not self.path.is_dir() and self.path.stem.casefold() not in _FIXED_NAMES:
+            return self.path.stem
+        folder = self.path if self.path.is_dir() else self.path.parent
+        is_hidden = folder.name.startswith(".")  # named by the program, such as .mnemonics
+        return folder.parent.name if is_hidden else folder.name
+
+    def close(self) -> None:
+        """Close what is open."""
 
     @cached_property
     def name_set(self) -> frozenset[str]:
@@ -99,15 +113,15 @@ class _PlainSource(Source):
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
                     self.skipped.append(Unreadable(prefix + name, "a link, which is not followed"))
-            for name in names:
-                if name in _JUNK:
-                    continue
-                mode = os.lstat(os.path.join(folder, name)).st_mode
-                if stat.S_ISREG(mode):
-                    found.append(prefix + name)
+            for name in filter(lambda name: name not in _JUNK, names):
+                reason = _why_no_file(os.path.join(folder, name))
+                if reason:
+                    self.skipped.append(Unreadable(prefix + name, reason))
                 else:
-                    kind = "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
-                    self.skipped.append(Unreadable(prefix + name, kind))
+                    found.append(prefix + name)
+            if len(found) > _MAX_FILES:
+                reason = f"{self.path} has more than {_MAX_FILES:,} files"
+                raise UsageError(reason, "import a folder in it")
         return sorted(found)
 
     def _skip(self, error: OSError) -> None:
@@ -130,6 +144,17 @@ class _PlainSource(Source):
         return open(os.open(self.file(name), flags), "rb")
 
 
+def _why_no_file(path: str) -> str:
+    """Return why a path is no plain file; empty if it is one."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:  # deleted meanwhile, or in /proc
+        return error.strerror or str(error)
+    if stat.S_ISREG(mode):
+        return ""
+    return "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
+
+
 class _ZipSource(Source):
     """A zip. Its only top folder, if it has one, is no part of the names."""
 
@@ -137,8 +162,26 @@ class _ZipSource(Source):
         super().__init__(path)
         self._zip = zipfile.ZipFile(path)
 
+    def close(self) -> None:
+        self._zip.close()
+
+    @property
+    def label(self) -> str:
+        return self._top or super().label
+
+    @cached_property
+    def _top(self) -> str:
+        """The name of the only top folder; empty if there is none."""
+        tops = {name.partition("/")[0] for name in self._all}
+        return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
+
     @cached_property
     def _entries(self) -> dict[str, zipfile.ZipInfo]:
+        top = f"{self._top}/" if self._top else ""
+        return {name.removeprefix(top): entry for name, entry in self._all.items()}
+
+    @cached_property
+    def _all(self) -> dict[str, zipfile.ZipInfo]:
         entries: dict[str, zipfile.ZipInfo] = {}
         room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
         for entry in self._zip.infolist():
@@ -153,9 +196,6 @@ class _ZipSource(Source):
                 self.skipped.append(Unreadable(entry.filename, reason))
             else:
                 entries[str(PurePosixPath(entry.filename))] = entry
-        tops = {name.partition("/")[0] for name in entries}
-        if len(tops) == 1 and all("/" in name for name in entries):
-            return {name.partition("/")[2]: entry for name, entry in entries.items()}
         return entries
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError
@@ -12,6 +12,7 @@ from memvault.files import plain_files
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
+from memvault.vault.paths import is_ignored, is_memory_path
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
@@ -37,20 +38,25 @@ class Imported(NamedTuple):
 class VaultState(NamedTuple):
     """What a plan depends on: the imported notes of a kind by their ids, and the files.
 
-    ``is_taken`` returns whether a path has a file, ``holds`` whether it has exactly these bytes,
-    ``type_of`` the memory type that a file with some bytes has at a path.
+    ``paths`` are those of all memories. ``is_taken`` returns whether a path has a file, ``holds``
+    whether it has exactly these bytes, ``type_of`` the memory type that a file with some bytes has
+    at a path, ``is_memory`` whether a file there is a memory.
     """
 
     imported: dict[str, Imported]
+    paths: Collection[str]
     is_taken: Callable[[str], bool]
     holds: Callable[[str, bytes], bool]
     type_of: Callable[[str, bytes], str]
+    is_memory: Callable[[str], bool] = is_memory_path
 
 
 def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> VaultState:
     """Return the state of a vault with some memories for an import of a kind."""
     imported: dict[str, Imported] = {}
+    every: list[str] = []
     for record in records:
+        every.append(record.path)
         key = record.metadata.get(ID)
         if record.metadata.get(KIND) == kind and isinstance(key, str):
             with contextlib.suppress(MemvaultError):
@@ -69,7 +75,10 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     def type_of(path: str, data: bytes) -> str:
         return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
 
-    return VaultState(imported, is_taken, holds, type_of)
+    def is_memory(path: str) -> bool:
+        return is_memory_path(path) and not is_ignored(path, store.settings.ignore)
+
+    return VaultState(imported, every, is_taken, holds, type_of, is_memory)
 
 
 def _imported(path: str, data: bytes) -> Imported:
