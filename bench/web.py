@@ -72,6 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "vault"
         corpus.write(root, size, 1)
+        (root / "memvault.toml").write_text("version = 1\n", "utf-8")
         with open_vault(root) as vault:
             vault.call("vault_reindex")
             first = vault.call("memory_list", limit=1)["memories"][0]["memId"]

@@ -46,7 +46,12 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        shares = ((_share(own[other], phrases), -other) for other in shared)
+        likely = (  # the share is at most that of the longer one's phrases
+            other
+            for other, common in shared.items()
+            if common >= LEAST * max(len(phrases), len(own[other]))
+        )
+        shares = ((_share(own[other], phrases), -other) for other in likely)
         share, other = max(shares, default=(0.0, 0))
         if share >= LEAST:
             yield place, -other, share

@@ -42,26 +42,25 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, getattr(error, "strerror", None) or str(error))
             continue
         of_knowledge = 0
-        for document in pickles.mappings_with(store, "page_content"):
+        documents = pickles.mappings_with(store, "page_content")
+        for number, document in enumerate(documents, 1):
             metadata = document.get("metadata")
             metadata = metadata if isinstance(metadata, dict) else {}
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
-            elif (note := _note(folder, document, metadata)) is not None:
-                yield note
+            else:
+                yield _note(f"{name}, document {number}", folder, document, metadata)
         if of_knowledge:
             reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
             yield Unreadable(f"{name}, {of_knowledge} pieces", reason)
 
 
-def _note(folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> ImportedNote | None:
-    text = document.get("page_content")
-    if not isinstance(text, str):
-        return None
+def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
+    text = values.text(document.get("page_content"))
     try:
         title = create.title_of(text)
     except UsageError:
-        return None
+        return Unreadable(place, "it has no text")
     when = values.parsed_time(metadata.get("timestamp"))
     own = _text(metadata.get("id")) or _text(document.get("id"))
     key = own or f"{folder}/{title}"

@@ -57,6 +57,8 @@ def read(source: Source) -> Iterator[Item]:
         elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
+        elif name.lower().endswith((".txt", ".md")):
+            yield Unreadable(name, "a text that is not in a folder of its name, as notes are")
 
 
 def _kept(parts: list[str]) -> str:

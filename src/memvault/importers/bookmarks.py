@@ -20,6 +20,8 @@ _CHROME_EPOCH = 11_644_473_600
 """Seconds from 1601, where Chrome's times begin, to 1970."""
 _CHROME_ROOTS = frozenset("123")
 """The ids of Chrome's own folders: the bar, other bookmarks, and those of a phone."""
+_FIREFOX_BOOKMARK = 1
+"""The ``typeCode`` of a bookmark; folders and separators have others."""
 _MAX_DEPTH = 200
 
 
@@ -63,7 +65,11 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, str(error))
             continue
         for bookmark in bookmarks:
-            if (
+            if isinstance(bookmark, Unreadable):
+                yield bookmark._replace(what=f"{name}, {bookmark.what}")
+            elif not bookmark.address:
+                yield Unreadable(f"{name}, {bookmark.title}", "it has no address")
+            elif (
                 bookmark.address.startswith(("http://", "https://"))
                 and bookmark.address not in seen
             ):
@@ -89,12 +95,13 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     )
 
 
-def _bookmarks(source: Source, name: str) -> Iterator[Bookmark]:
+def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
     if not name.lower().endswith((".html", ".htm")):
         tree = json_source.read_object(source, name)
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
-                yield from _chrome(root, ())
+                if isinstance(root, dict):  # Chrome keeps other values there, too
+                    yield from _chrome(root, ())
         else:
             yield from _firefox(tree, (), 0)
         return
@@ -104,14 +111,15 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark]:
     yield from parser.found
 
 
-def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark]:
+def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark | Unreadable]:
     if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
+        yield _unreadable(node, folders)
         return
     if node.get("type") == "url":
         micro = str(node.get("date_added") or "0")
         added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdigit() else 0
         when = values.time_of(max(0, added))
-        yield Bookmark(str(node.get("url", "")), str(node.get("name", "")), folders, when)
+        yield Bookmark(values.text(node.get("url")), str(node.get("name", "")), folders, when)
     inner = (
         (*folders, str(node.get("name", "")))
         if folders or str(node.get("id")) not in _CHROME_ROOTS
@@ -121,16 +129,24 @@ def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark]:
         yield from _chrome(child, inner)
 
 
-def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookmark]:
+def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookmark | Unreadable]:
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
+        yield _unreadable(node, folders)
         return
-    if node.get("uri"):
+    if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
         tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
         added = values.time_of(node.get("dateAdded"), 1e-6)
-        yield Bookmark(str(node["uri"]), str(node.get("title", "")), folders, added, "", tags)
+        address, title = values.text(node.get("uri")), str(node.get("title", ""))
+        yield Bookmark(address, title, folders, added, "", tags)
     inner = (*folders, str(node.get("title", ""))) if depth > 1 else ()
     for child in _children(node):
         yield from _firefox(child, inner, depth + 1)
+
+
+def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
+    place = f"an entry of the folder {folders[-1]}" if folders else "an entry"
+    is_deep = isinstance(node, dict)
+    return Unreadable(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
 def _children(node: dict[str, Any]) -> list[Any]:

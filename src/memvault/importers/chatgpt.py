@@ -12,7 +12,7 @@ from typing import Any
 
 from memvault.importers import folder, json_source, values
 from memvault.importers.chats import ChatTurn, conversation
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
+from memvault.importers.items import Attachment, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -48,31 +48,33 @@ def read(source: Source) -> Iterator[Item]:
                 item = item._replace(path=f"files/{posixpath.basename(name)}", refs=(match[0],))
             yield item
     for name in _files(source):
-        for entry in json_source.array_items(source, name):
-            if isinstance(entry, Unreadable):
-                yield entry
-            elif isinstance(entry, dict) and (note := _conversation(entry)) is not None:
-                yield note
+        for found in json_source.objects(source, name):
+            yield found if isinstance(found, Unreadable) else _conversation(*found)
 
 
-def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
+def _conversation(place: str, entry: dict[str, Any]) -> Item:
+    mapping = entry.get("mapping")
+    if mapping and not isinstance(mapping, dict):
+        return Unreadable(place, f"its mapping of messages is {json_source.NO_OBJECT}")
     key = str(entry.get("conversation_id") or entry.get("id") or "")
     return conversation(
+        place,
         key,
-        str(entry.get("title") or ""),
-        [ChatTurn(*turn) for turn in _turns(entry)],
-        values.time_or_text(entry.get("create_time")),
-        values.time_or_text(entry.get("update_time")),
+        values.text(entry.get("title")),
+        [ChatTurn(*turn) for turn in _turns(mapping or {}, entry.get("current_node"))],
+        (
+            values.time_or_text(entry.get("create_time")),
+            values.time_or_text(entry.get("update_time")),
+        ),
         tags=["conversation", "chatgpt"],
         source=f"https://chatgpt.com/c/{key}",
     )
 
 
-def _turns(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _turns(nodes: dict[str, Any], current: Any) -> Iterator[tuple[str, str]]:
     """Yield the speaker and text of each message on the branch to the current node."""
-    mapping = entry.get("mapping")
-    nodes: dict[str, Any] = mapping if isinstance(mapping, dict) else {}
-    name = entry.get("current_node") or next(reversed(nodes), None)
+    is_there = isinstance(current, str) and current in nodes
+    name = current if is_there else next(reversed(nodes), None)
     branch: list[Any] = []
     while isinstance(name, str) and isinstance(node := nodes.get(name), dict):
         if len(branch) >= len(nodes):  # a circle

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.importers.items import ImportedNote, note_path
+from memvault.importers.items import ImportedNote, Unreadable, note_path
+from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
+
+_EMBED = lazy_pattern(r"!\[\[[^\[\]\n]*+\]\]")
 
 
 class ChatTurn(NamedTuple):
@@ -19,23 +22,29 @@ class ChatTurn(NamedTuple):
 
 
 def conversation(
-    key: str, title: str, turns: Iterable[ChatTurn], created: str, modified: str, **header: Any
-) -> ImportedNote | None:
-    """Return a conversation as a note, with secrets masked; None if nothing was said.
+    place: str,
+    key: str,
+    title: str,
+    turns: Sequence[ChatTurn],
+    times: tuple[str, str],
+    **header: Any,
+) -> ImportedNote | Unreadable:
+    """Return a conversation as a note, with secrets masked, unless nothing was said.
 
-    ``created`` and ``modified`` are ISO 8601.
+    ``place`` is where it is in the source; ``times``, in ISO 8601, are its first and its last.
     """
+    created, modified = times
     said = [turn for turn in turns if turn.text.strip()]
     if not said:
-        return None
+        return Unreadable(place, "its messages have no text" if turns else "it has no messages")
     for text in (title, *(turn.text for turn in said)):
         try:
-            title = create.title_of(text)
+            title = create.title_of(_EMBED.sub("", text))
             break
         except UsageError:
             title = "Conversation"
     day = clock.local(created) if created else ""
     body = "\n\n".join(f"## {turn.speaker}\n\n{turn.text.strip()}" for turn in said)
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
-    times = {"created": created, "modified": modified or created}
-    return ImportedNote(key, path, body, {"title": title, **header, **times}, masked=True)
+    header |= {"title": title, "created": created, "modified": modified or created}
+    return ImportedNote(key, path, body, header, masked=True)

@@ -37,34 +37,36 @@ def _files(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, document of a project, and memory."""
     for name in _files(source):
-        for entry in json_source.array_items(source, name):
-            if isinstance(entry, Unreadable):
-                yield entry
-            elif isinstance(entry, dict) and (note := _conversation(entry)) is not None:
-                yield note
-    for name in source.names:
-        if name.endswith("projects.json"):
-            for entry in json_source.array_items(source, name):
-                yield from [entry] if isinstance(entry, Unreadable) else _project(entry)
-        elif name.endswith("memories.json"):
-            for entry in json_source.array_items(source, name):
-                yield from [entry] if isinstance(entry, Unreadable) else _memories(entry)
+        for found in json_source.objects(source, name):
+            yield from [found] if isinstance(found, Unreadable) else _conversation(*found)
+    projects: dict[str, str] = {}
+    for name in source.named("projects.json"):
+        for found in json_source.objects(source, name):
+            yield from [found] if isinstance(found, Unreadable) else _project(*found, projects)
+    for name in source.named("memories.json"):
+        for found in json_source.objects(source, name):
+            yield from [found] if isinstance(found, Unreadable) else _memories(*found, projects)
 
 
-def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
+def _conversation(place: str, entry: dict[str, Any]) -> Iterator[Item]:
+    turns: list[ChatTurn] = []
     messages = entry.get("chat_messages")
-    turns = [
-        ChatTurn(_SPEAKERS.get(str(message.get("sender")), "Claude"), _text(message))
-        for message in (messages if isinstance(messages, list) else [])
-        if isinstance(message, dict)
-    ]
+    for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        if isinstance(message, dict):
+            speaker = _SPEAKERS.get(str(message.get("sender")), "Claude")
+            turns.append(ChatTurn(speaker, _text(message)))
+        else:
+            yield Unreadable(f"{place}, message {number}", json_source.NO_OBJECT)
     key = str(entry.get("uuid") or "")
-    return conversation(
+    yield conversation(
+        place,
         key,
-        str(entry.get("name") or ""),
+        values.text(entry.get("name")),
         turns,
-        values.time_or_text(entry.get("created_at")),
-        values.time_or_text(entry.get("updated_at")),
+        (
+            values.time_or_text(entry.get("created_at")),
+            values.time_or_text(entry.get("updated_at")),
+        ),
         tags=["conversation", "claude"],
         source=f"https://claude.ai/chat/{key}",
     )
@@ -73,10 +75,10 @@ def _conversation(entry: dict[str, Any]) -> ImportedNote | None:
 def _text(message: dict[str, Any]) -> str:
     parts = message.get("content")
     texts = [
-        str(part.get("text") or "")
+        values.text(part.get("text"))
         for part in (parts if isinstance(parts, list) else [])
         if isinstance(part, dict) and part.get("type") == "text"
-    ] or [str(message.get("text") or "")]
+    ] or [values.text(message.get("text"))]
     attached = message.get("attachments")
     for one in attached if isinstance(attached, list) else []:
         if isinstance(one, dict) and one.get("extracted_content"):
@@ -86,37 +88,48 @@ def _text(message: dict[str, Any]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-def _project(entry: Any) -> Iterator[Item]:
-    if not isinstance(entry, dict) or not entry.get("name"):
-        return
-    name, key = str(entry["name"]), str(entry.get("uuid") or entry["name"])
+def _project(place: str, entry: dict[str, Any], names: dict[str, str]) -> Iterator[Item]:
+    """Yield a project and its documents; ``names`` gets its name by its id."""
+    uuid = values.text(entry.get("uuid"))
+    name = values.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
+    names[uuid] = name
+    key = uuid or name
     times = {
         "created": values.time_or_text(entry.get("created_at")),
         "modified": values.time_or_text(entry.get("updated_at")),
     }
-    texts = [str(entry.get(part) or "") for part in ("description", "prompt_template")]
+    texts = [values.text(entry.get(part)) for part in ("description", "prompt_template")]
     if any(texts):
         header = {"title": name, "tags": ["claude", "project"], **times}
         body = "\n\n".join(filter(None, texts))
         yield ImportedNote(key, note_path(name, "projects"), body, header)
     documents = entry.get("docs")
-    for one in documents if isinstance(documents, list) else []:
-        if isinstance(one, dict) and one.get("content"):
-            file = str(one.get("filename") or "document")
+    for number, one in enumerate(documents if isinstance(documents, list) else [], 1):
+        if not isinstance(one, dict) or not isinstance(one.get("content"), str):
+            yield Unreadable(f"{place}, document {number}", "it has no text")
+        elif one["content"]:
+            file = values.text(one.get("filename")) or "document"
             header = {"title": file, "created": values.time_or_text(one.get("created_at"))}
             doc_key = f"{key}/{one.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
-            yield ImportedNote(doc_key, path, str(one["content"]), header)
+            yield ImportedNote(doc_key, path, one["content"], header)
 
 
-def _memories(entry: Any) -> Iterator[Item]:
-    if not isinstance(entry, dict):
-        return
-    whole = entry.get("conversations_memory")
-    if isinstance(whole, str) and whole.strip():
-        title = "What Claude remembers"
-        yield ImportedNote("conversations_memory", note_path(title), whole, {"title": title})
+def _memories(place: str, entry: dict[str, Any], projects: dict[str, str]) -> Iterator[Item]:
+    """Yield what Claude remembers of an account, and of its projects."""
+    account = values.text(entry.get("account_uuid"))
+    key = f"conversations_memory/{account}" if account else "conversations_memory"
+    yield from _memory(place, key, "What Claude remembers", entry.get("conversations_memory"))
     of_projects = entry.get("project_memories")
-    for key, text in of_projects.items() if isinstance(of_projects, dict) else ():
-        title = f"What Claude remembers of project {str(key)[:8]}"
-        yield ImportedNote(f"project_memories/{key}", note_path(title), str(text), {"title": title})
+    for uuid, text in of_projects.items() if isinstance(of_projects, dict) else ():
+        name = projects.get(uuid) or f"project {uuid[:8]}"
+        key = f"project_memories/{uuid}"
+        yield from _memory(place, key, f"What Claude remembers of {name}", text)
+
+
+def _memory(place: str, key: str, title: str, text: Any) -> Iterator[Item]:
+    if isinstance(text, str):
+        if text.strip():
+            yield ImportedNote(key, note_path(title), text, {"title": title})
+    elif text is not None:
+        yield Unreadable(f"{place}, {key}", "no text")

@@ -17,13 +17,15 @@ from memvault.importers.source import Source
 
 _PROGRAM = "claude-code"
 _MAX_SNIFFED = 20
+_HEAD = 1 << 16
+"""The bytes that are looked into: a session may begin with a long snapshot of files."""
 _TITLES = ("summary", "customTitle", "aiTitle")
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if one of the first files is a session's record."""
     names = _records(source)[:_MAX_SNIFFED]
-    return SURE if any(_is_record(source.head(name)) for name in names) else NO
+    return SURE if any(_is_record(source, name) for name in names) else NO
 
 
 def _records(source: Source) -> list[str]:
@@ -35,7 +37,8 @@ def _records(source: Source) -> list[str]:
     ]
 
 
-def _is_record(head: bytes) -> bool:
+def _is_record(source: Source, name: str) -> bool:
+    head = source.head(name, _HEAD)
     marks = (b'"parentUuid"', b'"leafUuid"', b'"isSidechain"', b'"type":"queue-operation"')
     return (b'"sessionId"' in head or b'"leafUuid"' in head) and any(map(head.__contains__, marks))
 
@@ -43,7 +46,7 @@ def _is_record(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     for name in _records(source):
-        if not _is_record(source.head(name)):
+        if not _is_record(source, name):
             continue
         session = Session(_PROGRAM, name.rpartition("/")[2].removesuffix(".jsonl"))
         for line, entry in json_source.lines(source, name):

@@ -138,8 +138,11 @@ def _text(enml: str, refs: dict[str, str]) -> str:
 
     html = _TODO.sub(lambda match: "[x] " if 'checked="true"' in match[1] else "[ ] ", enml)
     html = _PROLOGUE.sub("", _MEDIA.sub(media, html.replace(_SIGN, "")))
-    text = _EMBED.sub(
-        lambda match: f"![[import:enex-{match[1]}|{values.label(refs.get(match[1], ''))}]]",
-        html_markdown.markdown(html),
-    )
+
+    def embed(match: re.Match[str]) -> str:
+        line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+        bar = "\\|" if line.lstrip(" >").startswith("|") else "|"  # within a table
+        return f"![[import:enex-{match[1]}{bar}{values.label(refs.get(match[1], ''))}]]"
+
+    text = _EMBED.sub(embed, html_markdown.markdown(html))
     return _MARK.sub(r"\1- [\2] ", text)

@@ -39,9 +39,9 @@ def read(source: Source) -> Iterator[Item]:
             continue
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
-        for line, entry in _entries(source, name):
+        for place, entry in _entries(source, name):
             if isinstance(entry, str):
-                yield Unreadable(f"{name}, line {line}", entry)
+                yield Unreadable(f"{name}, {place}", entry)
             elif isinstance(entry.get("$set"), dict):
                 about |= entry["$set"]
             elif "type" in entry:
@@ -53,20 +53,21 @@ def read(source: Source) -> Iterator[Item]:
             yield found
 
 
-def _entries(source: Source, name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the data of a session and its messages, of either form."""
+def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
+    """Yield the data of a session and its messages with their places, of either form."""
     if name.endswith(".jsonl"):
-        yield from json_source.lines(source, name)
+        yield from ((f"line {line}", entry) for line, entry in json_source.lines(source, name))
         return
     try:
         whole = json_source.read_object(source, name)
     except (OSError, ValueError) as error:
-        yield 1, json_source.reason_of(error)
+        yield "line 1", json_source.reason_of(error)
         return
     messages = whole.pop("messages", [])
-    yield 1, whole
-    if isinstance(messages, list):
-        yield from ((1, message) for message in messages if isinstance(message, dict))
+    yield "line 1", whole
+    for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        is_object = isinstance(message, dict)
+        yield f"message {number}", message if is_object else json_source.NO_OBJECT
 
 
 def _episode(name: str, about: dict[str, Any], messages: dict[str, dict[str, Any]]) -> Item | None:

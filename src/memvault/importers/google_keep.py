@@ -17,6 +17,8 @@ from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
 _SIGN = b'"userEditedTimestampUsec"'
+_NOTE_KEYS = frozenset("userEditedTimestampUsec textContent textContentHtml listContent".split())
+"""Keys of which each note has at least one."""
 _LIST_MARK = lazy_pattern(r"\A\s*(?:- )?(?:\[[ x]\] )?")
 _MAX_SNIFFED = 20
 _MAX_TITLE = 60
@@ -29,16 +31,31 @@ def recognise(source: Source) -> int:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash, and the files that they have."""
+    """Yield the notes, without those in the trash, and the files that they have.
+
+    A folder with notes has no other JSON files; elsewhere in Takeout these are other programs'.
+    """
     files: set[str] = set()
+    folders: set[str] = set()
+    others: list[str] = []
     for name in source.named(".json"):
         try:
             note = json_source.read_object(source, name)
-            if _SIGN.strip(b'"').decode() in note and not note.get("isTrashed"):
-                yield _note(source, name, note)
-                files |= {path for path in _files(source, name, note) if path in source.name_set}
+            if _NOTE_KEYS.isdisjoint(note):
+                others.append(name)
+                continue
+            folders.add(posixpath.dirname(name))
+            if not note.get("isTrashed"):
+                attached = list(_attached(source, name, note))
+                paths = [path for path in attached if isinstance(path, str)]
+                yield _note(name, note, paths)
+                yield from (item for item in attached if isinstance(item, Unreadable))
+                files.update(paths)
         except (OSError, ValueError) as error:
             yield Unreadable(name, json_source.reason_of(error))
+    for name in others:
+        if posixpath.dirname(name) in folders:
+            yield Unreadable(name, "no note of Keep")
     for path in sorted(files):
         yield folder.attachment(source, path)
 
@@ -50,20 +67,23 @@ def _objects(note: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return [entry for entry in listed if isinstance(entry, dict)]
 
 
-def _files(source: Source, name: str, note: dict[str, Any]) -> list[str]:
-    """Return the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
-    found = []
+def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | Unreadable]:
+    """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
     for entry in _objects(note, "attachments"):
-        path = posixpath.join(posixpath.dirname(name), str(entry.get("filePath", "")))
-        stem, suffix = posixpath.splitext(path)
-        variants = (path, f"{stem}.jpg" if suffix == ".jpeg" else f"{stem}.jpeg")
-        found.append(next((way for way in variants if way in source.name_set), path))
-    return found
+        given = values.text(entry.get("filePath"))
+        stem, suffix = posixpath.splitext(posixpath.join(posixpath.dirname(name), given))
+        path, other = stem + suffix, f"{stem}.jpg" if suffix == ".jpeg" else f"{stem}.jpeg"
+        if given.startswith("/") or ".." in given.split("/"):
+            yield Unreadable(f"{name}, {given}", "its path leads out of the folder")
+        elif path in source.name_set or other in source.name_set:
+            yield path if path in source.name_set else other
+        else:
+            yield Unreadable(f"{name}, {given or 'a file'}", "the export lacks the file")
 
 
-def _note(source: Source, name: str, note: dict[str, Any]) -> ImportedNote:
+def _note(name: str, note: dict[str, Any], files: list[str]) -> ImportedNote:
     html = note.get("textContentHtml")
-    text = str(note.get("textContent") or "")
+    text = values.text(note.get("textContent"))
     if not text and isinstance(html, str):
         text = html_markdown.markdown(html)
     items = [
@@ -75,10 +95,11 @@ def _note(source: Source, name: str, note: dict[str, Any]) -> ImportedNote:
         for entry in _objects(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
-    embeds = [f"![[{path}]]" for path in _files(source, name, note)]
+    embeds = [f"![[{path}]]" for path in files]
     parts = [text.strip(), "\n".join(items), "\n".join(links), "\n".join(embeds)]
     first = next((line for line in "\n".join(parts).splitlines() if line.strip(" -[]x")), "Note")
-    title = " ".join(str(note.get("title") or _LIST_MARK.sub("", first)).split())[:_MAX_TITLE]
+    named = values.text(note.get("title")) or _LIST_MARK.sub("", first)
+    title = " ".join(named.split())[:_MAX_TITLE]
     tags = [values.tag(values.line(label.get("name"))) for label in _objects(note, "labels")]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
     header = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
 
@@ -15,11 +17,25 @@ def markdown(html: str) -> str:
     Raises:
         ValueError: it is nested too deeply.
     """
-    from markdownify import markdownify
-
     text = re.sub(r"(?is)<(script|style|head)\b.*?(?:</\1>|\Z)", "", html)
     try:
-        made = markdownify(text, heading_style="ATX", bullets="-", escape_misc=False)
+        made = _converter().convert(text)
     except RecursionError as error:
         raise ValueError("its HTML is nested too deeply") from error
     return _BLANK_LINES.sub("\n\n", made.replace("\xa0", " ")).strip()
+
+
+@cache
+def _converter() -> Any:
+    from markdownify import MarkdownConverter
+
+    class Converter(MarkdownConverter):
+        """Escapes what would end a cell of a table."""
+
+        def convert_td(self, el: Any, text: str, parent_tags: Any) -> Any:
+            return super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+
+        def convert_th(self, el: Any, text: str, parent_tags: Any) -> Any:
+            return super().convert_th(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+
+    return Converter(heading_style="ATX", bullets="-", escape_misc=False)

@@ -9,6 +9,9 @@ from typing import Any, BinaryIO
 from memvault.importers.items import Unreadable
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
+NO_OBJECT = "no JSON object"
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+
 
 class _LimitedStream:
     """A stream that ends with an error if one item has too many bytes."""
@@ -45,6 +48,24 @@ def array_items(source: Source, name: str, place: str = "item") -> Iterator[Any 
         yield Unreadable(name, f"its rest cannot be read: {reason}")
 
 
+def objects(
+    source: Source, name: str, place: str = "item"
+) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
+    """Yield each object of a JSON array with its place, for people; else why it cannot be read.
+
+    The parameter ``place`` is as for ``array_items``.
+    """
+    number = 0
+    for number, entry in enumerate(array_items(source, name, place), 1):
+        where = f"{name}, entry {number}"
+        if isinstance(entry, Unreadable):
+            yield entry
+        else:
+            yield (where, entry) if isinstance(entry, dict) else Unreadable(where, NO_OBJECT)
+    if place == "item" and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
+        yield Unreadable(name, "no JSON array")
+
+
 def lines(
     source: Source, name: str, most: int = MAX_FILE
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -57,7 +78,7 @@ def lines(
                     entry = json.loads(line)
                 except (ValueError, RecursionError):
                     entry = None
-                yield number, entry if isinstance(entry, dict) else "no JSON object"
+                yield number, entry if isinstance(entry, dict) else NO_OBJECT
     except OSError as error:
         yield number + 1, error.strerror or str(error)
 
@@ -74,7 +95,7 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
-        raise ValueError("no JSON object")
+        raise ValueError(NO_OBJECT)
     return entry
 
 

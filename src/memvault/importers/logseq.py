@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from memvault.importers import folder, values
-from memvault.importers.items import ImportedNote, Item
+from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -45,12 +45,23 @@ def read(source: Source) -> Iterator[Item]:
             blocks |= _blocks(item.text)
     for name in source.names:
         if not name.startswith(("pages/", "journals/", "assets/", "draws/")):
+            if reason := _why_left_out(name):
+                yield Unreadable(name, reason)
             continue
         if not name.lower().endswith(".md"):
             yield folder.attachment(source, name)
             continue
         item = folder.read_file(source, name)
         yield _page(item, blocks) if isinstance(item, ImportedNote) else item
+
+
+def _why_left_out(name: str) -> str:
+    """Return why a file outside of the folders that are read is none of Logseq's own, if so."""
+    if name.startswith("whiteboards/"):
+        return "a whiteboard, which is no text"
+    is_own = name.startswith("logseq/") or any(part.startswith(".") for part in name.split("/"))
+    is_note = name.lower().endswith(".md") and not is_own
+    return "neither in pages nor in journals" if is_note else ""
 
 
 def _blocks(text: str) -> dict[str, str]:

@@ -21,23 +21,26 @@ _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if a file's first line is an entity or a relation."""
-    return SURE if _file(source) else NO
+    return SURE if _files(source) else NO
 
 
-def _file(source: Source) -> str:
+def _files(source: Source) -> list[str]:
+    found = []
     for name in source.named(".jsonl", ".json"):
         first = source.head(name).partition(b"\n")[0].replace(b" ", b"")
         if any(mark in first for mark in _MARKS):
-            return name
-    return ""
+            found.append(name)
+    return found
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
-    name = _file(source)
+    name, *others = _files(source) or [""]
     if not name:
         yield Unreadable(source.path.name, "there is no knowledge graph")
         return
+    for other in others:
+        yield Unreadable(other, "another knowledge graph: import it by itself")
     relations: dict[str, list[str]] = defaultdict(list)
     for _, entry in json_source.lines(source, name):
         if isinstance(entry, dict) and entry.get("type") == "relation":
@@ -47,14 +50,16 @@ def read(source: Source) -> Iterator[Item]:
     for line, entry in json_source.lines(source, name):
         if isinstance(entry, str):
             yield Unreadable(f"{name}, line {line}", entry)
-        elif entry.get("type") == "entity" and str(entry.get("name") or "").strip():
-            yield _note(entry, relations[str(entry["name"])])
+        elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
+            yield _note(entry, relations.pop(entry["name"], []))
         elif entry.get("type") != "relation":
             yield Unreadable(f"{name}, line {line}", "neither an entity nor a relation")
+    for begin in relations:
+        yield Unreadable(f"{name}, the relations of {begin}", "there is no entity of that name")
 
 
 def _note(entry: dict[str, Any], relations: list[str]) -> ImportedNote:
-    name = " ".join(str(entry["name"]).split())
+    name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
     observations = entry.get("observations")
     lines = [f"- {text}" for text in observations] if isinstance(observations, list) else []
@@ -63,4 +68,4 @@ def _note(entry: dict[str, Any], relations: list[str]) -> ImportedNote:
         parts.append("## Relations\n\n" + "\n".join(relations))
     tags = [values.tag(kind)] if kind.strip() else []
     header = {"title": name, "tags": tags, "entity_type": kind}
-    return ImportedNote(name, note_path(name), "\n\n".join(parts), header, (str(entry["name"]),))
+    return ImportedNote(name, note_path(name), "\n\n".join(parts), header, (entry["name"],))

@@ -69,18 +69,22 @@ def _read_all(source: Source) -> Iterator[Item]:
     for name, kind in _databases(source):
         try:
             yield from (_read_points if kind == "points" else _read_history)(source, name)
-        except (UnreadableDatabase, pickles.UnreadablePickle) as error:
+        except UnreadableDatabase as error:
             yield Unreadable(name, f"it cannot be read: {error}")
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
-    start = source.head(name, 64).lstrip()[:1]
+    start, number = source.head(name, 64).lstrip()[:1], 0
     for place in _PLACES[:1] if start == b"[" else _PLACES[1:]:
-        for entry in json_source.array_items(source, name, place):
-            if isinstance(entry, Unreadable):
-                yield entry
-            elif isinstance(entry, dict):
-                yield _note(str(entry.get("memory") or ""), entry, entry.get("metadata"))
+        for found in json_source.objects(source, name, place):
+            number += 1
+            if isinstance(found, Unreadable):
+                yield found
+            else:
+                _, entry = found
+                yield _note(values.text(entry.get("memory")), entry, entry.get("metadata"))
+    if not number and start != b"[":
+        yield Unreadable(name, "it has no memories")
 
 
 def _read_history(source: Source, name: str) -> Iterator[Item]:
@@ -101,12 +105,21 @@ def _read_history(source: Source, name: str) -> Iterator[Item]:
 def _read_points(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
         for row in database.execute("SELECT id, point FROM points ORDER BY id"):
-            for point in pickles.mappings_with(pickles.parse(row["point"]), "payload"):
-                payload = point["payload"]
-                if isinstance(payload, dict) and isinstance(payload.get("data"), str):
-                    own = point.get("id")
-                    entry = {**payload, "id": own if isinstance(own, str | int) else row["id"]}
-                    yield _note(payload["data"], entry, None)
+            place = f"{name}, point {row['id']}"
+            try:
+                points = pickles.mappings_with(pickles.parse(row["point"]), "payload")
+            except pickles.UnreadablePickle as error:
+                yield Unreadable(place, f"it cannot be read: {error}")
+                continue
+            notes = [note for point in points for note in _point(point, row["id"])]
+            yield from notes or [Unreadable(place, "it has no text")]
+
+
+def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
+    payload, own = point["payload"], point.get("id")
+    if isinstance(payload, dict) and isinstance(payload.get("data"), str):
+        entry = {**payload, "id": own if isinstance(own, str | int) else row_id}
+        yield _note(payload["data"], entry, None)
 
 
 def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:

@@ -12,93 +12,176 @@ import csv
 import io
 import posixpath
 import re
-from collections.abc import Iterator
-from urllib.parse import quote, unquote
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
-from memvault.importers import folder
+from memvault.importers import folder, state
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
+from memvault.secrets.detector import KEY
+from memvault.vault import markdown
+from memvault.vault.document import MODIFIED
+from memvault.vault.file_names import LINK_KEYS
 
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
 _PART = lazy_pattern(r"(?:^|/)ExportBlock-[0-9a-f-]+-Part-\d+(?:\.zip)?(?=/|$)")
+_PAGE = lazy_pattern(r"(?:\.md|_all\.csv|\.csv)\Z", re.IGNORECASE)
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
 _HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
-_LINK = lazy_pattern(r"(?<=\]\()([^()\s<>]+)(?=\))")
 _TIMES = {"created": "created", "created time": "created", "last edited time": "modified"}
+_OWN_KEYS = frozenset(
+    (
+        *("id", "title", "aliases", "alias", "memory_type", "type", "tag", "path", "status"),
+        *("created", "date", "importance", "confidence", "valid_from", "valid_to"),
+        *(*MODIFIED, *LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
+    )
+)
+"""Header keys to which memvault gives a meaning, which a property of that name does not have."""
 _MAX_CELLS = 200_000
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if most markdown files end with an ID, or it is a zip of zips of Notion's."""
     notes = source.named(".md", ".csv")
-    own = sum(_ID.search(posixpath.basename(name)) is not None for name in notes)
+    own = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.named(".zip"))
     return SURE if parts or (own and own * 2 > len(notes)) else NO
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages without IDs in their names, the databases as tables, and the files."""
+    export = _Export(source.names)
     for name in source.names:
         if name.lower().endswith(".zip") and _PART.search(name):
             yield Unreadable(name, "a zip in the zip: unpack it, and import the folder")
         elif name.lower().endswith(".md"):
             item = folder.read_file(source, name)
-            yield _page(item, name) if isinstance(item, ImportedNote) else item
+            yield _page(item, name, export) if isinstance(item, ImportedNote) else item
         elif name.lower().endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
-                yield _database(source, name)
+                yield _database(source, name, export.paths[_whole(name)])
         else:
             item = folder.attachment(source, name)
-            yield item._replace(path=_clean(name)) if not isinstance(item, Unreadable) else item
+            path = export.paths[_whole(name)]
+            yield item if isinstance(item, Unreadable) else item._replace(path=path)
 
 
-def _clean(path: str) -> str:
-    """Return a path without Notion's IDs and the folder of a part of the export."""
-    return _ID.sub("", _PART.sub("", path.replace("_all.csv", ".csv"))).lstrip("/")
+class _Export:
+    """The paths without IDs of an export's files, by their names without the folder of a part.
+
+    Of items with one title in a folder, all but the first keep a part of their IDs.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.paths: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
+        """By the folded path without IDs: the path with IDs of the item that has it."""
+        for name in sorted(names, key=lambda name: len(_ID.findall(name))):
+            self.paths[_whole(name)] = self._path(name)
+        self._databases = {
+            self.paths[_whole(name)][: -len(".md")]
+            for name in names
+            if name.lower().endswith(".csv")
+        }
+
+    def _path(self, name: str) -> str:
+        *folders, last = _whole(name).split("/")
+        base, ending = (_PAGE.sub("", last), ".md") if _PAGE.search(last) else (last, "")
+        path, owner = "", ""
+        for part in (*folders, base):
+            owner += f"/{part}"
+            for way in _ways(part):
+                free = path + way
+                if self._owners.setdefault(free.casefold(), owner) == owner:
+                    break
+            path = f"{free}/"
+        return path.rstrip("/") + ending
+
+    def is_row(self, name: str) -> bool:
+        """Return whether a page is one of a database, whose pages are in a folder of its name."""
+        return posixpath.dirname(self.paths[_whole(name)]) in self._databases
+
+    def linked(self, text: str, name: str) -> str:
+        """Return a page's text with links to the paths without IDs."""
+        whole = _whole(name)
+        beside = posixpath.dirname(self.paths[whole]) or "."
+        pieces, done = [], 0
+        for link in markdown.links(text):
+            if link.is_wikilink:
+                continue
+            path = self.paths.get(markdown.path_beside(link.target, whole))
+            way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
+            start, end = link.target_span
+            pieces += [text[done:start], quote(way)]
+            done = end
+        return "".join(pieces) + text[done:]
 
 
-def _page(item: ImportedNote, name: str) -> ImportedNote:
-    found = _ID.search(posixpath.basename(name))
-    key = found[1] if found else name
+def _ways(name: str) -> Iterator[str]:
+    """Yield the names that a file or folder may have, the last of them with its whole ID."""
+    yield _ID.sub("", name)
+    if found := _ID.search(name):
+        yield _ID.sub(f" {found[1][-8:]}", name)  # IDs of one day begin alike
+        yield name
+
+
+def _whole(name: str) -> str:
+    """Return a name without the folder of a part of the export."""
+    return _PART.sub("", name).lstrip("/") or name
+
+
+def _stem(name: str) -> str:
+    """Return the name of a page or database without its folders and ending."""
+    return _PAGE.sub("", posixpath.basename(name))
+
+
+def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
+    found = _ID.search(_stem(name))
     heading = _HEADING.match(item.text)
-    title = heading[1].strip() if heading else _clean(posixpath.basename(name))[:-3]
+    title = heading[1].strip() if heading else _ID.sub("", _stem(name))
     body = item.text[heading.end() :] if heading else item.text
     header: dict[str, object] = {**item.header, "title": title}
-    lines = body.split("\n")
-    while heading and lines and (match := _PROPERTY.fullmatch(lines[0])):
+    if heading and export.is_row(name):
+        body = _without_properties(body, header)
+    text = export.linked(body.lstrip("\n"), name)
+    path = export.paths[_whole(name)]
+    return ImportedNote(found[1] if found else name, path, f"# {title}\n\n{text}", header)
+
+
+def _without_properties(body: str, header: dict[str, object]) -> str:
+    """Move the properties at the beginning of a page, which end with a blank line, to a header."""
+    block, _, rest = body.partition("\n\n")
+    properties = [_PROPERTY.fullmatch(line) for line in block.rstrip("\n").split("\n")]
+    if not all(properties):
+        return body
+    for match in filter(None, properties):
         _add_property(header, match[1].strip(), match[2].strip())
-        lines.pop(0)
-    text = _LINK.sub(_cleaned_link, "\n".join(lines).lstrip("\n"))
-    return ImportedNote(key, _clean(name), f"# {title}\n\n{text}", header)
+    return rest
 
 
 def _add_property(header: dict[str, object], name: str, value: str) -> None:
     """Add a property of a database's page to the header of the note."""
     lowered = name.lower()
+    key = re.sub(r"\W+", "_", lowered).strip("_") or "property"
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
-    elif lowered in _TIMES:
-        from memvault.recall.dates import parse_moment
-
-        moment = parse_moment(value, False)
-        if moment is not None:
-            from memvault import clock
-
-            header[_TIMES[lowered]] = clock.iso(moment)
+    elif lowered in _TIMES and (time := _time(value)):
+        header[_TIMES[lowered]] = time
     else:
-        header[re.sub(r"\W+", "_", lowered).strip("_") or "property"] = value
+        header[f"notion_{key}" if key in _OWN_KEYS else key] = value
 
 
-def _cleaned_link(match: re.Match[str]) -> str:
-    target = match[1]
-    if re.match(r"[A-Za-z][\w+.-]*:|//|#", target):
-        return target
-    return quote(_clean(unquote(target)))
+def _time(value: str) -> str:
+    from memvault import clock
+    from memvault.recall.dates import parse_moment
+
+    moment = parse_moment(value, False)
+    return clock.iso(moment) if moment is not None else ""
 
 
-def _database(source: Source, name: str) -> Item:
+def _database(source: Source, name: str, path: str) -> Item:
     """Return a database as a note with a table."""
     try:
         text = source.read(name).decode("utf-8-sig", "replace")
@@ -107,15 +190,16 @@ def _database(source: Source, name: str) -> Item:
         return Unreadable(name, str(error))
     if not rows or sum(map(len, rows)) > _MAX_CELLS:
         return Unreadable(name, "an empty table, or one of more cells than a note should have")
-    found = _ID.search(posixpath.basename(name).replace("_all.csv", ".csv"))
-    path = f"{_clean(name)[: -len('.csv')]}.md"
-    title = posixpath.basename(path)[: -len(".md")]
+    found = _ID.search(_stem(name))
     width = max(map(len, rows))
     lines = [
-        f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in row)} |"
+        f"| {' | '.join(map(_cell, row))} |"
         for row in (row + [""] * (width - len(row)) for row in rows)
     ]
     lines.insert(1, "|" + " --- |" * width)
-    return ImportedNote(
-        f"table-{found[1] if found else name}", path, "\n".join(lines), {"title": title}
-    )
+    key = f"table-{found[1] if found else name}"
+    return ImportedNote(key, path, "\n".join(lines), {"title": _ID.sub("", _stem(name))})
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.splitlines()).replace("|", "\\|")

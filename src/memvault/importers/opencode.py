@@ -22,6 +22,8 @@ from memvault.importers.source import Source
 
 _PROGRAM = "opencode"
 _TABLES = frozenset({"session", "message", "part"})
+_PARTS = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
 _FINISHED_WITH_ERROR = "error"
 
 
@@ -66,17 +68,17 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
                 if "parent_id" in keys and row["parent_id"]:
                     continue
                 parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-                for part in database.execute(
-                    "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id",
-                    [row["id"]],
-                ):
-                    parts[part["message_id"]].append(_parsed(part["data"]))
-                messages = [
-                    {**_parsed(message["data"]), "id": message["id"]}
-                    for message in database.execute(
-                        "SELECT id, data FROM message WHERE session_id = ? ORDER BY id", [row["id"]]
-                    )
-                ]
+                messages: list[dict[str, Any]] = []
+                for part in database.execute(_PARTS, [row["id"]]):
+                    if (data := _parsed(part["data"])) is None:
+                        yield Unreadable(f"{name}, part {part['id']}", json_source.NO_OBJECT)
+                    else:
+                        parts[part["message_id"]].append(data)
+                for message in database.execute(_MESSAGES, [row["id"]]):
+                    if (data := _parsed(message["data"])) is None:
+                        yield Unreadable(f"{name}, message {message['id']}", json_source.NO_OBJECT)
+                    else:
+                        messages.append({**data, "id": message["id"]})
                 times = {"created": row["time_created"], "updated": row["time_updated"]}
                 about = {key: row[key] for key in ("id", "title", "directory") if key in keys}
                 found = _episode({**about, "time": times}, messages, parts.__getitem__)
@@ -86,12 +88,13 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
         yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _parsed(text: Any) -> dict[str, Any]:
+def _parsed(text: Any) -> dict[str, Any] | None:
+    """Return the object in a JSON text; None if there is none."""
     try:
         value = json.loads(text)
     except (ValueError, TypeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_files(source: Source) -> Iterator[Item]:

@@ -30,40 +30,43 @@ _MONTHS = (
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` for a JSON array of pages; ``POSSIBLE`` for an export as EDN."""
-    if _file(source):
+    if _files(source):
         return SURE
     return (
         POSSIBLE if any(b"datascript" in source.head(name) for name in source.named(".edn")) else NO
     )
 
 
-def _file(source: Source) -> str:
+def _files(source: Source) -> list[str]:
+    found = []
     for name in source.named(".json"):
         head = source.head(name).lstrip()
         is_array = head[:1] == b"[" and b'"title"' in head
         if is_array and b'"children"' in head and b'"string"' in source.head(name, 1 << 16):
-            return name
-    return ""
+            found.append(name)
+    return found
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each page."""
-    name = _file(source)
+    name, *others = _files(source) or [""]
     if not name:
         for edn in source.named(".edn"):
             yield Unreadable(edn, "EDN is not read: export the graph as JSON")
         return
+    for other in others:
+        yield Unreadable(other, "another graph: import it by itself")
     blocks: dict[str, str] = {}
     for page in json_source.array_items(source, name):
         if isinstance(page, dict):
             _collect(page, blocks, 0)
-    for page in json_source.array_items(source, name):
-        if isinstance(page, Unreadable):
-            yield page
-        elif isinstance(page, dict) and str(page.get("title") or "").strip():
-            yield _page(page, blocks)
+    for found in json_source.objects(source, name):
+        if isinstance(found, Unreadable):
+            yield found
+        elif values.text(found[1].get("title")).strip():
+            yield _page(found[1], blocks)
         else:
-            yield Unreadable(name, "an entry that is no page")
+            yield Unreadable(found[0], "a page without a title")
 
 
 def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,7 +87,7 @@ def _collect(node: dict[str, Any], blocks: dict[str, str], depth: int) -> None:
 
 
 def _page(page: dict[str, Any], blocks: dict[str, str]) -> ImportedNote:
-    title = " ".join(str(page["title"]).split())
+    title = " ".join(page["title"].split())
     lines: list[str] = []
     _write(page, blocks, 0, lines)
     day = _DAY.fullmatch(title)

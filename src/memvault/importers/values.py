@@ -38,6 +38,11 @@ def time_or_text(value: object, unit: float = 1.0) -> str:
     return parsed_time(value)
 
 
+def text(value: object) -> str:
+    """Return a text; empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def line(value: object) -> str:
     """Return a text as one line; empty for no text."""
     return " ".join(str(value or "").split())
