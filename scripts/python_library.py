@@ -101,7 +101,17 @@ def _signature(head: str, given: list[str], result: str) -> Iterator[str]:
     elif len(inner) <= _LINE - 4:
         yield from (f"{head}(", inner, f") -> {result}:")
     else:
-        yield from (f"{head}(", *(f"    {part}," for part in given), f") -> {result}:")
+        lines = (line for part in given for line in _parameter(f"    {part},"))
+        yield from (f"{head}(", *lines, f") -> {result}:")
+
+
+def _parameter(line: str) -> Iterator[str]:
+    """Yield a parameter's line, broken before the last type of a union if it is too long."""
+    if len(line) <= _LINE - 4:
+        yield line
+    else:
+        types_before, _, last = line.rpartition(" | ")
+        yield from (types_before, f"    | {last}")
 
 
 def _hints(tool: Tool) -> dict[str, Any]:

@@ -157,6 +157,66 @@ def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Pat
     browse(notes, play, "wombat type:fact")
 
 
+def test_tags_come_and_go_as_one_change(run: Run, notes: Path) -> None:
+    """One undo takes back both what was added and what was removed; a bad tag changes nothing."""
+    before = (notes / "fact/wombats.md").read_bytes()
+
+    async def tag(pilot: Pilot[BrowsedMemory], line: str) -> None:
+        await pilot.press("ctrl+t")
+        await pilot.pause()
+        await pilot.press(*line, "enter")
+        await pilot.app.workers.wait_for_complete()
+        await settled(pilot)
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        await tag(pilot, "a^b -zoo")
+        assert (notes / "fact/wombats.md").read_bytes() == before
+        await tag(pilot, "digs -zoo")
+        assert "tags: [digs]" in (notes / "fact/wombats.md").read_text("utf-8")
+
+    browse(notes, play, "wombat type:fact")
+    assert len(succeeded(run("log", "--json")).json["changes"]) == 1
+    succeeded(run("undo"))
+    assert (notes / "fact/wombats.md").read_bytes() == before
+
+
+def test_ctrl_c_leaves_or_copies(notes: Path) -> None:
+    """It leaves the program, also from a question; with text selected it copies that."""
+
+    async def leave(pilot: Pilot[BrowsedMemory]) -> None:
+        await pilot.press(*"wombat", "shift+home", "ctrl+c")
+        await settled(pilot)
+        assert pilot.app.clipboard == "wombat"
+        assert pilot.app.is_running
+        await pilot.press("end", "ctrl+c")
+        await pilot.pause()
+        assert not pilot.app.is_running
+
+    async def leave_question(pilot: Pilot[BrowsedMemory]) -> None:
+        await pilot.press("ctrl+t")
+        await pilot.pause()
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert not pilot.app.is_running
+
+    assert browse(notes, leave, picks=True) is None
+    assert browse(notes, leave_question, "wombat") is None
+
+
+def test_images_are_shown_as_they_are_written(notes: Path) -> None:
+    """Their source stays in its place in the text, without a sign in its stead."""
+    line = 'Before ![a *map*](ä%20b.png "Old") and ![[x.png]] [![b](c.png)](d.md) after.'
+    write(notes, "images.md", f"# Images\n\n{line}\n")
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        assert (
+            'Before ![a *map*](ä%20b.png "Old") and ![[x.png]] ![b](c.png) (d.md) after.'
+            in shown(pilot).replace("\n", " ")
+        )
+
+    browse(notes, play, "images before after", size=(200, 30))
+
+
 def test_enter_edits_at_the_line(
     notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

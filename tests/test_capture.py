@@ -248,6 +248,25 @@ def test_each_task_is_on_the_line_that_it_names(text: str) -> None:
         assert memory.body[task.mark_at] == task.mark
 
 
+def test_a_day_that_does_not_exist_is_no_due_day(run: Run, folder: Path) -> None:
+    """It stays in the task's text; as the value of an option it is refused."""
+    write(
+        folder, "a.md", "# A\n\n- [ ] One due:2026-13-99\n- [ ] Two due:2026-02-30 📅 2026-03-01\n"
+    )
+    found = succeeded(run("tasks", "--json")).json["tasks"]
+    assert [(task["text"], task.get("due")) for task in found] == [
+        ("Two due:2026-02-30 📅 2026-03-01", "2026-03-01"),
+        ("One due:2026-13-99", None),
+    ]
+    assert "must be a date" in refused(run("tasks", "--since", "2026-13-99"), 2)
+
+
+def test_early_years_have_four_digits(run: Run, folder: Path) -> None:
+    """The name and the title of a note of an early day are those of the calendar."""
+    said = succeeded(run("today", "began", "--date", "0001-01-01", "--json")).json
+    assert (said["filePath"], said["title"]) == ("daily/0001-01-01.md", "0001-01-01")
+
+
 def test_a_memory_by_chance(run: Run, folder: Path) -> None:
     """One that passes the filters is shown in full, not always the same, and no example."""
     for number in range(3):
@@ -257,6 +276,11 @@ def test_a_memory_by_chance(run: Run, folder: Path) -> None:
     assert seen <= {"Note 0", "Note 1", "Note 2"}
     assert len(seen) > 1
     assert "no memories that pass" in refused(run("random", "--tags", "none"), 1)
+
+
+def test_an_empty_vault_has_no_memory_by_chance(run: Run, folder: Path) -> None:
+    """The message is about the vault, not about filters that nobody gave."""
+    assert "The vault has no memories yet" in refused(run("random"), 1)
 
 
 def test_a_saved_search_stands_for_a_query(run: Run, folder: Path, vault: Vault) -> None:
@@ -278,6 +302,35 @@ def test_a_saved_search_stands_for_a_query(run: Run, folder: Path, vault: Vault)
     assert "no saved search" in refused(run("searches", "delete", "blockers"), 1)
     assert "cannot be the name" in refused(run("searches", "save", "a b", "x"), 2)
     assert "is empty" in refused(run("searches", "save", "x"), 2)
+
+
+def test_the_filters_of_a_saved_search_apply_to_every_tool(folder: Path, vault: Vault) -> None:
+    """A tool without such arguments leaves out what the search leaves out, too."""
+    vault.episode_store(context=["A deploy is blocked on Mondays"])
+    vault.fact_store("A deploy is blocked on Fridays")
+    vault.procedure_store("free", "Free a blocked deploy on Sundays", initial_success_rate=0.9)
+    write(folder, "issue/a.md", "# Disk full\n\nThe deploy is blocked by a full disk.\n")
+    vault.searches_save("all", "deploy blocked")
+    vault.searches_save("blockers", "deploy blocked", memory_type="issue")
+    vault.searches_save("old", "deploy blocked", until="2001")
+    vault.searches_save("issues", memory_type="issue")
+    general = ("memory_search", "query"), ("memory_load", "query"), ("context", "task")
+    own = (
+        ("recall_fact", "query"),
+        ("recall_similar_experience", "query"),
+        ("recall_procedure", "context"),
+    )
+    for tool, key in (*general, *own):
+        assert "days" in str(vault.call(tool, **{key: "@all"})), tool
+        shown = str(vault.call(tool, **{key: "@blockers"}))
+        assert "days" not in shown, tool
+        assert ("full disk" in shown) == ((tool, key) in general), tool
+        old = vault.call(tool, **{key: "@old"})
+        assert old["success"], tool
+        assert "locked" not in str(old), tool
+        said = vault.call(tool, **{key: "@issues"})["error"]
+        assert said["message"] == "@issues has filters but no words", tool
+    assert [entry["title"] for entry in vault.recall("@issues")["memories"]] == ["Disk full"]
 
 
 def test_a_search_written_by_hand_is_only_data(run: Run, folder: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
 ) -> None:
     """Keep one of two, allow a secret, drop a duplicate and what ended; undo takes all back."""
     before = notes(troubled)
-    code, shown = at_terminal(troubled, "review", answer="x\n2\na\n1\nt\ns\n", asked="s skip")
+    code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
     assert "There is no such answer" in shown
     assert "We use SQLite." in shown
@@ -81,6 +81,22 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
     assert "secrets: allowed" in (troubled / "key.md").read_text("utf-8")
     assert (troubled / "room.md").exists() != (troubled / "copy.md").exists()
     assert not (troubled / "old.md").exists()
+    succeeded(run("undo"))
+    assert notes(troubled) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
+@pytest.mark.parametrize("end", ["q", "\x03", "\x04"])
+def test_what_is_answered_is_kept_at_any_end(run: Run, troubled: Path, end: str) -> None:
+    """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D one undo takes all back."""
+    before = notes(troubled)
+    keys = ("\x1b[A", "1\r\n", end)
+    code, shown = at_terminal(troubled, "review", answer=keys, asked="q end: ")
+    assert code == 0, shown
+    assert "1 of 5 answered" in shown
+    assert "[2/5]" in shown
+    assert "[3/5]" not in shown
+    assert not (troubled / "a/plan.md").exists()
     succeeded(run("undo"))
     assert notes(troubled) == before
 
@@ -113,7 +129,7 @@ def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path)
     assert item["proposalId"] == proposed["proposalId"]
     assert item["reason"] == "A new fact, from 2 episodes"
     before = notes(folder)
-    code, shown = at_terminal(folder, "review", answer="y\n", asked="s skip")
+    code, shown = at_terminal(folder, "review", answer="y", asked="s skip")
     assert code == 0, shown
     assert "1 of 1 answered" in shown
     assert succeeded(run("fact", "recall", "Docker", "--json")).json["facts"]
@@ -126,7 +142,7 @@ def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path)
 def test_a_review_ends_at_once_and_hides_secrets(troubled: Path) -> None:
     """Q ends without a change; the secret of a memory is masked on the screen."""
     before = notes(troubled)
-    code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q\n", asked="s skip")
+    code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q", asked="s skip")
     assert code == 0
     assert "[masked: GitHub token]" in shown
     assert "nothing changed" in shown
@@ -154,6 +170,20 @@ def test_the_figures_count_what_is_there(run: Run, folder: Path, vault: Vault) -
     assert "5 memories" in shown
     assert all(len(line) <= 40 for line in shown.splitlines() if "▇" in line)
     assert "fact     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 3" in shown
+
+
+def test_recalls_are_counted_of_experience_only(run: Run, folder: Path, vault: Vault) -> None:
+    """A fact that was recalled is listed and not stale; a note that was recalled is still stale."""
+    header = "---\nmodified: 2020-05-05T00:00:00.000Z\n---\n\n"
+    write(folder, "fact/tea.md", f"{header}# Tea\n\nTea is served at four.\n")
+    write(folder, "note.md", f"{header}# Tea room\n\nThe tea room is at the lake.\n")
+    vault.recall("tea")
+    said = vault.call("vault_stats")
+    assert [entry["title"] for entry in said["mostRecalled"]] == ["Tea"]
+    assert [entry["title"] for entry in said["oldest"]] == ["Tea room"]
+    shown = succeeded(run("stats")).out
+    assert "Most recalled episodes, facts and procedures:" in shown
+    assert "Stale, not changed for a year:" in shown
 
 
 def test_an_empty_vault_has_figures_too(vault: Vault) -> None:

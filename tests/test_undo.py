@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, write
+from conftest import Run, refused, succeeded, write
 from copies import Copy
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
@@ -527,6 +527,31 @@ def test_a_diff_of_what_has_no_revisions_says_what_was_done(run: Run, vault: Vau
     assert refused(ran, 1)
     assert "not changed by a tool" not in ran.err
     assert f"memvault log {made['memId']}" in ran.err
+
+
+def test_a_change_of_many_files_is_shown_in_short(
+    run: Run, vault: Vault, folder: Path, tmp_path: Path
+) -> None:
+    """Log and undo show the first twenty files and count the others; JSON has them all."""
+    for number in range(23):
+        write(tmp_path, f"notes/{number}.md", f"# Note {number}\n")
+    succeeded(run("import", str(tmp_path / "notes"), "--yes"))
+    assert len(changes(vault)[0]["files"]) == 23
+    for words in (("log",), ("undo", "--list"), ("undo",)):
+        shown = succeeded(run(*words)).out
+        assert shown.count("Note ") == 20
+        assert "… and 3 more" in shown
+
+
+def test_an_ambiguous_name_has_no_log_and_no_diff(run: Run, vault: Vault) -> None:
+    """As for show, the memories that share the name are listed, with the same exit code."""
+    for text in ("One.", "Two."):
+        remember(vault, title="Plan", content=text)
+    shown = run("show", "Plan")
+    for tool in ("diff", "log"):
+        ran = run(tool, "Plan")
+        assert (ran.code, ran.err) == (shown.code, shown.err)
+    assert "fact/plan.md" in shown.err
 
 
 def test_what_was_redone_can_be_undone_again(run: Run, vault: Vault, folder: Path) -> None:

@@ -102,6 +102,7 @@ def test_no_page_loads_or_runs_anything_else(client: TestClient) -> None:
         "/m/evil-7k2m9q/history",
         "/map",
         "/overview",
+        "/review",
         "/tags",
     ):
         answer = client.get(path)
@@ -145,7 +146,8 @@ def test_pages_show_the_vault(client: TestClient) -> None:
     assert len(found["nodes"]) == 4
     assert len(found["edges"]) >= 2
     assert all(-1.3 <= value <= 1.3 for node in found["nodes"] for value in node["links"])
-    assert "What needs a person" in client.get("/overview").text
+    assert 'href="/review"' in client.get("/overview").text
+    assert "needs a person" in client.get("/review").text
     assert client.get("/m/none").status_code == 404
 
 
@@ -159,7 +161,7 @@ def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, 
         assert client.get(f"/f/{path}").status_code == 404, path
     token = re.search(r"\S+$", (root / "key.md").read_text("utf-8").strip())
     assert token is not None
-    for path in ("/m/key-7k2m9q", "/?q=key", "/overview"):
+    for path in ("/m/key-7k2m9q", "/?q=key", "/overview", "/review"):
         assert token[0] not in client.get(path).text
     assert "[masked: GitHub token]" in client.get("/m/key-7k2m9q").text
 
@@ -199,6 +201,9 @@ def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Pa
     assert "did not make it" in refused(run("graph", str(target), cwd=root), 1)
     assert target.read_text("utf-8") == "<p>mine</p>"
     assert "is no HTML file" in refused(run("graph", "map.txt", cwd=root), 2)
+    for inside in ("map.html", "no/such/map.html"):
+        assert "is inside the vault" in refused(run("graph", inside, cwd=root), 1)
+        assert not (root / inside).exists()
 
 
 @pytest.fixture
@@ -210,7 +215,8 @@ def site(root: Path, run: Run, tmp_path: Path) -> Path:
     write(root, "unused.png", b"\x89PNG\r\n")
     target = tmp_path / "site"
     said = succeeded(run("export", str(target), "--to", "site", "--json", cwd=root)).json
-    assert (said["format"], said["files"]) == ("site", sum(1 for _ in target.rglob("*.*")))
+    assert (target / ".memvault-site").exists()  # the list of the site's files, not counted
+    assert (said["format"], said["files"]) == ("site", sum(1 for _ in target.rglob("*.*")) - 1)
     return target
 
 

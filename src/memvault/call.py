@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memvault.index.protocol import Index, SearchIndex
     from memvault.model import Memory
     from memvault.recall.engine import RecallEngine
+    from memvault.recall.filters import Filters
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
@@ -109,9 +110,10 @@ class Call:
 
     ``tool`` is the tool's name for the journal. If it is ``read_only``, it may answer from a part
     of the memories, which a note then reports. ``is_cancelled`` returns whether the caller has
-    cancelled. ``notes`` collects what to report to the caller in addition to the result,
-    ``change_set`` what was changed, ``delivery`` the events in the result. ``budget`` is the
-    maximum number of tokens of the result, 0 for no limit.
+    cancelled. Searches find only memories that pass the filters ``within``. ``notes`` collects what
+    to report to the caller in addition to the result, ``change_set`` what was changed, ``delivery``
+    the events in the result. ``budget`` is the maximum number of tokens of the result, 0 for no
+    limit.
     """
 
     def __init__(
@@ -121,12 +123,14 @@ class Call:
         tool: str = "",
         read_only: bool = False,
         is_cancelled: Callable[[], bool] = not_cancelled,
+        within: Filters | None = None,
     ) -> None:
         self.budget = 0
         self.workspace = workspace
         self.caller = caller
         self.read_only = read_only
         self.is_cancelled = is_cancelled
+        self.within = within
         self.change_set = ChangeSet(tool, caller.agent, sees_all=caller.scope == "all")
         self._store: MemoryStore | None = None
         self.notes: list[str] = []
@@ -177,7 +181,7 @@ class Call:
         from memvault.recall.engine import RecallEngine
 
         patience = BEST_EFFORT if self.read_only else COMPLETE
-        return RecallEngine(self.reader, self.workspace.search_index, patience)
+        return RecallEngine(self.reader, self.workspace.search_index, patience, self.within)
 
     def resolve(
         self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
@@ -60,10 +60,6 @@ class FileState(NamedTuple):
     mtime: int
     ctime: int
     inode: int
-
-
-ReviewKind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
-"""What a vault may hold that needs a person, the most urgent first."""
 
 
 class Memory(NamedTuple):

@@ -75,6 +75,9 @@ def test_a_person_searches_reads_and_sees_the_map(
     page.wait_for_selector("text=Links to it")
     page.keyboard.press("g")
     page.wait_for_selector("body[data-ready='3']")
+    page.goto(f"{address.partition('/?')[0]}/overview")
+    page.wait_for_selector("#review:not(:has(a[href='/review']))")
+    assert "Nothing" in page.inner_text("#review")
     page.goto(f"{address.partition('/?')[0]}/m/evil-7k2m9q")
     assert page.title() != "ran"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -97,6 +100,7 @@ def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:
         "/map",
         "/tags",
         "/overview",
+        "/review",
     ):
         page.goto(f"{base}{path}")
         found = axe.run(page)["violations"]

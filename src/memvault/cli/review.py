@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault import sanitize
 from memvault.arguments.parameters import Arg
-from memvault.cli import commands, editor, output
+from memvault.cli import commands, editor, keys, output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused
-from memvault.model import ReviewKind
+from memvault.results.vault import ReviewKind
 from memvault.tools.core import registry
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def review(
 ) -> dict[str, Any] | None:
     """Walk through what needs a person: conflicts, secrets, duplicates, proposals and more.
 
-    Each is answered with a key; s skips it, and q ends. All changes are one, which
-    memvault undo takes back. Where there is no terminal, they are listed.
+    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
+    are one, which memvault undo takes back. Where there is no terminal, they are listed.
     """
     if not options.may_ask:
         arguments = {"kind": kind} if kind else {}
@@ -71,17 +71,17 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
     answered = 0
     for number, item in enumerate(items, 1):
         _show(call, item, f"{number}/{len(items)}")
-        keys = _KEYS[item.kind]
+        answers = _KEYS[item.kind]
         if item.kind == "finding" and not item.fix:
-            keys = "e edit"
+            answers = "e edit"
         while True:
-            key = _ask(f"{keys}  s skip  q end")
-            if key in ("s", ""):
+            key = _ask(f"{answers}  s skip  q end")
+            if key == "s":
                 break
             if key == "q":
                 return answered
             action = _ACTIONS.get((item.kind, key))
-            if action is None or f"{key} " not in f"{keys} ":
+            if action is None or f"{key} " not in f"{answers} ":
                 _say("There is no such answer")
                 continue
             try:
@@ -122,11 +122,16 @@ def _say(line: str) -> None:
 
 
 def _ask(question: str) -> str:
-    """Return the first letter of the answer; q at the end of the input."""
-    sys.stdout.write(f"{question}: ")
-    sys.stdout.flush()
-    line = sys.stdin.readline()
-    return line.strip().lower()[:1] if line else "q"
+    """Return the key that a person answers with, in lower case; q for the end of the input.
+
+    Enter is passed over, since some press it after each key.
+    """
+    key = keys.read_key(f"{question}: ")
+    while key in ("\r", "\n"):
+        key = keys.read_key("")
+    answer = "q" if key in keys.ENDS else key.lower()
+    _say(answer if answer.isprintable() else "")
+    return answer
 
 
 def _memory(call: Call, item: ReviewItem, second: bool = False) -> Memory:

@@ -7,12 +7,16 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from memvault import process, sanitize
 from memvault.errors import UsageError
 from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, fold
+
+if TYPE_CHECKING:
+    from markdown_it.rules_inline import StateInline
 
 _DEFAULT_PAGER = "less"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,8 +65,8 @@ _MAX_RENDERED = 200_000
 def markdown(text: str, width: int) -> list[list[Piece]]:
     """Render markdown for a terminal of the given width, as lines of (text, style) pieces.
 
-    As in Obsidian, line breaks are kept. Nothing is hidden, including HTML and link
-    definitions, so that a person sees everything that an agent reads.
+    As in Obsidian, line breaks are kept. Nothing is hidden, including HTML, link definitions
+    and the source of images, so that a person sees everything that an agent reads.
     """
     shown = sanitize.escape_text(text)
     if len(shown) > _MAX_RENDERED:
@@ -72,6 +76,7 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     from rich.markdown import Markdown
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    parser.inline.ruler.at("image", _image_source)
     parsed = parser.disable("reference").parse(shown)
     for token in parsed:
         for child in token.children or ():
@@ -81,6 +86,18 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     console = Console(width=width, force_terminal=True, color_system="standard")
     lines = console.render_lines(whole, pad=False)
     return [[(part.text, str(part.style or "")) for part in line] for line in lines]
+
+
+def _image_source(state: StateInline, silent: bool) -> bool:
+    """Parse an image as a text, its source: rich would show a sign, at the line's beginning."""
+    from markdown_it.rules_inline import image
+
+    start = state.pos
+    if not image(state, silent=True):
+        return False
+    if not silent:
+        state.push("text", "", 0).content = state.src[start : state.pos]
+    return True
 
 
 def wrap(line: list[Piece], width: int) -> list[list[Piece]]:

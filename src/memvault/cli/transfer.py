@@ -173,7 +173,9 @@ def _import(
             output.notes([f"Stopped: {call.change_set.summary()}; a second import adds the rest"])
         raise
     if failed and not call.change_set.files:
-        raise Refused(f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor")
+        raise Refused(
+            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor"
+        )
     invoke.autocommit(call)
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)

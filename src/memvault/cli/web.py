@@ -52,7 +52,7 @@ def web(
 
 @command(
     "graph",
-    ("memvault graph map.html", "memvault graph map.html --force"),
+    ("memvault graph ~/map.html", "memvault graph ~/map.html --force"),
     view="Wrote {filePath}  {memories:memory|memories}  {size}",
 )
 def graph(
@@ -71,6 +71,8 @@ def graph(
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{file} is no HTML file", "end its name in .html")
+    if target.resolve().is_relative_to(root):
+        raise Refused(f"{file} is inside the vault", "write it to a place outside of it")
     with require_extra():
         from memvault.web import graph_file
         from memvault.web.session import WebSession

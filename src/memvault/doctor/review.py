@@ -14,9 +14,11 @@ from memvault.doctor.inspection import VaultInspection
 from memvault.doctor.near_copies import near_copies, sketch
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.protocol import MemoryRecord, by_time
-from memvault.model import EPISODE, ReviewKind, is_example
+from memvault.model import EPISODE, is_example
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
+from memvault.results.vault import ReviewKind
+from memvault.vault.document import body_of
 
 if TYPE_CHECKING:
     from memvault.consolidation.proposals import Proposals
@@ -162,7 +164,7 @@ def _words(call: Call, record: MemoryRecord) -> str:
     if record.size < _MIN_DUPLICATE:
         return ""
     try:
-        return " ".join(call.reader.read(record.path).body.split())
+        return " ".join(body_of(call.reader.read_bytes(record.path)[0]).split())
     except MemvaultError:
         return ""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.call import Call
-from memvault.errors import NotFound
+from memvault.errors import Ambiguous, NotFound
 from memvault.model import Memory
 from memvault.store.change_set import FileChange, JournalEntry
 from memvault.vault import document
@@ -42,6 +42,8 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
     """
     try:
         memory = call.engine.resolve(name)
+    except Ambiguous:
+        raise
     except NotFound:
         key = name.strip().casefold()
         for change in call.store.changes.journal.changes():

@@ -723,7 +723,8 @@ class AsyncVault(AsyncOpenVault):
     async def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None = None,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+        | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:

@@ -713,7 +713,8 @@ class Vault(OpenVault):
     def review(
         self,
         *,
-        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"] | None = None,
+        kind: Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+        | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:

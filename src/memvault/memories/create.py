@@ -29,7 +29,6 @@ _DATE_TOKEN = lazy_pattern(
 )
 """Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
 _DATE_FORMATS = {
-    "YYYY": "%Y",
     "YY": "%y",
     "MMMM": "%B",
     "MMM": "%b",
@@ -131,6 +130,8 @@ def _format_token(code: str, now: datetime) -> str:
     if code == "Do":
         suffix = "th" if 10 < now.day < 14 else _ORDINAL_SUFFIXES.get(now.day % 10, "th")
         return f"{now.day}{suffix}"
+    if code == "YYYY":
+        return f"{now.year:04}"  # %Y has no leading zeros on Linux
     if code == "a":
         return now.strftime("%p").lower()
     if code in _DATE_FORMATS:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from datetime import date
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, NotFound, UsageError
@@ -48,15 +50,22 @@ def tasks_of(memory: Memory) -> Iterator[Task]:
     for number, (line, is_code) in enumerate(lines_with_code(memory.body), memory.body_line):
         match = None if is_code or "[" not in line[0] else _TASK.match(line[0])
         if match:
-            due = _DUE.search(match["text"])
             yield Task(
                 memory,
                 number,
                 match["mark"],
                 match["text"].strip(),
-                due[1] if due else "",
+                _due_day(match["text"]),
                 line.start() + match.start("mark"),
             )
+
+
+def _due_day(text: str) -> str:
+    """Return the first day of the calendar on which a task is due, or an empty text."""
+    for day in _DUE.findall(text):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(day).isoformat()
+    return ""
 
 
 def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[Task]:

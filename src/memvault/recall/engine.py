@@ -43,13 +43,21 @@ class RecallEngine:
 
     It is scanned again only if a file has changed since, after ``invalidate``, if a partial view is
     not acceptable for the task, and once if a memId is not found. ``patience`` is how long to wait
-    for another process that is indexing.
+    for another process that is indexing. ``search`` finds only memories that pass the filters
+    ``within``, too.
     """
 
-    def __init__(self, store: MemoryReader, index: SearchIndex, patience: WaitPolicy) -> None:
+    def __init__(
+        self,
+        store: MemoryReader,
+        index: SearchIndex,
+        patience: WaitPolicy,
+        within: Filters | None = None,
+    ) -> None:
         self._store = store
         self._index = index
         self._patience = patience
+        self._within = within
         self._view: View | None = None
         self._has_vectors = False
         self._has_rescanned = False
@@ -62,6 +70,9 @@ class RecallEngine:
             EmbedderError: the mode is vector and there are no vectors, or reranking was requested
                 and the cross-encoder cannot be loaded.
         """
+        if self._within is not None:
+            filters = self._within._replace(passes=request.filters.predicate())
+            request = request._replace(filters=filters)
         return self._retry_stale(lambda last: self._search(request, last))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from memvault.model import ReviewKind
 from memvault.results.shared import (
     AsOfMark,
     ConfirmedResult,
@@ -236,6 +235,10 @@ class NoteTasks(Listing):
 
 class CompletedTask(NoteTask, ToolResult):
     """The result of ``complete_task``."""
+
+
+ReviewKind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
+"""What a vault may hold that needs a person, the most urgent first."""
 
 
 class ReviewEntry(TypedDict):

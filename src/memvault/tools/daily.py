@@ -223,12 +223,15 @@ def memory_random(
     """Show a memory that is chosen by chance, to meet again what was forgotten."""
     from memvault import clock
     from memvault.model import is_example
+    from memvault.recall.filters import Filters
 
     chosen = filters(memory_type, tags, since, until, expression)
     records = [
         record for record in call.engine.list_records(chosen) if not is_example(record.metadata)
     ]
     if not records:
+        if chosen == Filters():
+            raise NotFound("The vault has no memories yet", "memvault remember adds one")
         warn_unknown_filters(call, chosen)
         raise NotFound("There are no memories that pass the filters", "memvault list shows all")
     memory = call.reader.read(records[clock.random_number(len(records))].path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.model import ReviewKind
+from memvault.results.vault import ReviewKind
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.results import LISTED, Limit, Offset, page_info
@@ -155,10 +155,10 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
         *mostLinked Most linked:
            {count:>4}  {title}  {filePath}
 
-        *mostRecalled Most recalled:
+        *mostRecalled Most recalled episodes, facts and procedures:
            {count:>4}  {title}  {filePath}
 
-        *oldest Neither changed for a year nor recalled:
+        *oldest Stale, not changed for a year:
            {modified:day}  {title}  {filePath}""",
         _with_bars,
     ),
@@ -166,7 +166,8 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
 def vault_stats(call: Call) -> VaultStatistics:
     """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale.
 
-    A memory is stale if it was neither changed for a year nor ever recalled on this machine.
+    A memory is stale if it was not changed for a year and no recall of it was counted. Recalls
+    are counted on this machine, of episodes, facts and procedures only.
     """
     from memvault.doctor.statistics import statistics
 

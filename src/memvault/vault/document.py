@@ -155,6 +155,11 @@ class Document(NamedTuple):
         return ours != self.parts.header or has_conflict_markers(self.decoded.text)
 
 
+def body_of(data: bytes) -> str:
+    """Return the body in a file's bytes, without parsing its header."""
+    return split_front_matter(decode(data).text).body
+
+
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
     """Parse a memory from a file's bytes, whatever they are.
 

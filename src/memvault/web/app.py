@@ -86,6 +86,7 @@ def application(session: WebSession, token: str, port: int) -> Starlette:
         "/map": routes.map,
         "/map.json": routes.map_json,
         "/overview": routes.overview,
+        "/review": routes.review,
         "/f/{path:path}": routes.file,
         "/style.css": routes.style,
         "/app.js": routes.script,
@@ -163,16 +164,14 @@ class _Routes:
 
     def overview(self, _: Request) -> Response:
         stats = self._session.call("vault_stats")
-        review = self._session.review()
         orphans = self._session.call("memory_orphans", limit=30)
         plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
-        values: dict[str, Any] = {
-            "stats": stats,
-            "review": review,
-            "orphans": orphans,
-            "plots": plots,
-        }
+        values: dict[str, Any] = {"stats": stats, "orphans": orphans, "plots": plots}
         return HTMLResponse(pages.render("overview", title="Overview", **values))
+
+    def review(self, _: Request) -> Response:
+        found = self._session.review()
+        return HTMLResponse(pages.render("review", title="What needs a person", review=found))
 
     def file(self, request: Request) -> Response:
         path = request.path_params["path"]

@@ -16,6 +16,7 @@ from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.tools.core import invoke
 from memvault.vault import paths
+from memvault.vault.document import body_of
 from memvault.web.addresses import SERVED
 from memvault.web.renderer import Renderer, is_attachment
 from memvault.workspace import Workspace
@@ -196,7 +197,8 @@ class WebSession:
         """Return a memory's title, tags and first characters, by which it is placed."""
         text = f"{record.title}\n{' '.join(record.tags)}"
         try:
-            return f"{text}\n{call.reader.read(record.path).body[:600]}"
+            data, _ = call.reader.read_bytes(record.path)
+            return f"{text}\n{body_of(data)[:600]}"
         except MemvaultError:
             return text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -44,7 +44,7 @@ Type to search; without words the newest are listed.
   Shift+Up/Down   scroll the text        Ctrl+Y   copy its path
   Ctrl+T          add or remove tags     Ctrl+R   rename it
   Ctrl+L          link it to another     Ctrl+X   forget it
-  Ctrl+U          undo the last change   Escape   leave
+  Ctrl+U          undo the last change   Escape   leave, as Ctrl+C
 
 In a narrow terminal Tab shows the memory in place of the list, and the list again.
 Any key closes this help."""
@@ -333,9 +333,8 @@ class MemoryBrowser(App[BrowsedMemory]):
         words = line.replace(",", " ").split()
         removed = [word[1:] for word in words if word.startswith("-")]
         added = [word for word in words if not word.startswith("-")]
-        for tool, tags in (("tag_add", added), ("tag_remove", removed)):
-            if tags:
-                await self._change(tool, {"memId": memory.path, "tags": tags})
+        if words:
+            await self._change(self._session.tag(memory, added, removed))
 
     @work
     async def action_rename(self) -> None:
@@ -344,7 +343,8 @@ class MemoryBrowser(App[BrowsedMemory]):
         if memory is not None:
             title = await self.push_screen_wait(LineDialog("The new title", memory.title))
             if title and title != memory.title:
-                await self._change("memory_rename", {"memId": memory.path, "title": title})
+                arguments = {"memId": memory.path, "title": title}
+                await self._change(self._session.run("memory_rename", arguments))
 
     @work
     async def action_link(self) -> None:
@@ -356,7 +356,7 @@ class MemoryBrowser(App[BrowsedMemory]):
             )
             if other is not None:
                 arguments = {"query": memory.path, "modifications": _link_to(other)}
-                await self._change("memory_compound", arguments)
+                await self._change(self._session.run("memory_compound", arguments))
 
     @work
     async def action_forget(self) -> None:
@@ -366,21 +366,21 @@ class MemoryBrowser(App[BrowsedMemory]):
             return
         title = sanitize.escape_line(memory.title)
         if await self.push_screen_wait(ConfirmDialog(f"Move “{title}” to the trash?")):
-            await self._change("memory_delete", {"ids": [memory.mem_id]})
+            await self._change(self._session.run("memory_delete", {"ids": [memory.mem_id]}))
 
     @work
     async def action_undo(self) -> None:
         """Undo the last change of the vault."""
-        await self._change("memory_undo", {})
+        await self._change(self._session.run("memory_undo", {}), "Undone")
 
-    async def _change(self, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Run a tool, and show what it did and the list as it is now."""
+    async def _change(self, change: Future[Any], done: str = "Done; Ctrl+U undoes it") -> None:
+        """Wait for a change, and show that it is done and the list as it is now."""
         try:
-            await asyncio.wrap_future(self._session.run(tool, arguments))
+            await asyncio.wrap_future(change)
         except MemvaultError as error:
             self._show_error(error)
         else:
-            self._say("Done; Ctrl+U undoes it" if tool != "memory_undo" else "Undone")
+            self._say(done)
         self._search(self._line, keep=True)
 
     def action_help(self) -> None:
@@ -391,12 +391,18 @@ class MemoryBrowser(App[BrowsedMemory]):
         """Leave without a result."""
         self.exit(None)
 
+    def action_help_quit(self) -> None:
+        """Leave at Ctrl+C, which comes here if no text is selected; Textual only names Ctrl+Q."""
+        self.exit(None)
+
     def check_action(
         self,
         action: str,
         parameters: tuple[object, ...],  # noqa: ARG002  # Textual's signature
     ) -> bool | None:
         """Leave the keys to a question while there is one, and to picking what it needs."""
+        if action in ("help_quit", "quit"):
+            return True
         if len(self.screen_stack) > 1:
             return False
         changing = ("tag", "rename", "link", "forget", "undo", "obsidian")

@@ -19,11 +19,14 @@ from textual.widgets.option_list import Option
 from memvault import sanitize
 from memvault.cli.browse.session import BrowsedMemory, SearchOutcome
 
+_CTRL_C = Binding("ctrl+c", "app.help_quit", show=False)
+"""Leaves the program; bindings of the app do not apply in a dialog."""
+
 
 class LineDialog(ModalScreen[str]):
     """Asks for a line of text; the result is empty if it was left with Escape."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave"), _CTRL_C]
 
     def __init__(self, question: str, value: str = "") -> None:
         super().__init__()
@@ -50,6 +53,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "dismiss(None)", "Leave"),
+        _CTRL_C,
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("down", "move(1)", show=False, priority=True),
     ]

@@ -6,7 +6,7 @@ there only the latest runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -131,6 +131,12 @@ class BrowserSession:
         """Run a tool that changes the vault, and confirm what it previews."""
         return self._thread.submit(lambda: self._confirmed(tool, arguments))
 
+    def tag(
+        self, memory: BrowsedMemory, added: Sequence[str], removed: Sequence[str]
+    ) -> Future[None]:
+        """Add and remove tags of a memory as one change, which one undo takes back."""
+        return self._thread.submit(lambda: self._tag(memory.path, added, removed))
+
     def close(self) -> None:
         """Close the vault, after what runs now."""
         self._latest += 1
@@ -195,6 +201,22 @@ class BrowserSession:
         return call.engine.on_view(
             lambda view: hash(frozenset((one.path, one.etag) for one in view.records()))
         )
+
+    def _tag(self, path: str, added: Sequence[str], removed: Sequence[str]) -> None:
+        from memvault.call import Call
+        from memvault.memories import tagging
+        from memvault.tools.core import invoke
+
+        call = Call(self._opened(), self._caller, tool="tag")
+        invoke.require_local_files(call, "this key")
+        memory = call.store.read(path)
+        new = tagging.cleaned(added) if added else []
+        gone = tagging.present(removed, memory) if removed else []
+        if new:
+            memory = tagging.add(call.store, memory, new)
+        if gone:
+            tagging.remove(call.store, memory, gone)
+        invoke.autocommit(call)
 
     def _confirmed(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         result = self._call(tool, arguments, self._caller)

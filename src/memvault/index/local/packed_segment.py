@@ -261,11 +261,13 @@ class PackedSegment:
         self._first_keys = keys.split(_SEPARATOR) if blocks else []
 
     def _read(self, start: int, size: int) -> bytes:
+        data: bytes
         if hasattr(os, "pread"):
-            return os.pread(self._file.fileno(), size, start)
+            data = os.pread(self._file.fileno(), size, start)
+            return data
         with self._lock:  # Windows has one position per file
             self._file.seek(start)
-            data: bytes = self._file.read(size)
+            data = self._file.read(size)
         return data
 
     def _block(self, number: int) -> tuple[list[bytes], array[int], _Bytes, int]:

@@ -198,11 +198,11 @@ def _bind_and_run(
     workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
-    bound = tool.bind(arguments)
+    bound, within = tool.bind(arguments), None
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
-        bound = saved_searches.expanded(tool, bound, workspace.settings.searches)
+        bound, within = saved_searches.expanded(tool, bound, workspace.settings.searches)
     target = _other_vault(tool, bound, how.caller, workspace.root)
     in_vault = partial(
         Call,
@@ -210,6 +210,7 @@ def _bind_and_run(
         tool=tool.name,
         read_only=tool.read_only,
         is_cancelled=how.is_cancelled,
+        within=within,
     )
     if target is None:
         return _run(in_vault(workspace), tool, bound, arguments, how)

@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memvault.tools.core.registry import Tool
+from memvault.errors import UsageError
+from memvault.settings.vault_settings import SEARCH_KEYS
+from memvault.tools.core.registry import Tool, find
+
+if TYPE_CHECKING:
+    from memvault.arguments.parameters import Parameter
+    from memvault.recall.filters import Filters
 
 SIGN = "@"
 """What the name of a saved search begins with where it stands for a query."""
 
 
+class ExpandedArguments(NamedTuple):
+    """Bound arguments of a tool, and the filters of a saved search that the tool does not take."""
+
+    bound: dict[str, Any]
+    within: Filters | None = None
+
+
 def expanded(
     tool: Tool, bound: Mapping[str, Any], searches: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> ExpandedArguments:
     """Return bound arguments with a saved search in place of its name.
 
-    Filters of the search apply where the tool has them and the caller gave no other.
+    Filters that the caller gives replace those of the search.
 
     Raises:
-        UsageError: If a value of the search is invalid.
+        UsageError: If a value of the search is invalid, or it has no words and the tool needs some.
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)
         if parameter.arg.names == "search" and isinstance(value, str) and value[:1] == SIGN:
             search = searches.get(value[1:].strip())
             if search is not None:
-                keys = {entry.key for entry in tool.parameters}
-                own = {key: entry for key, entry in search.items() if key in keys - {"query"}}
-                saved = tool.bind({**own, parameter.key: search.get("query", "")})
-                given = {name: entry for name, entry in bound.items() if name != parameter.name}
-                return {**saved, **given}
-    return dict(bound)
+                return _expanded(tool, bound, parameter, search)
+    return ExpandedArguments(dict(bound))
+
+
+def _expanded(
+    tool: Tool, bound: Mapping[str, Any], parameter: Parameter, search: Mapping[str, Any]
+) -> ExpandedArguments:
+    from memvault.tools.core.results import filters
+
+    keys = {entry.key for entry in tool.parameters}
+    words = search.get("query", "")
+    if not words and not keys >= SEARCH_KEYS:
+        name = bound[parameter.name]
+        raise UsageError(f"{name} has filters but no words", f"memvault recall {name} lists them")
+    own = {key: entry for key, entry in search.items() if key in keys - {"query"}}
+    saved = tool.bind({**own, parameter.key: words})
+    given = {name: entry for name, entry in bound.items() if name != parameter.name}
+    others = {key: search[key] for key in search.keys() - keys - {"query"}}
+    if not others:
+        return ExpandedArguments({**saved, **given})
+    values = find("memory_recall").bind(others)
+    names = ("memory_type", "tags", "since", "until", "expression")
+    return ExpandedArguments({**saved, **given}, filters(*map(values.get, names)))

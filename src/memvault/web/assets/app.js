@@ -53,6 +53,14 @@
     }
   });
 
+  const review = document.querySelector('#review a[href="/review"]')?.closest("#review");
+  if (review) {
+    fetch("/review").then(async (answer) => {
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (answer.ok) review.replaceChildren(...page.getElementById("review").childNodes);
+    });
+  }
+
   const canvas = $("map");
   if (!canvas && !(own && $("find"))) return;
   const COLOURS = ["#0b57d0", "#b3261e", "#146c2e", "#8f4e00", "#6f43c0", "#00696d", "#a33b6b", "#5f6368"];

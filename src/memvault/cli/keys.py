@@ -1,0 +1,66 @@
+"""A key that a person presses at the terminal, read without waiting for Enter."""
+
+from __future__ import annotations
+
+import sys
+
+ENDS = ("", "\x03", "\x04")
+"""The end of the input, Ctrl-C and Ctrl-D."""
+NO_CHARACTER = "\0"
+"""A key that stands for no single character, as an arrow."""
+
+
+def _show(question: str) -> None:
+    sys.stdout.write(question)
+    sys.stdout.flush()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def read_key(question: str) -> str:
+        """Show a question, and return the key that is pressed next, without showing it."""
+        _show(question)
+        try:
+            key = msvcrt.getwch()
+        except KeyboardInterrupt:
+            return ""
+        if key in ("\0", "\xe0"):  # the code of such a key follows
+            msvcrt.getwch()
+            return NO_CHARACTER
+        return key
+
+else:
+    import contextlib
+    import os
+    import select
+    import termios
+
+    _SEQUENCE_SECONDS = 0.05
+    """How long the rest of the bytes that one key sends may take."""
+
+    def read_key(question: str) -> str:
+        """Show a question, and return the key that is pressed next, without showing it."""
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+        modes = termios.tcgetattr(terminal)
+        # Ctrl-C comes as a key, so that it ends the command where nothing is half done.
+        modes[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+        modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
+        try:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
+            _show(question)
+            return _read(terminal)
+        except OSError:  # the terminal is gone
+            return ""
+        finally:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+    def _read(terminal: int) -> str:
+        first = os.read(terminal, 1)
+        if first != b"\x1b" and first.isascii():
+            return first.decode()
+        while select.select([terminal], [], [], _SEQUENCE_SECONDS)[0] and os.read(terminal, 32):
+            pass
+        return NO_CHARACTER
