@@ -95,7 +95,7 @@ soak_only = pytest.mark.sampled(0)
 """Plays a test only in ``make soak``; a shorter one of the same kind stays in the suite."""
 
 
-def some_of(cases: Sequence[Case], every: int = 2, first: int = 0) -> list[Case]:
+def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]:
     """Return each ``every``-th of the cases of a test, which is marked ``sampled(1)``.
 
     ``make soak`` plays all. Tests of one kind begin with different cases.

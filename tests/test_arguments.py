@@ -73,7 +73,7 @@ def test_a_tool_takes_what_its_schema_says(subtests: pytest.Subtests) -> None:
             respelled = {spell(key): value for key, value in given_values.items()}
             assert exactly(tool.bind(respelled)) == expected
 
-    try_tools(subtests, registry.all_tools(), 30, takes)
+    try_tools(subtests, registry.all_tools(), 10, takes)
 
 
 def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
@@ -121,7 +121,7 @@ def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) 
             with pytest.raises(UsageError):
                 tool.bind(arguments)
 
-    try_tools(subtests, registry.all_tools(), 8, refuses)
+    try_tools(subtests, registry.all_tools(), 4, refuses)
 
 
 @pytest.mark.parametrize("digits", [400, 5_000])

@@ -175,7 +175,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
         offset = found.get("next")
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     """Calls that follow next give each entry of a list once, in its order, or each character."""
@@ -210,7 +210,7 @@ def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtest
             assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.parametrize("budget", [300, 700, 5_000])
 @pytest.mark.parametrize(
     "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]

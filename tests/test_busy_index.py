@@ -20,7 +20,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Ran, Run, followers, index_of, succeeded, titles, until, write
+from conftest import (
+    Ran,
+    Run,
+    followers,
+    index_of,
+    sampled,
+    soak_only,
+    succeeded,
+    titles,
+    until,
+    write,
+)
 from memvault import open_vault
 from memvault.files.lock import FileLock
 from memvault.index.local import embedding_lock
@@ -140,6 +151,7 @@ def test_remembering_does_not_wait(state: str, request: pytest.FixtureRequest, r
     assert note.startswith("similar memories were not looked for: Another process is indexing")
 
 
+@soak_only
 def test_recall_answers_from_what_is_readable(behind: Path, run: Run) -> None:
     """Recall finds what is indexed and what was written last, and counts what it did not see."""
     note = f"{1 + MORE - READ} memories are not indexed yet; another process is indexing them"
@@ -154,6 +166,7 @@ def test_recall_answers_from_what_is_readable(behind: Path, run: Run) -> None:
     assert "warnings" not in whole
 
 
+@soak_only
 def test_lists_say_what_they_leave_out(behind: Path, run: Run) -> None:
     """List, types and status answer too, and say how many memories they leave out."""
     counted = INDEXED - 1 + READ
@@ -197,6 +210,7 @@ def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.Mon
     assert sorted(path.name for path in behind.rglob("*.md")) == before
 
 
+@sampled(2)
 @pytest.mark.parametrize("state", ["unindexed", "behind"])
 def test_who_waits_sleeps(
     state: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

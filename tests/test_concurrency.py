@@ -251,7 +251,7 @@ def _is_right(vault: Vault) -> None:
     assert len(_recall(vault, "animals", "vector")) == 3
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
     """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""

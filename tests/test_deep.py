@@ -27,6 +27,7 @@ from conftest import (
     followers,
     index_of,
     lie_still,
+    soak_only,
     succeeded,
     titles,
     until,
@@ -255,6 +256,7 @@ def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
     until(lambda: _deep(folder)["waiting"] == 0)
 
 
+@soak_only
 def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: None) -> None:
     """What was embedded before a kill stays, answers say nothing of it, and the next goes on."""
     _filled(folder, 150)
@@ -281,6 +283,7 @@ def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> No
     assert not index.exists()
 
 
+@soak_only
 def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, auto: None) -> None:
     """Reindex lets the process end, does what is missing, and returns when all is done."""
     _filled(folder, 150)

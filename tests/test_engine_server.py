@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import launcher
-from conftest import Ran, Run, only_with, refused, succeeded, write
+from conftest import Ran, Run, only_with, refused, sampled, soak_only, succeeded, write
 from engine_server import LOADED, Server, served
 from launcher import Process
 from memvault.index.milvus import keyword_rows
@@ -147,6 +147,7 @@ def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
     session(Path("team"), talk, mode="legacy", message_handler=heard)
 
 
+@soak_only
 @pytest.mark.promise("R47")
 def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None:
     """Where the engine is killed within a push and comes back, the same push sends all."""
@@ -178,6 +179,7 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
     assert "db1" in succeeded(machine.run("recall", "disk")).out
 
 
+@soak_only
 @pytest.mark.promise("R45")
 def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) -> None:
     """Where it answers the look and not the search, one sentence says so, or another answers."""
@@ -194,6 +196,7 @@ def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) ->
     assert "this machine's own index answered" in found.out + found.err
 
 
+@sampled(2)
 @pytest.mark.parametrize("calls", ["LoadCollection", "Upsert Delete"])
 def test_an_engine_that_does_a_part_alone_is_away(
     tmp_path: Path, server: Server, calls: str
@@ -210,6 +213,7 @@ def test_an_engine_that_does_a_part_alone_is_away(
     assert "Green tea" in succeeded(machine.run("recall", "tea", "-n", "1")).out
 
 
+@soak_only
 def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
     tmp_path: Path, server: Server
 ) -> None:
@@ -226,6 +230,7 @@ def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
     assert "garden" in succeeded(machine.run("recall", "green tea in the garden at four")).out
 
 
+@soak_only
 @pytest.mark.promise("R46")
 def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:
     """Where one vault's engine goes within an answer, the other vaults answer all the same."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, succeeded, write
+from conftest import Run, sampled, some_of, succeeded, write
 from copies import Copy
 from git_clones import git
 from memvault import open_vault
@@ -150,6 +150,7 @@ def test_each_command_has_examples() -> None:
     assert set(LINES) | NOT_RUN == {line for lines in EXAMPLES.values() for line in lines}
 
 
+@sampled(1)
 def test_each_example_of_a_tool_works(
     example: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
@@ -157,7 +158,7 @@ def test_each_example_of_a_tool_works(
     monkeypatch.setenv("HOME", str(tmp_path))
     with open(os.devnull) as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        for line in PLAIN:
+        for line in some_of(PLAIN):
             with subtests.test(line=line):
                 if "git" in line.split() and not shutil.which("git"):
                     pytest.skip("there is no git")

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import SOAK, Run, examples, index_of, lie_still, refused, titles, write
+from conftest import SOAK, Run, examples, index_of, lie_still, refused, soak_only, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
 from memvault.index.local.manifest import Manifest
@@ -319,6 +319,7 @@ def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None
     assert _without_scores(grown) == _without_scores(rebuilt)
 
 
+@soak_only
 @settings(max_examples=examples(20), phases=[Phase.explicit, Phase.generate])
 @example(
     [
@@ -457,6 +458,7 @@ def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) ->
         _is_whole(vault, 120)
 
 
+@soak_only
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
 def test_where_deep_vectors_find_no_room_the_rest_works(
     folder: Path, run: Run, deep_now: None

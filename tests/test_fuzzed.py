@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hard_texts as texts_source
-from conftest import ROOT, SOAK, examples, sampled
+from conftest import ROOT, SOAK, examples, sampled, soak_only
 from hard_texts import hard_texts
 from pattern_source import BOUNDS, METHODS, Used, patterns
 from patterns import TooSlow, limited, tried
@@ -169,6 +169,7 @@ def test_a_pattern_that_stalls_is_noticed(slow: str) -> None:
         _try(used, 0.5)
 
 
+@soak_only
 def test_a_pattern_that_changes_is_tried_again() -> None:
     """A pattern that was tried is tried anew once it, a flag or what is done with it changes."""
     known = _known()

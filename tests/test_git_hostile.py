@@ -598,7 +598,7 @@ def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     assert len(vault.call("git_init")["runs"]) == 15
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.parametrize(
     "what",
     ["hook", "new hook", "linked hook", "smudge", "new smudge", "folder of a smudge", "include"],

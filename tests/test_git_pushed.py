@@ -233,6 +233,7 @@ def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path
     assert STRIDE > 1 or kinds.keys() >= {"git", "open", "os.link", "os.rename", "os.remove"}
 
 
+@sampled(4)
 @pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["context/wombats.md", "note.md", "pic.bin", "x.txt"])
 def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], name: str) -> None:
@@ -257,6 +258,7 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
     assert (one.root / "memo.txt").read_text() == "Meanwhile.\n\n2\n\n4\n"
 
 
+@sampled(2)
 @pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["big.md", "big.txt"])
 def test_a_full_disk_in_a_sync_loses_nothing(both: tuple[Clone, ...], name: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import sampled, soak_only, write
 from git_clones import NOTE, Clone, cloned, git, hook, settle, without_identity
 from made_secrets import MADE
 from memvault import open_vault
@@ -97,6 +97,7 @@ def test_an_edit_here_and_additions_on_both_sides_make_one_text(both: tuple[Clon
     assert "note-2.md" not in files
 
 
+@soak_only
 def test_an_edit_of_the_end_is_no_addition(both: tuple[Clone, ...]) -> None:
     """Where one side changed the last line and the other added behind it, both texts stay."""
     one, two = both
@@ -133,6 +134,7 @@ def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
     assert "status: late" in two.git("log", "--format=%B")
 
 
+@soak_only
 @pytest.mark.promise("R41")
 def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> None:
     """The value that another one won over can be found in git, if it was the only change."""
@@ -203,6 +205,7 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
     assert one.call("vault_doctor")["findings"] == []
 
 
+@soak_only
 def test_a_memory_with_a_broken_header_is_kept_twice_too(both: tuple[Clone, ...]) -> None:
     """A header that cannot be edited is left as it is; the other version names it."""
     one, two = both
@@ -219,6 +222,7 @@ def test_a_memory_with_a_broken_header_is_kept_twice_too(both: tuple[Clone, ...]
         assert "kept-twice" in [f["code"] for f in clone.call("vault_doctor")["findings"]]
 
 
+@soak_only
 def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) -> None:
     """Who changed a memory and then forgot it has no second file, and the first names none."""
     one, two = both
@@ -278,6 +282,7 @@ def test_renames_of_a_sync_are_told(clones: tuple[Clone, ...]) -> None:
     assert "renamed" not in two.sync()
 
 
+@sampled(2)
 @pytest.mark.promise("R39")
 @pytest.mark.parametrize("forgets", [0, 1])
 def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], forgets: int) -> None:
@@ -305,6 +310,7 @@ def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) 
     assert (two.root / "proj_2/one.md").is_file()
 
 
+@sampled(2)
 @pytest.mark.promise("R39")
 @pytest.mark.parametrize("moves", [0, 1])
 def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], moves: int) -> None:
@@ -320,6 +326,7 @@ def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], mov
     assert "Changed." in files["learning/database.md"]
 
 
+@sampled(2)
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], first: int) -> None:
     """Where a new memory took an old one's place, the other side's edit stays with the old one."""
@@ -335,6 +342,7 @@ def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], f
     assert texts["fact/database.md"] == moved
 
 
+@soak_only
 @pytest.mark.promise("R39")
 def test_memories_that_change_places_keep_their_changes(both: tuple[Clone, ...]) -> None:
     """Moves along a chain of paths, and a swap, take along what the others changed."""
@@ -379,6 +387,7 @@ def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]
     assert (two.root / "picture_2.bin").read_bytes() == b"\0\2"
 
 
+@soak_only
 def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -> None:
     """Instructions such as AGENTS.md are no memories: both versions stay as they are."""
     one, two = both
@@ -393,6 +402,7 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
     assert one.call("vault_doctor")["findings"] == []
 
 
+@sampled(4)
 @pytest.mark.promise("R40")
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
@@ -411,6 +421,7 @@ def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, 
     settle(*both)
 
 
+@soak_only
 def test_a_file_that_became_a_folder_travels(both: tuple[Clone, ...]) -> None:
     """A file that gives way to a folder of its name, and back, is so in the other clone too."""
     one, two = both
@@ -439,6 +450,7 @@ def test_a_folder_that_is_replaced_by_a_link_is_synced(clones: tuple[Clone, ...]
         assert (clone.root / "elsewhere/x.txt").read_text() == "text\n"
 
 
+@soak_only
 @pytest.mark.promise("R40")
 def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...]) -> None:
     """A folder with files that git does not know gives way to no file, and says so."""
@@ -517,6 +529,7 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
     assert {"context/first.md", "context/second.md"} <= files.keys()
 
 
+@sampled(2)
 @pytest.mark.promise("R43")
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
 def test_a_file_saved_meanwhile_is_kept(both: tuple[Clone, ...], tmp_path: Path, name: str) -> None:

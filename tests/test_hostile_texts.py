@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import SOAK, Run, sampled, write
+from conftest import SOAK, Run, sampled, soak_only, write
 from growth import Steps, check_growth, said, seconds
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
@@ -465,6 +465,7 @@ def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
     ]
 
 
+@soak_only
 @pytest.mark.promise("S54")
 def test_no_header_costs_more_than_its_own_file(folder: Path, tmp_path: Path) -> None:
     """Whatever headers a vault holds, each text is found, as soon as if they were plain texts."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, only_with, refused, succeeded, write
+from conftest import Run, only_with, refused, sampled, soak_only, succeeded, write
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
 from memvault.index.folder import prepare_folder
@@ -165,6 +165,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     assert succeeded(run("index", "status", "--json")).json["documents"] == 3
 
 
+@soak_only
 @pytest.mark.promise("R51")
 def test_one_machine_sends_a_vault(
     sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -186,6 +187,7 @@ def test_one_machine_sends_a_vault(
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
 
 
+@soak_only
 def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
     """In another folder its owner may go on sending it, under the id that others know."""
     moved = sent.rename(sent.with_name("moved"))
@@ -209,6 +211,7 @@ def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
         assert succeeded(run("index", "status", "--json", cwd=folder)).json["problem"] == ""
 
 
+@sampled(3)
 @pytest.mark.promise("R48")
 @pytest.mark.parametrize("kind", ["words", "passages", "memories"])
 def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> None:
@@ -222,6 +225,7 @@ def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> N
     assert "Green tea" in succeeded(run("recall", "tea", "-n", "1")).out
 
 
+@soak_only
 def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     """Where the engine holds nothing of a vault, or is no file yet, nothing is made or dropped."""
     assert "Dropped what this vault had" in succeeded(run("index", "drop")).out
@@ -256,6 +260,7 @@ def test_a_token_that_cannot_be_one_is_said(
     assert "MEMVAULT_MILVUS_TOKEN is no token" in refused(run("index", "push"), 2)
 
 
+@soak_only
 def test_doctor_looks_at_the_files_while_the_engine_is_away(sent: Path, run: Run) -> None:
     """With a fallback what is wrong in the folder is found, and a note says that it is away."""
     (engine := sent.parent / "engine.db").rename(sent.parent / "aside")
@@ -276,6 +281,7 @@ def test_a_password_is_no_part_of_an_address(folder: Path, run: Run) -> None:
     assert "password" in refused(run("vaults", "add", "t", "http://root:x@127.0.0.1:1"), 2)
 
 
+@soak_only
 def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:
     """Where somebody dropped the collections, the next answer sends all again."""
     refused(run("index", "drop", "--all"), 2)
@@ -313,6 +319,7 @@ def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path,
     assert "is not as this version makes it" in said
 
 
+@soak_only
 def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> None:
     """A text past the engine's limit is divided, never cut; no word is lost in any script."""
     words = " ".join(f"w{number}{'x' * 90}" for number in range(900))

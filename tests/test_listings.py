@@ -141,7 +141,7 @@ def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> N
     assert sum(most >= 50 for most in longest.values()) > 10
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.parametrize("name", LISTS)
 def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
     """Whoever follows next from page to page gets all of a listing, each exactly once."""

@@ -435,7 +435,7 @@ BROKEN = {
 }
 
 
-@sampled(2)
+@sampled(4)
 @pytest.mark.promise("S37")
 @pytest.mark.parametrize("path", BROKEN)
 def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path: str) -> None:
@@ -446,6 +446,7 @@ def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path
     no_paths(home, [*answers(kept), *told(kept, right())])
 
 
+@sampled(4)
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
 def test_a_models_folder_is_told_by_its_name(
     kept: Path, tmp_path: Path, home: Path, section: str

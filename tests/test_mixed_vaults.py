@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, explained, parts, recalled, succeeded, write
+from conftest import ROOT, Run, explained, parts, recalled, sampled, soak_only, succeeded, write
 from deep_share import stopped_at
 from memvault import Vault, open_vault
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
@@ -137,12 +137,14 @@ def small(tmp_path: Path, run: Run) -> dict[str, Path]:
     }
 
 
+@sampled(5)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_answers_comes_first_from_either_vault(english: Vault, question: str) -> None:
     """A question is answered first by the memory that answers it, whatever vault has it."""
     assert _first(english, question, BOTH) == QUESTIONS[question]
 
 
+@soak_only
 def test_the_order_of_the_vaults_does_not_matter(mixed: dict[str, Path]) -> None:
     """The same memories with the same scores are found from either vault, named in any order."""
 
@@ -159,6 +161,7 @@ def test_the_order_of_the_vaults_does_not_matter(mixed: dict[str, Path]) -> None
     assert asked(mixed["languages"], BOTH) == first
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", BOTH)
 def test_no_memory_is_lost_beside_the_other_model(english: Vault, name: str) -> None:
     """Every memory of both vaults is among the first three for its own title."""
@@ -190,6 +193,7 @@ def test_the_command_line_explains_both_vaults(mixed: dict[str, Path], run: Run)
     assert "tokens" in shown
 
 
+@soak_only
 def test_the_state_of_a_moment_is_found_in_both_vaults(
     small: dict[str, Path], run: Run, deep_now: None
 ) -> None:
@@ -235,6 +239,7 @@ def test_a_vault_whose_vectors_are_missing_costs_no_answer(
     assert found() == ["Boiler", "Schlüssel"]
 
 
+@soak_only
 def test_a_vault_may_change_its_model_while_both_are_searched(
     small: dict[str, Path], deep_now: None
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, examples, write
+from conftest import ROOT, examples, sampled, write
 from memvault.arguments.parameters import Parameter
 from memvault.cli import plain_line, typer_app
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
@@ -96,6 +96,7 @@ def _state(options: GlobalOptions) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if not name.startswith("_")}
 
 
+@sampled(4)
 @pytest.mark.parametrize("words", WORDS)
 def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
     """The values of a line are those that Typer finds, in type and order, or Typer is asked."""

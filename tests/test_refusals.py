@@ -16,7 +16,18 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import ROOT, Run, child, contents, refused, succeeded, titles, without_rights, write
+from conftest import (
+    ROOT,
+    Run,
+    child,
+    contents,
+    refused,
+    soak_only,
+    succeeded,
+    titles,
+    without_rights,
+    write,
+)
 from memvault import Vault, open_vault
 from memvault.errors import Refused
 from memvault.files.plain_files import MEMORY
@@ -226,6 +237,7 @@ def test_odd_files_are_found_and_never_rewritten(folder: Path, vault: Vault, nam
         assert "added 字" in vault.call("memory_show", memId=name)["content"]
 
 
+@soak_only
 def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
     """A word at the very end of eight megabytes is found, and the answer shows it."""
     text = "# Huge\n\n" + "one two three four five six seven\n\n" * 240_000 + "periwinkle\n"
@@ -390,6 +402,7 @@ def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
     assert file.exists()
 
 
+@soak_only
 @pytest.mark.promise("S80")
 def test_nothing_is_written_that_could_not_be_read(folder: Path, vault: Vault) -> None:
     """A text that would make a file larger than the limit is refused, and no file has changed."""

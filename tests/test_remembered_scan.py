@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import examples, index_of, recalled, write
+from conftest import examples, index_of, recalled, sampled, write
 from memvault import open_vault
 from memvault.vault.reader import Scan, scan
 
@@ -87,6 +87,7 @@ def test_what_leaves_and_comes_back_unchanged_is_seen(folder: Path, settled: set
         assert titles_of(folder) == settled
 
 
+@sampled(4)
 @pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
 def test_a_damaged_scan_costs_time_and_nothing_else(
     folder: Path, settled: set[str], damage: bytes

@@ -203,7 +203,7 @@ def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtest
             with pytest.raises(UsageError):
                 tool.bind(sent)
 
-    try_tools(subtests, KINDS, 15, exact)
+    try_tools(subtests, KINDS, 6, exact)
 
 
 def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subtests) -> None:
@@ -268,6 +268,7 @@ def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.
             assert looks(folder, *line.split()) == 1
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     "line",
     (

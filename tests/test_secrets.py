@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SHARED, Run, examples, succeeded, write
+from conftest import ROOT, SHARED, Run, examples, sampled, soak_only, succeeded, write
 from copies import Copy
 from growth import seconds
 from made_secrets import MADE, made
@@ -292,6 +292,7 @@ def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
         assert whole[secret.start : secret.end] == value
 
 
+@sampled(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
 def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPattern) -> None:
     """A form's mark is in each of its secrets, and in one word with it where the form says so."""
@@ -310,6 +311,7 @@ def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPatte
     holds()
 
 
+@sampled(4)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
 def test_no_form_takes_the_square_of_a_texts_length(form: SecretPattern) -> None:
     """Four times a text of a form's own beginnings and letters takes about four times as long."""
@@ -437,6 +439,7 @@ def test_a_secret_that_stands_twice_is_masked_twice() -> None:
     assert value not in masked(f"{said}\n\nThe password is {value}.\n")
 
 
+@soak_only
 def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None:
     """Of four times as many secrets, up to 20,000, each takes about as long."""
     for front, back in (("", " "), ("http://a:", "@h "), ("Authorization: Bearer ", "\n")):
@@ -519,6 +522,7 @@ def test_who_does_not_ask_does_not_wait(folder: Path, run: Run) -> None:
     assert "curl" not in succeeded(run("remember", "Login", LOGIN, "--type", "fact")).err
 
 
+@soak_only
 @pytest.mark.promise("S71")
 def test_a_vault_that_asks_changes_no_other_of_its_process(asking: Path, tmp_path: Path) -> None:
     """Of two vaults that are open at once, each finds and masks what its own settings say."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, only_with, refused, sampled, some_of, succeeded, write
+from conftest import Ran, Run, only_with, refused, sampled, soak_only, some_of, succeeded, write
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from memvault.tools.core import registry
 from milvus_script import elsewhere
@@ -119,6 +119,7 @@ def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None
     assert "as it was on" in succeeded(there("--vault", team, "show", "Disk")).out
 
 
+@soak_only
 def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there: There) -> None:
     """Without a header, in another encoding, broken, empty or large: all is told the same."""
     files: dict[str, str | bytes] = {
@@ -170,6 +171,7 @@ def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there
     assert "Oolong" in succeeded(there("--vault", team, "recall", "oolong")).out
 
 
+@soak_only
 @pytest.mark.promise("R51")
 def test_what_went_is_gone_here_whatever_is_told_of_it(
     team: str, folder: Path, engine: Path, run: Run, there: There
@@ -214,6 +216,7 @@ def test_a_missing_text_costs_that_memory_alone(team: str, engine: Path, there: 
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 1
 
 
+@soak_only
 def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there: There) -> None:
     """Nobody is told today's text as that of an earlier day; other vaults answer."""
     refused(there("--vault", team, "recall", "tea", "--as-of", "2099-01-01"), 1)
@@ -226,6 +229,7 @@ def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there:
     assert "the vault team was not asked" in ran.err + ran.out
 
 
+@soak_only
 def test_a_touched_file_is_so_for_all(team: str, folder: Path, run: Run, there: There) -> None:
     """Times that are a file's own are those of the machine that has it."""
     for name in ("a", "b"):
@@ -305,6 +309,7 @@ def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: The
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
 
 
+@soak_only
 @pytest.mark.promise("R46")
 def test_a_vault_that_the_engine_lost_costs_a_note(
     team: str, engine: Path, run: Run, tmp_path: Path, there: There
@@ -320,6 +325,7 @@ def test_a_vault_that_the_engine_lost_costs_a_note(
     assert "black tea" in ran.out
 
 
+@soak_only
 def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, there: There) -> None:
     """Rows that another version made are not read; a time still to come is told on both sides."""
     said(engine, sent="2099-01-01T00:00:00.000Z")

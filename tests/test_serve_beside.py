@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, sampled, until, write
+from conftest import Run, sampled, soak_only, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
@@ -61,6 +61,7 @@ def _is_running(process: int) -> bool:
         return False
 
 
+@sampled(2)
 @_EITHER
 def test_what_is_read_is_whole_and_new(team: Path, run: Run, workers: str) -> None:
     """A read during a write shows all of one version, and at least the last one acknowledged."""
@@ -191,6 +192,7 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
     assert [line["outcome"] for line in lines] == ["ok"] * asked
 
 
+@soak_only
 def test_a_server_whose_workers_always_end_answers_itself(team: Path, run: Run) -> None:
     """Processes that end again and again are not started for ever, and the calls are answered."""
     given = token(run, "ann", "team")

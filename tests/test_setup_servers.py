@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, only_with, succeeded, write
+from conftest import Run, only_with, sampled, succeeded, write
 
 pytestmark = only_with("mcp", extra="mcp")
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     ("name", "file"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import Run, index_of, titles, write
+from conftest import Run, index_of, soak_only, titles, write
 from memvault import open_vault
 from memvault.recall.vector_fit import FACTORS, best_factor
 from test_embedders import save_model
@@ -86,6 +86,7 @@ def parts_of(folder: Path, query: str) -> dict[str, float]:
     return parts
 
 
+@soak_only
 def test_vectors_that_find_more_count_more(
     folder: Path, synonyms: Path, run: Run, deep_now: None
 ) -> None:

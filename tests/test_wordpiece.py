@@ -63,7 +63,7 @@ def test_texts_of_notes_have_the_ids_of_the_library() -> None:
 
 def test_each_character_is_treated_as_the_library_does() -> None:
     """A character alone, and within a word, is removed, split or kept as by the library."""
-    every = range(0x20000) if SOAK else [*range(0x3400), *range(0x3400, 0x20000, 8)]
+    every = range(0x20000) if SOAK else [*range(0x3400), *range(0x3400, 0x20000, 61)]
     codes = [code for code in every if not 0xD800 <= code < 0xE000]
     texts = [
         " ".join(f"a{chr(code)}b {chr(code)}" for code in codes[start : start + 512])

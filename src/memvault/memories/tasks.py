@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import edit
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryReader, MemoryStore, WriteResult
+from memvault.vault.document import decode
 from memvault.vault.markdown import lines_with_code
 
 _TASK = lazy_pattern(
@@ -22,7 +22,7 @@ _TASK = lazy_pattern(
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
 _DONE_MARKS = frozenset("xX-")
 """Done, and cancelled as Obsidian's themes and Logseq write it."""
-_SIGN = re.compile(rb"\[[^\]\r\n]{1,4}\][ \t]")
+_SIGN = lazy_pattern(r"\[[^\]\r\n]\][ \t]")
 """What a file with a task contains; other files are not parsed."""
 
 
@@ -73,7 +73,7 @@ def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[T
     for record in records:
         try:
             data, _ = store.read_bytes(record.path)
-            if _SIGN.search(data):
+            if _SIGN.search(decode(data).text):
                 yield from tasks_of(store.read(record.path))
         except MemvaultError:
             continue
