@@ -95,6 +95,11 @@ soak_only = pytest.mark.sampled(0)
 """Plays a test only in ``make soak``; a shorter one of the same kind stays in the suite."""
 
 
+def sampled_tests(every: int) -> pytest.MarkDecorator:
+    """Play the first of each ``every`` tests of a module; ``make soak`` plays all."""
+    return pytest.mark.sampled(1, tests=every)
+
+
 def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]:
     """Return each ``every``-th of the cases of a test, which is marked ``sampled(1)``.
 
@@ -106,13 +111,19 @@ def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the cases that only ``make soak`` plays."""
     seen: Counter[str] = Counter()
+    names: dict[Path, list[str]] = {}
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        mark = item.get_closest_marker("sampled")
+        marks = list(item.iter_markers("sampled"))
+        every = marks[0].args[0] if marks else 1
+        tests = max((mark.kwargs.get("tests", 1) for mark in marks), default=1)
         test = item.nodeid.partition("[")[0]
-        every = mark.args[0] if mark is not None else 1
-        is_kept = bool(SOAK) or (every > 0 and seen[test] % every == 0)
+        of_module = names.setdefault(item.path, [])
+        if test not in of_module:
+            of_module.append(test)
+        is_played = every > 0 and seen[test] % every == 0 and of_module.index(test) % tests == 0
+        is_kept = bool(SOAK) or is_played
         (kept if is_kept else left_out).append(item)
         seen[test] += 1
     if left_out:

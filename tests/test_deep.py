@@ -27,6 +27,7 @@ from conftest import (
     followers,
     index_of,
     lie_still,
+    sampled_tests,
     soak_only,
     succeeded,
     titles,
@@ -50,6 +51,8 @@ from memvault.index.protocol import COMPLETE
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
+
+pytestmark = sampled_tests(2)
 
 NAME = "all-MiniLM-L6-v2-int8"
 WORDS = "river stone lamp green market engine paper window salt copper bread cloud".split()

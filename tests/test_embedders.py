@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibrate as training
-from conftest import SHARED, Run, explained, index_of, titles, until, write
+from conftest import SHARED, Run, explained, index_of, sampled_tests, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.files.lock import FileLock
@@ -26,6 +26,8 @@ from memvault.index.embedding import calibrate, tokenizer, wordpiece
 from memvault.index.embedding.embedder import Calibration, Embedder, read_card
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import DATA, load_embedder
+
+pytestmark = sampled_tests(2)
 
 TEACHER = SHARED / "models" / "all-MiniLM-L6-v2"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fish", "storage"]

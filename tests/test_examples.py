@@ -169,6 +169,7 @@ def test_each_example_of_a_tool_works(
                 succeeded(typed(*shlex.split(line)[1:]))
 
 
+@sampled(3)
 @pytest.mark.parametrize("line", [line for line in LINES if line not in PLAIN])
 def test_each_example_works(
     line: str, example: Copy, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch

@@ -108,7 +108,7 @@ def _commands(block: str) -> Iterator[str]:
         yield found[1]
 
 
-@sampled(3)
+@sampled(6)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
 def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_path: Path) -> None:
     """A transcript shows no answer, score or note that another user would see otherwise."""
@@ -122,7 +122,7 @@ def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_p
     assert formal(_SCORE.sub("…", played)) == formal(text)
 
 
-@sampled(3)
+@sampled(6)
 @pytest.mark.parametrize("share", SHARES)
 def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path: Path) -> None:
     """What README shows of a session is so; ``…`` stands for what it leaves out."""

@@ -161,7 +161,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
 
 
 TestWatchedAgainstScanned = WatchedAgainstScanned.TestCase
-TestWatchedAgainstScanned.settings = settings(max_examples=examples(40), stateful_step_count=30)
+TestWatchedAgainstScanned.settings = settings(max_examples=examples(15), stateful_step_count=30)
 
 
 @pytest.mark.promise("R81")

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import child, sampled, write
+from conftest import child, sampled, sampled_tests, write
 from git_clones import Clone, cloned, without_identity
 from killing import Killing
+
+pytestmark = sampled_tests(2)
 
 UNFINISHED = ".git/refs/worktree/memvault-sync"
 """The ref of the commit that a killed sync was checking out."""

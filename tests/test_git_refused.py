@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import Run, refused, sampled_tests, write
 from git_clones import NOTE, Clone, cloned, git, hook, without_identity
 from made_secrets import MADE, made
 from memvault import open_vault
 from memvault.vault.front_matter import parse_header, split_front_matter
 from memvault.vault.markdown import has_conflict_markers
+
+pytestmark = sampled_tests(2)
 
 
 @pytest.fixture

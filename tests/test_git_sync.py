@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import sampled, soak_only, write
+from conftest import sampled, sampled_tests, soak_only, write
 from git_clones import NOTE, Clone, cloned, git, hook, settle, without_identity
 from made_secrets import MADE
 from memvault import open_vault
+
+pytestmark = sampled_tests(2)
 
 DATABASE = """---
 id: database-abc123   # never changes

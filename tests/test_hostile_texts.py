@@ -121,7 +121,7 @@ _SENTENCES = {
 
 
 @pytest.mark.promise("S51")
-@sampled(3)
+@sampled(12)
 @pytest.mark.parametrize("name", _SENTENCES)
 def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
     """Episodes of many sentences that are hard to compare take time that grows with them."""
@@ -140,7 +140,7 @@ def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
 
 
 @pytest.mark.promise("S51")
-@sampled(3)
+@sampled(12)
 @pytest.mark.parametrize("mark", ['"', "“", "„", "«", '"a" ', "from between ", "in may ", "字"])
 def test_no_query_stalls(fresh: Fresh, mark: str) -> None:
     """A question of 100,000 quotes, days or words is answered like any other."""
@@ -173,7 +173,7 @@ _BODIES = {
 
 
 @pytest.mark.promise("S51")
-@sampled(3)
+@sampled(12)
 @pytest.mark.parametrize("name", _BODIES)
 def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
     """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
@@ -195,7 +195,7 @@ def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
 
 
 @pytest.mark.promise("S51")
-@sampled(3)
+@sampled(12)
 @pytest.mark.parametrize("heading", ["# a\n", "# a\n## b{}\n", "###### a\n# b\n"])
 def test_a_section_among_many_is_found_and_replaced_soon(fresh: Fresh, heading: str) -> None:
     """Showing or replacing a section takes time that grows with the number of headings."""
@@ -279,7 +279,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
 
 
 @pytest.mark.promise("S53")
-@sampled(3)
+@sampled(12)
 @pytest.mark.parametrize("name", _REPEATED)
 def test_the_head_of_a_text_is_not_multiplied(folder: Path, plain: Cost, name: str) -> None:
     """A title, headings or tags of 100 KB above a long text take little more than none would."""

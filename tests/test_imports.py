@@ -120,7 +120,7 @@ UNWANTED = {
 def test_no_command_loads_what_it_does_not_need(indexed: Path, subtests: pytest.Subtests) -> None:
     """Help needs no library, state and messages no index, looking no vectors, nothing a model."""
     for lines, unwanted in UNWANTED.items():
-        for line in some_of(lines.split(" | ")):
+        for line in some_of(lines.split(" | "), every=8):
             with subtests.test(line=line):
                 assert among(loaded(indexed, *shlex.split(line)), unwanted) == []
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, only_with, refused, sampled, soak_only, succeeded, write
+from conftest import Run, only_with, refused, sampled, sampled_tests, soak_only, succeeded, write
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
 from memvault.index.folder import prepare_folder
@@ -25,7 +25,7 @@ from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 from milvus_script import elsewhere
 
-pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_tests(2)]
 
 
 def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> PublishedIndex:

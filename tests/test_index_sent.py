@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import only_with, write
+from conftest import only_with, sampled_tests, write
 from index_contract import IndexContract, note
 from memvault import clock
 from memvault.errors import Refused
@@ -21,7 +21,7 @@ from memvault.index.protocol import SearchIndex, StaleView, WaitPolicy
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
-pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_tests(2)]
 
 
 class Follower(RemoteIndex):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import is_alive, sampled, until, write
+from conftest import is_alive, soak_only, until, write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -91,7 +91,7 @@ def test_several_processes_make_the_same_index(large: Path, expected: str, tmp_p
     assert answers(large, tmp_path / "cache") == expected
 
 
-@sampled(3)
+@soak_only
 @several
 @pytest.mark.parametrize("executable", ["/bin/false", "/nowhere/python", "echo"])
 def test_where_no_process_can_be_started_one_is_enough(
@@ -129,7 +129,7 @@ def helpers(number: int) -> list[int]:
     return [int(one) for one in children if WORKER in Path(f"/proc/{one}/cmdline").read_bytes()]
 
 
-@sampled(3)
+@soak_only
 @several
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_outlives_the_one_that_indexes(

@@ -319,7 +319,7 @@ MORE = (
 """Commands that go through folders of memories, or one of them."""
 
 
-@sampled(3)
+@sampled(5)
 @pytest.mark.skipif(os.mkdir not in os.supports_dir_fd, reason="no way to make such folders")
 @pytest.mark.parametrize(
     "place",

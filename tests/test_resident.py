@@ -103,7 +103,7 @@ def test_every_tool_says_and_does_the_same(
     assert watching.answered() > answered + len(played) // 2
 
 
-@sampled(3)
+@sampled(6)
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_a_session_is_the_same(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watching: Watching

@@ -132,7 +132,7 @@ def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> l
     return found
 
 
-@sampled(1)
+@sampled(2)
 @pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
 def test_what_is_hidden_changes_nothing(

@@ -16,12 +16,23 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, only_with, refused, sampled, soak_only, some_of, succeeded, write
+from conftest import (
+    Ran,
+    Run,
+    only_with,
+    refused,
+    sampled,
+    sampled_tests,
+    soak_only,
+    some_of,
+    succeeded,
+    write,
+)
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from memvault.tools.core import registry
 from milvus_script import elsewhere
 
-pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_tests(2)]
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\npatience = 60\n'
 PATIENT = ("--patience", "60")

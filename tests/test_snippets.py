@@ -166,7 +166,7 @@ PLACES = {
 }
 
 
-@sampled(2)
+@sampled(9)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_megabyte_is_searched_to_its_end(folder: Path, vault: Vault, place: str) -> None:
     """A sentence in a note of 1 MB is found by its words, wholly held, and shown."""

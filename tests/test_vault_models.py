@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import Run, refused, titles, write
+from conftest import Run, refused, sampled_tests, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding import model_choice
 from memvault.index.embedding.fastembed_models import CrossEncoder
 from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
+
+pytestmark = sampled_tests(2)
 
 
 @pytest.fixture
