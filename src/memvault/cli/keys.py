@@ -59,6 +59,8 @@ else:
 
     def _read(terminal: int) -> str:
         first = os.read(terminal, 1)
+        if first == b"\0":  # what is left of a Ctrl-D that was typed before the modes were set
+            return "\x04"
         if first != b"\x1b" and first.isascii():
             return first.decode()
         while select.select([terminal], [], [], _SEQUENCE_SECONDS)[0] and os.read(terminal, 32):
