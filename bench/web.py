@@ -36,6 +36,7 @@ def measure_pages(root: Path, mem_id: str) -> None:
         "memory": f"/m/{mem_id}",
         "tags": "/tags",
         "overview": "/overview",
+        "what needs a person": "/review",
         "map": "/map.json",
     }
     with TestClient(app, base_url=f"http://{HOST}") as client:
