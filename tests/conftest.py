@@ -109,10 +109,9 @@ def some_of(cases: Sequence[Case], every: int = 4, first: int = 0) -> list[Case]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that only ``make soak`` plays."""
+    """Leave out the cases that only ``make soak`` plays, but for one of each promise."""
     seen: Counter[str] = Counter()
     names: dict[Path, list[str]] = {}
-    kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
         marks = list(item.iter_markers("sampled"))
@@ -123,12 +122,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if test not in of_module:
             of_module.append(test)
         is_played = every > 0 and seen[test] % every == 0 and of_module.index(test) % tests == 0
-        is_kept = bool(SOAK) or is_played
-        (kept if is_kept else left_out).append(item)
+        if not (SOAK or is_played):
+            left_out.append(item)
         seen[test] += 1
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    unplayed = set(left_out)
+    shown = {promise for item in items if item not in unplayed for promise in _promises(item)}
+    for item in left_out:
+        if not shown.issuperset(_promises(item)):
+            shown |= _promises(item)
+            unplayed.remove(item)
+    if unplayed:
+        config.hook.pytest_deselected(items=[item for item in left_out if item in unplayed])
+        items[:] = [item for item in items if item not in unplayed]
+
+
+def _promises(item: pytest.Item) -> set[str]:
+    return {promise for mark in item.iter_markers("promise") for promise in mark.args}
 
 
 def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
