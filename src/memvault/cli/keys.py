@@ -8,6 +8,8 @@ ENDS = ("", "\x03", "\x04")
 """The end of the input, Ctrl-C and Ctrl-D."""
 NO_CHARACTER = "\0"
 """A key that stands for no single character, as an arrow."""
+_ENTER = ("\r", "\n")
+"""Passed over, since some press it after each key."""
 
 
 def _show(question: str) -> None:
@@ -22,7 +24,8 @@ if sys.platform == "win32":
         """Show a question, and return the key that is pressed next, without showing it."""
         _show(question)
         try:
-            key = msvcrt.getwch()
+            while (key := msvcrt.getwch()) in _ENTER:
+                pass
         except KeyboardInterrupt:
             return ""
         if key in ("\0", "\xe0"):  # the code of such a key follows
@@ -50,7 +53,9 @@ else:
         try:
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
             _show(question)
-            return _read(terminal)
+            while (key := _read(terminal)) in _ENTER:
+                pass
+            return key
         except OSError:  # the terminal is gone
             return ""
         finally:

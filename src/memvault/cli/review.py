@@ -122,13 +122,8 @@ def _say(line: str) -> None:
 
 
 def _ask(question: str) -> str:
-    """Return the key that a person answers with, in lower case; q for the end of the input.
-
-    Enter is passed over, since some press it after each key.
-    """
+    """Return the key that a person answers with, in lower case; q for the end of the input."""
     key = keys.read_key(f"{question}: ")
-    while key in ("\r", "\n"):
-        key = keys.read_key("")
     answer = "q" if key in keys.ENDS else key.lower()
     _say(answer if answer.isprintable() else "")
     return answer
