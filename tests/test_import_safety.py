@@ -11,6 +11,7 @@ from pathlib import Path
 
 from conftest import Run, refused, succeeded, write
 from import_sources import folder as folder_source
+from import_sources import logseq as logseq_source
 from test_import import import_all, notes_in
 
 
@@ -125,6 +126,10 @@ def test_settings_of_other_vaults_are_not_copied(run: Run, folder: Path, tmp_pat
     for arguments in (["--from", "folder"], ["--to", "team"]):
         found = import_all(run, tmp_path / "old", *arguments).json
         assert [one["what"] for one in found["unreadable"]] == ["memvault.toml"]
+    graph = logseq_source.make(tmp_path)
+    write(graph, "assets/memvault.toml", "version = 1\n")
+    found = import_all(run, graph).json
+    assert "assets/memvault.toml" in [one["what"] for one in found["unreadable"]]
     assert [*folder.rglob("memvault.toml")] == [folder / "memvault.toml"]
     assert (folder / "team/a.md").exists()
 

@@ -286,6 +286,7 @@ def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]
     for name, number, kind, within in _points(session, clean):
         if within:
             chosen.setdefault((name, kind), []).append(number)
+    assert len(chosen) >= 150
     done: Counter[tuple[str, str]] = Counter()
     for turn, ((name, kind), numbers) in enumerate(some_of([*chosen.items()])):
         number = numbers[turn % len(numbers)]

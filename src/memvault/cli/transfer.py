@@ -5,7 +5,7 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.exporters import formats
-from memvault.tools.core.render import Template
+from memvault.tools.core.render import Template, shortened
 from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, Until, filters
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from memvault.importers.planning import ImportPlan
     from memvault.importers.source import Source
 
-_MOST_SHOWN = 20
-"""Entries of each list that a person is shown; --json has all."""
 _IMPORT_VIEW = """
     {heading}
        {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
@@ -53,10 +51,10 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         **found,
         "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
         "typeCounts": ", ".join(counts),
-        "fileNames": ", ".join(_first(found.get("files", ()), 5)),
-        "toChange": _first(found.get("changedPaths", ())),
-        "editedHere": _first(found.get("edited", ())),
-        "problems": _first(
+        "fileNames": ", ".join(shortened(found.get("files", ()), 5)),
+        "toChange": shortened(found.get("changedPaths", ())),
+        "editedHere": shortened(found.get("edited", ())),
+        "problems": shortened(
             ": ".join(filter(None, (one["what"], one["reason"])))
             for one in found.get("unreadable", ())
         ),
@@ -64,13 +62,6 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
     return shown
-
-
-def _first(texts: Iterable[str], most: int = _MOST_SHOWN) -> list[str]:
-    """Return the first of some texts, and then the number of the others."""
-    every = list(texts)
-    more = [f"and {len(every) - most:,} more"] if len(every) > most else []
-    return [*every[:most], *more]
 
 
 @command(
@@ -101,8 +92,10 @@ def import_notes(
     second import adds what is new, updates what changed in the source, and keeps what
     was edited here. The import is one change: memvault undo takes it back.
     """
+    from memvault.call import Call
     from memvault.importers import kinds as table
     from memvault.importers.source import open_source
+    from memvault.tools.core import invoke
 
     if kinds:
         return {
@@ -117,9 +110,6 @@ def import_notes(
     opened = open_source(source)
     try:
         found = table.find(kind) if kind else table.recognised(opened)
-        from memvault.call import Call
-        from memvault.tools.core import invoke
-
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
         _require_apart(call, opened, found)
@@ -220,6 +210,7 @@ def export(
     from memvault.exporters.files import ExportedFiles
     from memvault.recall.filters import Filters
     from memvault.tools.core import invoke
+    from memvault.vault import paths
 
     chosen_format = formats.chosen(target, to)
     workspace = options.workspace()
@@ -229,12 +220,11 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound("No memory passes the filters", "memvault list shows what is there")
-        paths = None if records is None else [record.path for record in records]
-        files = ExportedFiles(call.store, paths)
+            raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+        chosen_paths = None if records is None else [record.path for record in records]
+        files = ExportedFiles(call.store, chosen_paths)
         place = Path(target).expanduser().absolute()
-        if place.resolve().is_relative_to(call.root.resolve()):
-            raise Refused(f"{target} is inside the vault", "export to a place outside of it")
+        paths.require_outside(call.root, place)
         with require_extra():
             written = chosen_format.write(files, place, force)
         result = {"target": str(place), "format": chosen_format.name, "files": written}
@@ -251,13 +241,18 @@ def _require_apart(call: Call, source: Source, kind: Kind) -> None:
     from memvault.vault import paths
 
     root, place = call.root.resolve(), source.path
-    if kind.name == "mnemonics" or not (place.is_relative_to(root) or root.is_relative_to(place)):
+    if kind.name == "mnemonics":  # which reads a hidden folder only
         return
-    below = place.relative_to(root).as_posix() if place.is_relative_to(root) else "."
-    is_hidden = any(part.startswith(".") for part in below.split("/") if part != ".")
-    if not is_hidden and (place.is_dir() or paths.is_memory_path(below)):
-        what = "is the vault itself" if place == root else "and the vault contain each other"
-        raise Refused(f"{place} {what}, whose notes are memories already", "name another source")
+    if root.is_relative_to(place):
+        what = "is the vault itself" if place == root else "contains the vault"
+    elif place.is_relative_to(root):
+        what = "is in the vault"
+        note = place if place.is_file() else place / "memory.md"
+        if not paths.is_memory(note.relative_to(root).as_posix(), call.settings.ignore):
+            return
+    else:
+        return
+    raise Refused(f"{place} {what}, whose notes are memories already", "name another source")
 
 
 def _target_folder(call: Call, to: str) -> str:
@@ -271,8 +266,7 @@ def _target_folder(call: Call, to: str) -> str:
 
     folder = paths.resolve_inside(call.root, to)
     folder = "" if folder == "." else folder
-    below = f"{folder}/memory.md" if folder else "memory.md"
-    if not paths.is_memory_path(below) or paths.is_ignored(below, call.settings.ignore):
+    if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.ignore):
         raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
     paths.require_plain_folders(call.root, folder)
     return folder

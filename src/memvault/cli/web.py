@@ -66,13 +66,13 @@ def graph(
     extra web.
     """
     from memvault.files import atomic
+    from memvault.vault.paths import require_outside
 
     root = find_vault(options.vault)
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{file} is no HTML file", "end its name in .html")
-    if target.resolve().is_relative_to(root):
-        raise Refused(f"{file} is inside the vault", "write it to a place outside of it")
+    require_outside(root, target)
     with require_extra():
         from memvault.web import graph_file
         from memvault.web.session import WebSession

@@ -201,11 +201,10 @@ class _StaticSite:
 
 def _page_paths(records: Iterable[MemoryRecord], masked: Callable[[str], str]) -> dict[str, str]:
     """Return the path of each memory's page by its own, with secrets masked."""
-    found: dict[str, str] = {}
-    for record in sorted(records, key=lambda record: record.path):
-        path = masked(str(PurePosixPath(record.path).with_suffix(".html")))
-        found[record.path] = f"notes/{path}"
-    return found
+    return {
+        record.path: f"notes/{masked(str(PurePosixPath(record.path).with_suffix('.html')))}"
+        for record in records
+    }
 
 
 def _listed(target: Path) -> set[str]:

@@ -279,7 +279,7 @@ class TreeMerge:
         return path in self._files or self._folders[path] > 0
 
     def _is_memory_path(self, path: str) -> bool:
-        return paths.is_memory_path(path) and not paths.is_ignored(path, self._ignore)
+        return paths.is_memory(path, self._ignore)
 
     def _is_memory(self, path: str, entry: TreeEntry) -> bool:
         return entry.is_plain and self._is_memory_path(path)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
 from memvault import clock
-from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE
 from memvault.importers.source import MAX_FILE, Source
@@ -29,9 +27,6 @@ def read(source: Source) -> Iterator[Item]:
     """
     for name in source.names:
         if any(part.startswith(".") for part in name.split("/")):
-            continue
-        if posixpath.basename(name) == SETTINGS_FILE:
-            yield Unreadable(name, "the settings of a vault, which are not copied")
             continue
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 

@@ -33,9 +33,9 @@ def _converter() -> Any:
         """Escapes what would end a cell of a table."""
 
         def convert_td(self, el: Any, text: str, parent_tags: Any) -> Any:
-            return super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+            return super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
 
         def convert_th(self, el: Any, text: str, parent_tags: Any) -> Any:
-            return super().convert_th(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]
+            return super().convert_th(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
 
     return Converter(heading_style="ATX", bullets="-", escape_misc=False)

@@ -246,12 +246,12 @@ def recognised(source: Source) -> Kind:
     Raises:
         UsageError: no kind or several fit; the message names those.
     """
-    sureness = {kind: kind.recognise(source) for kind in KINDS}
-    best = max(sureness.values())
-    fitting = [kind for kind, found in sureness.items() if found == best]
     if not source.names and source.skipped:
         what, reason = source.skipped[0]
         raise UsageError(f"Nothing in {source.path} can be read: {what}: {reason}", _LIST_HINT)
+    sureness = {kind: kind.recognise(source) for kind in KINDS}
+    best = max(sureness.values())
+    fitting = [kind for kind, found in sureness.items() if found == best]
     if best == NO:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:

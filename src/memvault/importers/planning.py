@@ -73,6 +73,9 @@ def plan(
         progress(count)
         if isinstance(item, Unreadable):
             made.unreadable.append(item)
+        elif _is_settings(made, item):
+            reason = "the settings of a vault, which are not copied into another"
+            made.unreadable.append(Unreadable(item.path, reason))
         elif isinstance(item, Attachment):
             _place_attachment(made, item, state, claimed)
         elif isinstance(item, VaultFile):
@@ -93,6 +96,13 @@ def source_hash(note: ImportedNote) -> str:
     header = {key: note.header[key] for key in sorted(note.header) if key not in _TIMES}
     content: list[Any] = [note.text, header]
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))
+
+
+def _is_settings(made: ImportPlan, item: Item) -> bool:
+    """Return whether an item would make a vault within the vault."""
+    if isinstance(item, VaultFile):
+        return _joined(made.folder, item.path).endswith(f"/{SETTINGS_FILE}")
+    return isinstance(item, Attachment) and posixpath.basename(item.path) == SETTINGS_FILE
 
 
 def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
@@ -140,12 +150,7 @@ def _place_attachment(
 def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
     """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
     path = _joined(made.folder, item.path)
-    parts = item.path.split("/")
-    if parts[-1] == SETTINGS_FILE and path != SETTINGS_FILE:
-        reason = "the settings of a vault, which are not copied into another"
-        made.unreadable.append(Unreadable(item.path, reason))
-        return
-    if any(part.startswith(".") or not part for part in parts):
+    if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return
     try:

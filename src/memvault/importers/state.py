@@ -12,7 +12,7 @@ from memvault.files import plain_files
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
-from memvault.vault.paths import is_ignored, is_memory_path
+from memvault.vault.paths import is_memory, is_memory_path
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
@@ -75,10 +75,10 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     def type_of(path: str, data: bytes) -> str:
         return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
 
-    def is_memory(path: str) -> bool:
-        return is_memory_path(path) and not is_ignored(path, store.settings.ignore)
+    def is_found(path: str) -> bool:
+        return is_memory(path, store.settings.ignore)
 
-    return VaultState(imported, every, is_taken, holds, type_of, is_memory)
+    return VaultState(imported, every, is_taken, holds, type_of, is_found)
 
 
 def _imported(path: str, data: bytes) -> Imported:

@@ -8,7 +8,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.render import Result, Template
+from memvault.tools.core.render import Result, Template, shortened
 from memvault.tools.core.results import (
     LIMIT_ALIASES,
     LISTED,
@@ -37,8 +37,6 @@ group = ToolGroup("vault", place=101)
 _WITHOUT_ID = "memvault undo --list names changes; without an id the last one is undone"
 _NO_TRASH = "The trash is empty"
 _NOTHING_OLD = "Nothing in the trash is as old as that"
-_SHOWN_FILES = 20
-"""Maximum number of files of a change that are shown to a person; JSON has all of them."""
 
 
 def _with_file_lines(found: Result) -> Result:
@@ -52,10 +50,7 @@ def _with_file_lines(found: Result) -> Result:
 def _file_lines(files: list[Result]) -> str:
     """Format what was done to each file, one line per file."""
     keys = ("change", "filePath", "title", "revision")
-    lines = ["  ".join(filter(None, map(entry.get, keys))) for entry in files[:_SHOWN_FILES]]
-    if len(files) > _SHOWN_FILES:
-        lines.append(f"… and {len(files) - _SHOWN_FILES:,} more")
-    return "\n".join(lines)
+    return "\n".join(shortened("  ".join(filter(None, map(entry.get, keys))) for entry in files))
 
 
 @group.tool(

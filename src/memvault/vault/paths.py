@@ -173,6 +173,17 @@ def is_memory_path(path: str) -> bool:
     return path.lower().endswith(".md") and not hidden and not reserved
 
 
+def is_memory(path: str, ignore: tuple[str, ...]) -> bool:
+    """Return whether a file at this path is a memory in a vault with these ``ignore`` patterns."""
+    return is_memory_path(path) and not is_ignored(path, ignore)
+
+
+def require_outside(root: Path, target: Path) -> None:
+    """Raise ``Refused`` for a place to write to that is the vault or in it, links resolved."""
+    if target.resolve().is_relative_to(root.resolve()):
+        raise Refused(f"{target} is inside the vault", "write it to a place outside of it")
+
+
 def resolve_inside(root: Path, given: str) -> str:
     """Return a caller's path relative to the vault, with links and ``..`` resolved.
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from memvault import clock
 from memvault.call import LOCAL, Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.files import plain_files
@@ -122,8 +123,8 @@ class WebSession:
             raise NotFound("There is no such file", "the memory may be older than it") from error
 
     def review(self) -> dict[str, Any]:
-        """Return what needs a person, as of the vault's last change."""
-        state = self.on_view(lambda _call, view: _state(shown_records(view)))
+        """Return what needs a person, as of the vault's last change or of today."""
+        state = clock.now().date(), self.on_view(lambda _call, view: _state(shown_records(view)))
         if self._review is None or self._review[0] != state:
             self._review = state, self.call("vault_review", limit=_MAX_REVIEWED)
         return self._review[1]

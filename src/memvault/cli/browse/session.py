@@ -6,10 +6,11 @@ there only the latest runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from memvault import clock
 from memvault.call import Caller
@@ -17,6 +18,7 @@ from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.workspace import Workspace, silent
 
+Result = TypeVar("Result")
 _FILTER = lazy_pattern(r"(?:^|(?<=\s))(type|tag|since|until):(\"[^\"]*\"|\S+)")
 _MOST = 50
 """Number of results of a search."""
@@ -95,21 +97,15 @@ class BrowserSession:
         self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
-        self._latest = self._latest_beside = self._latest_part = 0
+        self._latest: Counter[str] = Counter()
 
     def search(self, line: str) -> Future[SearchOutcome | None]:
         """Search for a query line, the newest without a query; None if a later search waits."""
-        self._latest += 1
-        number = self._latest
-        return self._thread.submit(lambda: self._search(line) if number == self._latest else None)
+        return self._submit_latest("search", lambda: self._search(line))
 
     def search_beside(self, line: str) -> Future[SearchOutcome | None]:
         """As ``search``, for another list than the first."""
-        self._latest_beside += 1
-        number = self._latest_beside
-        return self._thread.submit(
-            lambda: self._search(line) if number == self._latest_beside else None
-        )
+        return self._submit_latest("beside", lambda: self._search(line))
 
     def part(self, memory: BrowsedMemory, part: Part) -> Future[list[tuple[str, str]] | None]:
         """Read a part of a memory as pairs of texts, of which the second may be empty.
@@ -117,11 +113,13 @@ class BrowserSession:
         They are the path and the text, the titles and lines that link to it, or the times and
         tools of its changes; None if a later part is waited for.
         """
-        self._latest_part += 1
-        number = self._latest_part
-        return self._thread.submit(
-            lambda: self._part(memory, part) if number == self._latest_part else None
-        )
+        return self._submit_latest("part", lambda: self._part(memory, part))
+
+    def _submit_latest(self, place: str, work: Callable[[], Result]) -> Future[Result | None]:
+        """Run a function for a place on the screen, unless a later one waits for that place."""
+        self._latest[place] += 1
+        number = self._latest[place]
+        return self._thread.submit(lambda: work() if number == self._latest[place] else None)
 
     def fingerprint(self) -> Future[object]:
         """Return a value that differs once a memory was added, changed or deleted."""
@@ -139,7 +137,7 @@ class BrowserSession:
 
     def close(self) -> None:
         """Close the vault, after what runs now."""
-        self._latest += 1
+        self._latest.update(("search", "beside", "part"))
         self._thread.submit(self._close)
         self._thread.shutdown()
 

@@ -12,7 +12,7 @@ can be mistaken for one of the result itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from string import Formatter
 from typing import Any, NamedTuple
@@ -138,6 +138,13 @@ def lines(view: Template, found: Result, markdown: Markdown | None = None) -> li
     hidden = {"success", "warnings", "message", *is_empty}
     fields = {key: shown[key] for key in shown if key not in hidden}
     return [*_entries(fields, for_people=True), *footer]
+
+
+def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
+    """Return the first of some texts for a person, and how many others there are; JSON has all."""
+    every = list(texts)
+    more = [f"… and {len(every) - most:,} more"] if len(every) > most else []
+    return [*every[:most], *more]
 
 
 def _paging_footer(found: Result) -> str:
