@@ -31,7 +31,7 @@ def measure_pages(root: Path, mem_id: str) -> None:
     """Print the milliseconds of each page: the first, and the median of the next ones."""
     session = WebSession(root)
     access = Access.random()
-    app = application(session, access, 8421)
+    app = application(session, access, ("127.0.0.1", 8421))
     pages = {
         "newest": "/",
         "search": "/results?q=which+database+do+we+use",

@@ -58,10 +58,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(
         root,
         "cups.md",
-        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n",
+        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n\n"
+        "![[huge.png]] ![[leaf.pdf]]\n",
     )
     write(root, "pot.png", PICTURE)
     write(root, "leaf.pdf", b"%PDF-1.4")
+    write(root, "huge.png", b"\x89PNG" + bytes(6_000_000))
     write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
     write(root, "key.md", f"---\nid: key-7k2m9q\n---\n\n# Key\n\n{made('GitHub token')[1]}\n")
     return root
@@ -76,7 +78,7 @@ def client(root: Path) -> Iterator[TestClient]:
     from memvault.web.session import WebSession
 
     session = WebSession(root)
-    app = application(session, ACCESS, 8421)
+    app = application(session, ACCESS, ("127.0.0.1", 8421))
     with TestClient(app, base_url=BASE) as opened:
         assert opened.get("/?token=the-token").status_code == 200
         yield opened
@@ -233,6 +235,12 @@ def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Pa
     said = succeeded(run("graph", str(target), "--json", cwd=root)).json
     assert said["memories"] == 4
     text = unescape(target.read_text("utf-8"))
+    whole = target.read_text("utf-8")
+    data = json.loads(whole.partition('id="data">')[2].partition("</script>")[0])
+    assert '<img src="data:,0.png" alt="pot.png"' in data["texts"]["cups-7k2m9q"]
+    assert data["texts"]["cups-7k2m9q"].count("<img") == 1, "a picture that is too large"
+    assert "huge.png leaf.pdf" in data["texts"]["cups-7k2m9q"]
+    assert data["pictures"] == [f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"]
     assert "default-src 'none'; script-src 'sha256-" in text
     assert "made by memvault graph" in text
     assert "[masked: GitHub token]" in text
@@ -273,7 +281,7 @@ def test_every_link_of_every_page_leads_to_a_page(changed: Path) -> None:
     session = WebSession(changed)
     found: dict[str, str] = {}
     try:
-        with TestClient(application(session, ACCESS, 8421), base_url=BASE) as client:
+        with TestClient(application(session, ACCESS, ("127.0.0.1", 8421)), base_url=BASE) as client:
             client.get("/?token=the-token")
             pending = [f"{BASE}/", f"{BASE}/?q=tea"]
             while pending:
@@ -317,7 +325,7 @@ def served(
 
 
 @contextmanager
-def other_port(cookie: str) -> Iterator[tuple[str, list[str]]]:
+def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
     """Serve another port, which sets a cookie; yield its address, and the headers that it gets."""
     received: list[str] = []
 
@@ -331,10 +339,10 @@ def other_port(cookie: str) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", received
+        yield f"http://{host}:{server.server_port}", received
     finally:
         server.shutdown()
         server.server_close()
@@ -355,7 +363,7 @@ def test_another_port_gets_no_cookie_and_reads_nothing(root: Path) -> None:
     """A browser that has the vault open sends a server on another port nothing to open it with."""
     browser = build_opener(HTTPCookieProcessor(CookieJar()))
     with (
-        served(root, "--no-open") as (address, _),
+        served(root, "--no-open", "--port", "0") as (address, _),
         other_port("memvault=tossed; Path=/") as (other, received),
     ):
         folder = urlsplit(address).path
@@ -528,7 +536,7 @@ def test_all_that_a_site_needs_is_in_its_folder(site: Path) -> None:
 def test_a_site_has_what_is_shown_and_no_more(site: Path) -> None:
     """Linked pictures are copied, secrets masked; a drawing that may run a script is left out."""
     copied = sorted(file.name for file in (site / "files").rglob("*") if file.is_file())
-    assert copied == ["pot.png"]
+    assert copied == ["huge.png", "leaf.pdf", "pot.png"]
     cups = (site / "notes/cups.html").read_text("utf-8")
     assert 'src="../files/pot.png"' in cups
     assert 'href="fact/tea.html"' in cups
@@ -580,3 +588,21 @@ def test_a_port_that_is_taken_is_named() -> None:
             listening(first.getsockname()[1])
         with listening(0) as second:
             assert second.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.promise("S94")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_each_run_has_an_address_of_its_own(root: Path) -> None:
+    """A page that a server left in the browser, such as a service worker, is never for it."""
+    from memvault.web.server import listening
+
+    with listening(None) as first, listening(None) as second:
+        hosts = {made.getsockname()[0] for made in (first, second)}
+    assert len(hosts) == 2
+    assert all(host.startswith("127.") and host != "127.0.0.1" for host in hosts)
+    with served(root, "--no-open") as (address, _):
+        assert re.match(r"http://127\.\d+\.\d+\.\d+:\d+/", address)
+        browser = build_opener(HTTPCookieProcessor(CookieJar()))
+        assert code_of(browser, address) == 200
+        port = urlsplit(address).port
+        assert code_of(browser, address.partition("?")[0], Host=f"127.0.0.1:{port}") == 421

@@ -21,7 +21,10 @@ _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 @command("web", ("memvault web", "memvault web --port 8421 --no-open"))
 def web(
     options: GlobalOptions,
-    port: Annotated[int, Arg("The port; 0 is a free one", minimum=0)] = 0,
+    port: Annotated[
+        int | None,
+        Arg("The port of 127.0.0.1, such as one to forward; 0 is a free one", minimum=0),
+    ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
 ) -> None:
     """Show the vault in a browser: search, read, a map, growth, what needs a person.

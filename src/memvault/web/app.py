@@ -45,14 +45,17 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def application(
-    session: WebSession, access: Access, port: int, opened: Callable[[], None] = lambda: None
+    session: WebSession,
+    access: Access,
+    address: tuple[str, int],
+    opened: Callable[[], None] = lambda: None,
 ) -> Starlette:
-    """Return the application for a port of this machine, which accepts no other host's name.
+    """Return the application for an address and port of this machine, and no other host's name.
 
     ``opened`` is called when a browser has opened the address with the token.
     """
     to = ServedAddresses(access.base)
-    guard = _Guard(access, port, to, opened)
+    guard = _Guard(access, _hosts(*address), to, opened)
     routes = _Routes(session, to)
     table = {
         "/": routes.search,
@@ -81,10 +84,10 @@ class _Guard:
     """Answers the browser that has opened the printed address, and refuses all others."""
 
     def __init__(
-        self, access: Access, port: int, to: Addresses, opened: Callable[[], None]
+        self, access: Access, hosts: frozenset[str], to: Addresses, opened: Callable[[], None]
     ) -> None:
         self._access = access
-        self._hosts = _hosts(port)
+        self._hosts = hosts
         self._to = to
         self._call_opened = opened
 
@@ -140,9 +143,9 @@ def _missing(_: Request) -> Response:
     raise NotFound("There is no such page", "")
 
 
-def _hosts(port: int) -> frozenset[str]:
-    """Return the values of the header ``Host`` for a port of this machine."""
-    names = ("127.0.0.1", "localhost")
+def _hosts(address: str, port: int) -> frozenset[str]:
+    """Return the values of the header ``Host`` for an address and port of this machine."""
+    names = (address, *(("localhost",) if address == "127.0.0.1" else ()))
     bare = names if port == _HTTP else ()  # browsers leave out the port of HTTP
     return frozenset([*(f"{name}:{port}" for name in names), *bare])
 
