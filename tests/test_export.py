@@ -409,3 +409,32 @@ def test_folder_descriptors_are_closed(tmp_path: Path) -> None:
             open_folder(tmp_path / way)
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "folder"])
+def test_export_works_without_folder_descriptors(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As on Windows, files are written by their paths, and links are still not followed."""
+    monkeypatch.setattr("memvault.files.target._HAS_DESCRIPTORS", False)
+    write(folder, "fact/a.md", SECRET)
+    store, target = store_at(folder), tmp_path / "new" / name
+    kind = formats.chosen(str(target), "")
+    assert kind.write(ExportedFiles(store), target, False) == 2
+    with pytest.raises(Refused, match="is there already"):
+        kind.write(ExportedFiles(store), target, False)
+    assert kind.write(ExportedFiles(store), target, True) == 2
+    place = target / "fact" if name == "folder" else target
+    victim = tmp_path / "victim"
+    if name == "folder":
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+    else:
+        place.unlink()
+    place.symlink_to(victim)
+    with pytest.raises(Refused, match="is a link"):
+        kind.write(ExportedFiles(store), target, True)
+    assert not victim.exists()
+    with pytest.raises(MemvaultError), target_file(folder / "memvault.toml/x.md", True):
+        pass

@@ -128,7 +128,7 @@ class TargetFolder:
         Raises:
             Refused: it is another user's, or it has just been replaced.
         """
-        target = Path(os.readlink(name, dir_fd=self._descriptor))
+        target = Path(os.readlink(self._at(name), dir_fd=self._descriptor))
         now = self.status(name)
         is_same = now is not None and (now.st_ino, now.st_ctime_ns) == (
             status.st_ino,
@@ -301,12 +301,9 @@ def open_folder(path: Path) -> TargetFolder:
         Refused: a part of the path is another user's link, or a file.
         OSError: it cannot be created or opened.
     """
-    if not _HAS_DESCRIPTORS:
-        path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-        return TargetFolder(path, None)
     absolute = path if path.is_absolute() else Path.cwd() / path
     pending = list(reversed(absolute.parts[1:]))
-    folder = _top()
+    folder = _top(absolute.anchor)
     followed = 0
     try:
         while pending:
@@ -320,7 +317,7 @@ def open_folder(path: Path) -> TargetFolder:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             target = folder.own_link(name, status)
             if target.is_absolute():
-                folder = folder.move_to(_top())
+                folder = folder.move_to(_top(target.anchor))
             pending += reversed(target.parts[target.is_absolute() :])
     except BaseException:
         folder.close()
@@ -329,8 +326,9 @@ def open_folder(path: Path) -> TargetFolder:
     return folder
 
 
-def _top() -> TargetFolder:
-    return TargetFolder(Path("/"), os.open("/", _PATH_ONLY | _FOLDER))
+def _top(anchor: str) -> TargetFolder:
+    descriptor = os.open(anchor, _PATH_ONLY | _FOLDER) if _HAS_DESCRIPTORS else None
+    return TargetFolder(Path(anchor), descriptor)
 
 
 def _is_link(path: Path) -> Refused:
