@@ -24,6 +24,7 @@ _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _UNKNOWN_STALE_SECONDS = 24 * 3_600.0
 """The same for a temporary file whose name has no process id."""
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM}
 NO_LINK_ERRNOS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 """Errors of a file system without hard links."""
@@ -254,7 +255,7 @@ def _temporary(path: Path, data: bytes, durable: bool = True, mode: int = 0o666)
         remove_stale_temp_files(path.parent)
     temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
     try:
-        with open(temporary, "xb", opener=lambda name, how: os.open(name, how, mode)) as file:
+        with open(os.open(temporary, _CREATE, mode), "wb") as file:
             file.write(data)
             file.flush()
             if durable:
