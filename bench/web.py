@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 
 import corpus
 from memvault import open_vault
+from memvault.web.access import Access
 from memvault.web.app import application
 from memvault.web.session import WebSession
 
@@ -29,7 +30,8 @@ ROUNDS = 9
 def measure_pages(root: Path, mem_id: str) -> None:
     """Print the milliseconds of each page: the first, and the median of the next ones."""
     session = WebSession(root)
-    app = application(session, "token", 8421)
+    access = Access.random()
+    app = application(session, access, ("127.0.0.1", 8421))
     pages = {
         "newest": "/",
         "search": "/results?q=which+database+do+we+use",
@@ -40,12 +42,12 @@ def measure_pages(root: Path, mem_id: str) -> None:
         "map": "/map.json",
     }
     with TestClient(app, base_url=f"http://{HOST}") as client:
-        client.get("/?token=token")
+        client.get(access.first)
         for name, path in pages.items():
             times = []
             for _ in range(ROUNDS + 1):
                 begin = time.perf_counter()
-                answer = client.get(path)
+                answer = client.get(f"{access.base}{path}")
                 times.append((time.perf_counter() - begin) * 1_000)
                 assert answer.status_code == 200, (path, answer.status_code)
             median = statistics.median(times[1:])

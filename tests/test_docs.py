@@ -155,6 +155,7 @@ def test_the_source_is_described_in_the_language_of_the_field() -> None:
 
 _WRITERS = {
     "files/atomic.py": "the one way to write",
+    "files/target.py": "the same for files outside of vaults",
     "files/lock.py": "a lock's file, never through a link",
     "index/folder.py": "the same",
     "index/local/vectors.py": "rows in the index's own folder",

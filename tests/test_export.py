@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
+from conftest import Ran, Run, refused, succeeded, write
 from import_sources import vault_export as vault_source
+from memvault.errors import MemvaultError, Refused
 from memvault.exporters import formats
 from memvault.exporters.files import ExportedFiles
+from memvault.files.target import open_folder, target_file, target_files
 from memvault.importers import kinds
 from memvault.importers.applying import apply
 from memvault.importers.planning import plan
@@ -23,6 +28,20 @@ from memvault.importers.state import vault_state
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 from test_import_safety import limited
+
+SECRET = "The spare key is under the third stone"
+NOBODY = 65_534
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes files of other users"
+)
+has_web = find_spec("jinja2") is not None and find_spec("starlette") is not None
+FILES = ["x.jsonl", "x.zip", "x.md", *(["x.html"] if has_web else [])]
+FOLDERS = ["folder", *(["site"] if has_web else [])]
+
+
+def mode(path: Path) -> int:
+    """Return a file's permissions."""
+    return stat.S_IMODE(path.lstat().st_mode)
 
 
 def files_of(root: Path) -> dict[str, bytes]:
@@ -180,3 +199,242 @@ def test_a_site_that_was_interrupted_is_written_by_the_next_export(
     assert [*(tmp_path / "out").iterdir()]
     succeeded(run(*command))
     assert (tmp_path / "out/notes/a.html").exists()
+
+
+def written(run: Run, target: Path, *options: str) -> Ran:
+    """Export a vault to a target, or draw its map."""
+    if target.suffix == ".html":
+        return run("graph", str(target), *options)
+    kind = ["--to", target.name] if target.name in FOLDERS else []
+    return run("export", str(target), *kind, *options)
+
+
+@pytest.mark.promise("S96")
+@pytest.mark.parametrize("name", FILES)
+def test_export_follows_no_link_at_its_name(
+    run: Run, folder: Path, tmp_path: Path, name: str
+) -> None:
+    """A link under the name of a file stays as it is, with --force too, and where it leads to."""
+    write(folder, "a.md", SECRET)
+    drop = tmp_path / "drop"
+    drop.mkdir()
+    victim = write(tmp_path, "victim", "made by memvault graph")
+    victim.chmod(0o666)
+    for place, leads_to in (("dangling", drop / "stolen"), ("live", victim)):
+        target = tmp_path / place / name
+        target.parent.mkdir()
+        target.symlink_to(leads_to)
+        for options in ([], ["--force"]):
+            assert "is a link" in refused(written(run, target, *options), 1)
+        assert target.readlink() == leads_to
+    assert list(drop.iterdir()) == []
+    assert (victim.read_text("utf-8"), mode(victim)) == ("made by memvault graph", 0o666)
+    named = tmp_path / "fifo" / name
+    named.parent.mkdir()
+    os.mkfifo(named)
+    assert "is not a plain file" in refused(written(run, named, "--force"), 1)
+
+
+@pytest.mark.promise("S96")
+@pytest.mark.parametrize("name", FILES)
+def test_exported_file_is_the_users_alone(
+    run: Run, folder: Path, tmp_path: Path, name: str
+) -> None:
+    """It and its new folders have no permissions for others; a stricter mode is kept."""
+    write(folder, "a.md", SECRET)
+    target = tmp_path / "new/folder" / name
+    before = os.umask(0)
+    try:
+        succeeded(written(run, target))
+        assert (mode(target), mode(target.parent), mode(target.parent.parent)) == (
+            0o600,
+            0o700,
+            0o700,
+        )
+        for given, expected in ((0o666, 0o600), (0o400, 0o400)):
+            other = tmp_path / f"other-{given:o}"
+            target.unlink()
+            write(target.parent, name, "old").chmod(given)
+            os.link(target, other)
+            succeeded(written(run, target, "--force"))
+            assert mode(target) == expected
+            assert other.read_text("utf-8") == "old", "another name of the old file was written"
+        assert [file.name for file in target.parent.iterdir()] == [name]
+    finally:
+        os.umask(before)
+    if name == "x.zip":
+        with zipfile.ZipFile(target) as archive:
+            assert {one.external_attr >> 16 & 0o777 for one in archive.infolist()} == {0o600}
+
+
+@pytest.mark.promise("S96")
+@pytest.mark.parametrize("name", FOLDERS)
+def test_exported_folder_is_the_users_alone(
+    run: Run, folder: Path, tmp_path: Path, name: str
+) -> None:
+    """All its files and folders have no permissions for others, also in one that is there."""
+    write(folder, "fact/deep/a.md", SECRET)
+    target = tmp_path / name
+    before = os.umask(0)
+    try:
+        succeeded(written(run, target))
+        for path in (target, *target.rglob("*")):
+            assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+        for path in target.rglob("*"):
+            path.chmod(0o777)
+        succeeded(written(run, target, "--force"))
+        assert {mode(path) for path in target.rglob("*") if path.is_file()} == {0o600}
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.promise("S96")
+@pytest.mark.parametrize("name", FOLDERS)
+def test_export_follows_no_link_below_its_folder(
+    run: Run, folder: Path, tmp_path: Path, name: str
+) -> None:
+    """A link in the folder, to a folder or a file, is neither followed nor replaced."""
+    write(folder, "fact/a.md", SECRET)
+    victim = write(tmp_path, "victim/a.md", "mine")
+    inner = "notes/fact" if name == "site" else "fact"
+    target = tmp_path / "one" / name
+    (target / inner).parent.mkdir(parents=True)
+    (target / inner).symlink_to(victim.parent)
+    assert "is a link" in refused(written(run, target, "--force"), 1)
+    file = f"{inner}/a.{'html' if name == 'site' else 'md'}"
+    target = tmp_path / "two" / name
+    (target / file).parent.mkdir(parents=True)
+    (target / file).symlink_to(victim.parent / "new")
+    assert "is a link" in refused(written(run, target, "--force"), 1)
+    assert [(one.name, one.read_text("utf-8")) for one in victim.parent.iterdir()] == [
+        ("a.md", "mine")
+    ]
+
+
+@pytest.mark.promise("S96")
+@needs_root
+def test_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
+    """A folder on the way may be a link of this user or of root, not of anyone else."""
+    real = tmp_path / "real"
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "mine").symlink_to("../real")
+    (shared / "chain").symlink_to("mine/")
+    (shared / "theirs").symlink_to(real)
+    os.lchown(shared / "theirs", NOBODY, NOBODY)
+    (shared / "through").symlink_to("theirs/more")
+    (shared / "round").symlink_to("round")
+    real.mkdir()
+    for number, way in enumerate(("mine", "chain", "../shared/mine/../real", "mine/new/folder")):
+        with target_file(shared / way / f"{number}.md", False) as file:
+            file.write(b"x")
+    assert len(list(real.rglob("*.md"))) == 4
+    for way in ("theirs", "theirs/new", "through", "theirs/../real"):
+        for writes in (target_file(shared / way / "x.md", True), target_files(shared / way, True)):
+            with pytest.raises(Refused, match="link that another user has made"):
+                writes.__enter__()
+    with pytest.raises(MemvaultError), target_file(shared / "round/x.md", True):
+        pass
+    assert not (real / "x.md").exists()
+    assert not (real / "more").exists()
+
+
+@pytest.mark.promise("S96")
+@needs_root
+def test_files_and_folders_of_other_users_are_not_ours(tmp_path: Path) -> None:
+    """Another user's file with memvault's mark, or folder with its list, needs --force."""
+    file = write(tmp_path, "map.html", "made by memvault graph")
+    os.chown(file, NOBODY, NOBODY)
+    writes = target_file(file, False, b"made by memvault graph")
+    with pytest.raises(Refused, match="did not make it"), writes:
+        pass
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    with pytest.raises(Refused, match="another user"), target_files(theirs, False):
+        pass
+    listed = write(tmp_path, "mine/.memvault-site", "notes/a.html\n")
+    os.chown(listed, NOBODY, NOBODY)
+    fills = target_files(listed.parent, False, ".memvault-site")
+    with pytest.raises(Refused, match="not empty"), fills:
+        pass
+    with target_files(theirs, True) as files:
+        files.write("a/b.md", b"x")
+    assert mode(theirs / "a/b.md") == 0o600
+
+
+@pytest.mark.promise("S96")
+def test_name_taken_while_writing_is_kept(tmp_path: Path) -> None:
+    """A link that appears under the name in the meantime is not followed, nor anything replaced."""
+    target, victim = tmp_path / "x.md", tmp_path / "victim"
+    for force in (False, True):
+        writes = target_file(target, force)
+        with pytest.raises(Refused, match="is there already"), writes as file:
+            target.symlink_to(victim if file.write(b"x") else target)
+        target.unlink()
+    write(tmp_path, "x.md", "old")
+    with target_file(target, True) as file:
+        file.write(b"new")
+        target.unlink()
+        target.symlink_to(victim)
+    assert not victim.exists()
+    assert [(one.name, one.is_symlink()) for one in tmp_path.iterdir() if one.is_file()] == [
+        ("x.md", False)
+    ]
+
+
+def test_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
+    """An error while a file is written deletes it, and keeps an older one."""
+    for before in (None, "old"):
+        if before:
+            write(tmp_path, "x.md", before)
+        with pytest.raises(TypeError), target_file(tmp_path / "x.md", True) as file:
+            file.writelines([b"half", "text"])  # type: ignore[list-item]
+        assert [one.read_text("utf-8") for one in tmp_path.iterdir()] == (
+            [before] if before else []
+        )
+
+
+def test_folder_descriptors_are_closed(tmp_path: Path) -> None:
+    """Writing many folders and failing leave no open file behind."""
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    with target_files(tmp_path / "out", False) as files:
+        for number in range(30):
+            files.write(f"a{number}/b/c/x.md", b"x")
+            files.write(f"y{number}.md", b"x")
+    write(tmp_path, "file", "")
+    for way in ("file/x", "file/y/z"):
+        with pytest.raises(MemvaultError):
+            open_folder(tmp_path / way)
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "folder"])
+def test_export_works_without_folder_descriptors(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As on Windows, files are written by their paths, and links are still not followed."""
+    monkeypatch.setattr("memvault.files.target._HAS_DESCRIPTORS", False)
+    write(folder, "fact/a.md", SECRET)
+    store, target = store_at(folder), tmp_path / "new" / name
+    kind = formats.chosen(str(target), "")
+    assert kind.write(ExportedFiles(store), target, False) == 2
+    with pytest.raises(Refused, match="is there already"):
+        kind.write(ExportedFiles(store), target, False)
+    assert kind.write(ExportedFiles(store), target, True) == 2
+    place = target / "fact" if name == "folder" else target
+    victim = tmp_path / "victim"
+    if name == "folder":
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+    else:
+        place.unlink()
+    place.symlink_to(victim)
+    with pytest.raises(Refused, match="is a link"):
+        kind.write(ExportedFiles(store), target, True)
+    assert not victim.exists()
+    with pytest.raises(MemvaultError), target_file(folder / "memvault.toml/x.md", True):
+        pass

@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from conftest import Run, refused, succeeded, write
 from import_sources import folder as folder_source
 from import_sources import logseq as logseq_source
@@ -163,3 +165,30 @@ def test_an_import_that_fails_half_way_says_how_to_go_on(
     assert done.returncode == 1
     assert "Stopped: imported/notes/a.md was changed before that; memvault undo" in done.stderr
     assert import_all(run, tmp_path / "notes").json["new"] == 1
+
+
+_LOADS = """
+import os, sys
+sys.modules["ijson.backends._yajl2"] = None  # as where the package is not compiled
+from memvault.importers.json_source import load_ijson
+print(load_ijson().backend_name, "IJSON_BACKEND" in os.environ)
+"""
+
+
+@pytest.mark.promise("S95")
+def test_import_starts_no_compiler(tmp_path: Path) -> None:
+    """Where ijson has no backend in C, it does not look for a library with programs on the PATH."""
+    log = tmp_path / "started"
+    for name in ("gcc", "cc", "ld", "objdump"):
+        script = write(tmp_path, f"vault/bin/{name}", f"#!/bin/sh\necho $0 >> {log}\n")
+        script.chmod(0o755)
+    path = f"{tmp_path}/vault/bin{os.pathsep}{os.defpath}"
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADS],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["python", "False"]
+    assert not log.exists()

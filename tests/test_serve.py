@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -294,6 +295,24 @@ def test_nobody_comes_in_while_tokens_cannot_be_read(
         assert server.send(given, HELLO_REQUEST).status == 200
         code, said = server.end()
     assert (code, said.count("note: "), "Traceback" in said) == (0, 1, False), said
+
+
+@pytest.mark.promise("S96")
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root makes such links")
+def test_audit_log_follows_no_link_of_another_user(tmp_path: Path) -> None:
+    """A link of this user may lead to the log, as of a log folder, another user's not."""
+    from memvault.errors import StorageError
+    from memvault.server.audit import AuditLog
+
+    link, log = tmp_path / "audit.jsonl", tmp_path / "elsewhere.jsonl"
+    link.symlink_to(log)
+    AuditLog(str(link))
+    assert log.stat().st_mode & 0o777 == 0o600
+    log.unlink()
+    os.lchown(link, 65_534, 65_534)
+    with pytest.raises(StorageError, match="another user"):
+        AuditLog(str(link))
+    assert not log.exists()
 
 
 @pytest.mark.promise("S46")

@@ -147,6 +147,22 @@ def test_a_move_that_is_stopped_leaves_the_file(folder: Path, moment: str) -> No
     assert {path.read_text("utf-8") for path in left} == {"the only copy"}
 
 
+def test_private_file_is_never_readable_by_others_while_it_is_replaced(tmp_path: Path) -> None:
+    """The temporary file has no more permissions than the file that it replaces."""
+    file = write(tmp_path, "x.md", "old")
+    file.chmod(0o600)
+    modes: list[int] = []
+    before = os.umask(0)
+    try:
+        look = lambda: modes.extend(one.stat().st_mode & 0o077 for one in tmp_path.iterdir())  # noqa: E731
+        atomic.replace(file, b"new", look)
+        atomic.write(tmp_path / "y.json", b"{}", private=True)
+    finally:
+        os.umask(before)
+    assert modes == [0, 0]
+    assert (tmp_path / "y.json").stat().st_mode & 0o077 == 0
+
+
 def test_a_replaced_file_keeps_its_permissions(vault: Vault, folder: Path) -> None:
     """Updating a memory changes neither its mode nor anything else of its name."""
     for mode in (0o600, 0o664, 0o755):

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import re
 import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
 from html.parser import HTMLParser
+from http.cookiejar import CookieJar
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.error import HTTPError
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, only_with, refused, succeeded, write
+from conftest import Run, examples, only_with, refused, succeeded, until, write
 from made_secrets import made
+from memvault import open_vault
+from memvault.web.access import Access
 from memvault.web.markdown_html import to_html
 
 if TYPE_CHECKING:
@@ -24,6 +39,9 @@ if TYPE_CHECKING:
 
 pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
 HOST = "127.0.0.1:8421"
+ACCESS = Access("its-folder", "the-token", "the-session")
+BASE = f"http://{HOST}{ACCESS.base}"
+PICTURE = b"\x89PNG\r\n"
 HOSTILE = """# <script>alert(1)</script>
 
 <img src=x onerror=alert(1)> [click](javascript:alert(1)) ![t](https://evil.example/x.png)
@@ -40,9 +58,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(
         root,
         "cups.md",
-        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n",
+        "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![[pot.png]] and [tea](fact/tea.md)\n\n"
+        "![[huge.png]] ![[leaf.pdf]]\n",
     )
-    write(root, "pot.png", b"\x89PNG\r\n")
+    write(root, "pot.png", PICTURE)
+    write(root, "leaf.pdf", b"%PDF-1.4")
+    write(root, "huge.png", b"\x89PNG" + bytes(6_000_000))
     write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
     write(root, "key.md", f"---\nid: key-7k2m9q\n---\n\n# Key\n\n{made('GitHub token')[1]}\n")
     return root
@@ -57,8 +78,8 @@ def client(root: Path) -> Iterator[TestClient]:
     from memvault.web.session import WebSession
 
     session = WebSession(root)
-    app = application(session, "the-token", 8421)
-    with TestClient(app, base_url=f"http://{HOST}") as opened:
+    app = application(session, ACCESS, ("127.0.0.1", 8421))
+    with TestClient(app, base_url=BASE) as opened:
         assert opened.get("/?token=the-token").status_code == 200
         yield opened
     session.close()
@@ -82,14 +103,36 @@ def test_only_the_browser_with_the_token_sees_anything(client: TestClient, root:
     """Without the token, or under another host's name, every address is refused."""
     from starlette.testclient import TestClient
 
-    for path in ("/", "/map.json", "/m/tea-7k2m9q", "/f/pot.png", "/style.css", "/?token=x"):
-        with TestClient(client.app, base_url=f"http://{HOST}") as other:
+    cookie = {"Cookie": "memvault=the-session"}
+    for path in ("/", "/map.json", "/m/tea-7k2m9q", "/f/pot.png", "/style.css", "/?token=x", "/no"):
+        with TestClient(client.app, base_url=BASE) as other:
             assert other.get(path).status_code == 403, path
+            for folder in ("", "/its-folde", "/its-folder2", "/x/its-folder"):
+                found = other.get(f"http://{HOST}{folder}{path}", headers=cookie)
+                assert found.status_code == 403, (folder, path)
+                assert "the-session" not in str(found.headers)
         assert client.get(path, headers={"Host": "evil.example"}).status_code == 421
+        for site in ("cross-site", "same-site"):  # a page of another port knows an address
+            assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
+    with TestClient(client.app, base_url=BASE) as other:
+        assert other.get(f"http://{HOST}/?token=the-token").status_code == 403
     assert client.post("/").status_code == 405
-    cookie = client.get("/?token=the-token", follow_redirects=False).headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+    cookies = client.get("/?token=the-token", follow_redirects=False).headers["set-cookie"].lower()
+    assert "httponly" in cookies
+    assert "samesite=strict" in cookies
+    assert "path=/its-folder/" in cookies
+    assert "the-token" not in cookies
+
+
+@pytest.mark.promise("S82")
+def test_token_page_opened_from_a_file_leads_on_itself(client: TestClient) -> None:
+    """A browser that comes from a file sends the cookie only with a request of our own page."""
+    answer = client.get(
+        "/?token=the-token", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False
+    )
+    assert answer.status_code == 200
+    assert 'content="0; url=/its-folder/"' in answer.text
+    assert "memvault=the-session" in answer.headers["set-cookie"]
 
 
 @pytest.mark.promise("S83")
@@ -115,7 +158,7 @@ def test_no_page_loads_or_runs_anything_else(client: TestClient) -> None:
             assert not any(key.startswith("on") or key == "style" for key in given_attributes)
             for key in ("src", "href"):
                 value = given_attributes.get(key, "/")
-                assert re.match(r"/|#|\?|https?://|mailto:", value), (path, value)
+                assert re.match(r"/its-folder/|#|\?|https?://|mailto:|/$", value), (path, value)
                 assert key == "href" or value.startswith("/")
     assert "&lt;script&gt;" in client.get("/m/evil-7k2m9q").text
 
@@ -137,16 +180,16 @@ def test_pages_show_the_vault(client: TestClient) -> None:
     assert "Tea" in client.get("/?q=tea").text
     assert "Cups" not in client.get("/results?tag=hot").text
     cups = client.get("/m/cups-7k2m9q").text
-    assert '<img src="/f/pot.png"' in cups
-    assert 'href="/m/tea-7k2m9q"' in cups
+    assert '<img src="/its-folder/f/pot.png"' in cups
+    assert 'href="/its-folder/m/tea-7k2m9q"' in cups
     assert cups.count("<h1>") == 1
     tea = client.get("/m/tea-7k2m9q").text
-    assert 'href="/m/cups-7k2m9q"' in tea
+    assert 'href="/its-folder/m/cups-7k2m9q"' in tea
     found = client.get("/map.json").json()
     assert len(found["nodes"]) == 4
     assert len(found["edges"]) >= 2
     assert all(-1.3 <= value <= 1.3 for node in found["nodes"] for value in node["links"])
-    assert 'href="/review"' in client.get("/overview").text
+    assert 'href="/its-folder/review"' in client.get("/overview").text
     assert "needs a person" in client.get("/review").text
     assert client.get("/m/none").status_code == 404
 
@@ -158,7 +201,7 @@ def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, 
     assert (answer.headers["content-type"], answer.status_code) == ("image/png", 200)
     assert "sandbox" in answer.headers["content-security-policy"]
     for path in ("memvault.toml", "key.md", ".memvault/journal", "../outside.png", "%2e%2e/x.png"):
-        assert client.get(f"/f/{path}").status_code == 404, path
+        assert client.get(f"/f/{path}").status_code in (403, 404), path
     token = re.search(r"\S+$", (root / "key.md").read_text("utf-8").strip())
     assert token is not None
     for path in ("/m/key-7k2m9q", "/?q=key", "/overview", "/review"):
@@ -192,6 +235,12 @@ def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Pa
     said = succeeded(run("graph", str(target), "--json", cwd=root)).json
     assert said["memories"] == 4
     text = unescape(target.read_text("utf-8"))
+    whole = target.read_text("utf-8")
+    data = json.loads(whole.partition('id="data">')[2].partition("</script>")[0])
+    assert '<img src="data:,0.png" alt="pot.png"' in data["texts"]["cups-7k2m9q"]
+    assert data["texts"]["cups-7k2m9q"].count("<img") == 1, "a picture that is too large"
+    assert "huge.png leaf.pdf" in data["texts"]["cups-7k2m9q"]
+    assert data["pictures"] == [f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"]
     assert "default-src 'none'; script-src 'sha256-" in text
     assert "made by memvault graph" in text
     assert "[masked: GitHub token]" in text
@@ -204,6 +253,246 @@ def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Pa
     for inside in ("map.html", "no/such/map.html"):
         assert "is inside the vault" in refused(run("graph", inside, cwd=root), 1)
         assert not (root / inside).exists()
+
+
+@pytest.fixture(scope="module")
+def changed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same vault with changes by tools, attachments of each kind, and odd names."""
+    root = shutil.copytree(root, tmp_path_factory.mktemp("changed") / "vault")
+    write(root, "notes/odd #1?.md", "# Odd & strange\n\n[[Tea]] ![[leaf.pdf]] [[a list.csv]]\n")
+    write(root, "notes/a list.csv", "a,b\n")
+    write(root, "notes/no id.md", '---\ntags: ["a/b", c++]\n---\n\n# No id\n\n[[Odd & strange]]\n')
+    with open_vault(root) as vault:
+        vault.call("memory_remember", title="Kettle", content="Boils. [[Tea]]", tags=["hot"])
+        vault.call("memory_compound", query="tea-7k2m9q", modifications="Steep it. ![[pot.png]]")
+        vault.call("memory_compound", query="tea-7k2m9q", modifications="Then drink it.")
+        vault.call("memory_compound", query="notes/odd #1?.md", modifications="Stranger.")
+        vault.call("memory_rename", memId="cups-7k2m9q", title="Cups and pots")
+    return root
+
+
+def test_every_link_of_every_page_leads_to_a_page(changed: Path) -> None:
+    """Whatever a person clicks, from search to the differences since a revision, is answered."""
+    from starlette.testclient import TestClient
+
+    from memvault.web.app import application
+    from memvault.web.session import WebSession
+
+    session = WebSession(changed)
+    found: dict[str, str] = {}
+    try:
+        with TestClient(application(session, ACCESS, ("127.0.0.1", 8421)), base_url=BASE) as client:
+            client.get("/?token=the-token")
+            pending = [f"{BASE}/", f"{BASE}/?q=tea"]
+            while pending:
+                address = pending.pop()
+                if address in found:
+                    continue
+                answer = client.get(address)
+                assert answer.status_code == 200, (address, answer.text)
+                is_page = answer.headers["content-type"].startswith("text/html")
+                found[address] = answer.text if is_page else ""
+                for tag, attributes in Elements(found[address]).found:
+                    for key in ("href", "src", "action"):
+                        link = urljoin(address, attributes.get(key, address)).partition("#")[0]
+                        if link.startswith(f"http://{HOST}/"):
+                            assert link.startswith(f"{BASE}/"), (address, tag, link)
+                            pending.append(link)
+    finally:
+        session.close()
+    diffs = {link: text for link, text in found.items() if "/history?from=" in link}
+    assert len(diffs) >= 3
+    assert any('class="added">+Then drink it.' in text for text in diffs.values())
+    for path in ("/review", "/overview", "/map", "/f/pot.png", "/f/leaf.pdf", "/?tag=a%2Fb"):
+        assert f"{BASE}{path}" in found, path
+
+
+@contextmanager
+def served(
+    root: Path, *options: str, **variables: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run ``memvault web``; yield the address that it prints and the process."""
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web", *options]
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def other_port(cookie: str, host: str = "127.0.0.1") -> Iterator[tuple[str, list[str]]]:
+    """Serve another port, which sets a cookie; yield its address, and the headers that it gets."""
+    received: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(f"{self.requestline}\n{self.headers}")
+            self.send_response(200)
+            self.send_header("Set-Cookie", cookie)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer((host, 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://{host}:{server.server_port}", received
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def code_of(browser: OpenerDirector, address: str, **headers: str) -> int:
+    """Return the status of an answer."""
+    try:
+        with browser.open(Request(address, headers=headers)) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        error.close()
+        return error.code
+
+
+@pytest.mark.promise("S94")
+def test_another_port_gets_no_cookie_and_reads_nothing(root: Path) -> None:
+    """A browser that has the vault open sends a server on another port nothing to open it with."""
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    with (
+        served(root, "--no-open", "--port", "0") as (address, _),
+        other_port("memvault=tossed; Path=/") as (other, received),
+    ):
+        folder = urlsplit(address).path
+        base = address.partition("?")[0]
+        assert code_of(browser, address) == 200
+        for path in ("/", "/m/tea-7k2m9q", "/m/", "/x", f"{folder[:-4]}/"):
+            assert code_of(browser, f"{other}{path}") == 200
+        secrets = (folder.strip("/"), address.partition("token=")[2])
+        assert not any(secret in text for text in received for secret in secrets)
+        assert not any("memvault=" in text for text in received[:1])
+        assert code_of(browser, f"{base}m/tea-7k2m9q") == 200, "a cookie of the other port"
+        assert code_of(browser, f"{other}{folder}") == 200  # if it ever learns the folder ...
+        cookie = re.findall(r"memvault=(?!tossed)\w+", received[-1])
+        stranger = build_opener()
+        host = f"http://{urlsplit(address).netloc}"
+        assert code_of(stranger, f"{host}/", Cookie=cookie[0]) == 403
+        assert code_of(stranger, base) == 403, "the folder alone is not enough"
+
+
+FAKE = """#!/bin/sh
+echo "$0 $*" >> {log}.new
+mv {log}.new {log}
+"""
+
+
+def program(path: Path, log: Path) -> Path:
+    """Make a program that notes how it was called."""
+    made = write(path.parent, path.name, FAKE.format(log=log))
+    made.chmod(0o755)
+    return made
+
+
+def command_lines() -> str:
+    """Return what every user of the machine sees of all processes."""
+    texts = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            texts.append(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return "\n".join(texts)
+
+
+@pytest.mark.promise("S93")
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.parametrize("ends", ["opened", "terminated"])
+def test_no_command_line_has_the_address(root: Path, tmp_path: Path, ends: str) -> None:
+    """The browser is given a private file that leads to the address and is soon deleted."""
+    log = tmp_path / "opened"
+    browser = program(tmp_path / "bin/browser", log)
+    with served(root, BROWSER=f"{browser} %s", MEMVAULT_STATE=f"{tmp_path}/state") as (
+        address,
+        process,
+    ):
+        until(log.exists)
+        called = log.read_text("utf-8")
+        token, folder = address.partition("token=")[2], urlsplit(address).path.strip("/")
+        assert token
+        for secret in (token, folder, "http:"):
+            assert secret not in called
+        seen = command_lines()
+        assert str(root) in seen
+        assert not any(secret in seen for secret in (token, folder))
+        file = Path(called.split()[1])
+        assert not file.is_relative_to(root)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        text = unescape(file.read_text("utf-8"))
+        assert f"url={address}" in text
+        if ends == "opened":
+            cross = {"Sec-Fetch-Site": "cross-site"}
+            assert code_of(build_opener(HTTPCookieProcessor(CookieJar())), address, **cross) == 200
+        else:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+        until(lambda: not file.exists())
+        assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.promise("S93")
+def test_redirect_files_of_killed_processes_are_deleted(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that a killed process left is deleted by the next one; it opened nothing any more."""
+    from memvault.cli.desktop import redirect_file
+
+    monkeypatch.setenv("MEMVAULT_STATE", f"{tmp_path}/state")
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    with redirect_file("http://127.0.0.1:1/") as file:
+        left = write(file.parent, f"{ended.pid}.html", "")
+        other = write(file.parent, f"{os.getppid()}.html", "")
+    with redirect_file("http://127.0.0.1:1/") as file:
+        assert sorted(file.parent.iterdir()) == sorted([file, other])
+    assert not left.exists()
+    monkeypatch.setenv("MEMVAULT_STATE", str(root / "state"))
+    with pytest.raises(OSError, match="vault"), redirect_file("http://127.0.0.1:1/"):
+        pass
+    assert not (root / "state").exists()
+
+
+@pytest.mark.promise("S95")
+def test_vault_cannot_supply_the_browser(root: Path, tmp_path: Path) -> None:
+    """No program of the vault or the current folder is started, by PATH, BROWSER or xdg-open."""
+    root = shutil.copytree(root, tmp_path / "copied")
+    evil, good = tmp_path / "evil", tmp_path / "good"
+    for name in ("xdg-open", "firefox", "x-www-browser"):
+        program(root / name, evil)
+        program(root / "bin" / name, evil)
+    other = write(tmp_path, "second/memvault.toml", "version = 1\n").parent
+    program(other / "browser", evil)
+    (tmp_path / "linked").symlink_to(root / "bin" / "firefox")
+    # As an opener does, this one starts programs that it finds.
+    opener = write(tmp_path, "own/xdg-open", f"#!/bin/sh\n$BROWSER\nfirefox\necho x > {good}\n")
+    opener.chmod(0o755)
+    path = os.pathsep.join(["", ".", str(root), f"{root}/bin", str(opener.parent), os.defpath])
+    browsers = ("./firefox", "bin/firefox", f"{root}/bin/firefox", f"{tmp_path}/linked")
+    browser = os.pathsep.join([*browsers, f"{other}/browser", "'", "firefox %s"])
+    with served(root, PATH=path, BROWSER=browser, MEMVAULT_STATE=f"{tmp_path}/state"):
+        until(good.exists)
+    assert not evil.exists()
+
+
+@pytest.mark.promise("S95")
+def test_browser_may_be_missing(root: Path, tmp_path: Path) -> None:
+    """Without a program to open the address, it is printed all the same, and the pages served."""
+    state = f"{tmp_path}/state"
+    with served(root, PATH=str(tmp_path), BROWSER="none", MEMVAULT_STATE=state) as (address, _):
+        assert code_of(build_opener(HTTPCookieProcessor(CookieJar())), address) == 200
 
 
 @pytest.fixture
@@ -247,7 +536,7 @@ def test_all_that_a_site_needs_is_in_its_folder(site: Path) -> None:
 def test_a_site_has_what_is_shown_and_no_more(site: Path) -> None:
     """Linked pictures are copied, secrets masked; a drawing that may run a script is left out."""
     copied = sorted(file.name for file in (site / "files").rglob("*") if file.is_file())
-    assert copied == ["pot.png"]
+    assert copied == ["huge.png", "leaf.pdf", "pot.png"]
     cups = (site / "notes/cups.html").read_text("utf-8")
     assert 'src="../files/pot.png"' in cups
     assert 'href="fact/tea.html"' in cups
@@ -290,12 +579,30 @@ def test_a_site_is_written_again(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    """A given port must be free; without one another is taken."""
+    """A given port must be free; 0 is another one."""
     from memvault.errors import Refused
     from memvault.web.server import listening
 
     with listening(0) as first:
         with pytest.raises(Refused, match="cannot be used"):
             listening(first.getsockname()[1])
-        with listening(None) as second:
+        with listening(0) as second:
             assert second.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.promise("S94")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_each_run_has_an_address_of_its_own(root: Path) -> None:
+    """A page that a server left in the browser, such as a service worker, is never for it."""
+    from memvault.web.server import listening
+
+    with listening(None) as first, listening(None) as second:
+        hosts = {made.getsockname()[0] for made in (first, second)}
+    assert len(hosts) == 2
+    assert all(host.startswith("127.") and host != "127.0.0.1" for host in hosts)
+    with served(root, "--no-open") as (address, _):
+        assert re.match(r"http://127\.\d+\.\d+\.\d+:\d+/", address)
+        browser = build_opener(HTTPCookieProcessor(CookieJar()))
+        assert code_of(browser, address) == 200
+        port = urlsplit(address).port
+        assert code_of(browser, address.partition("?")[0], Host=f"127.0.0.1:{port}") == 421

@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         # A locale without UTF-8 cannot represent most file names; Python's UTF-8 mode can. -P:
         # never import a module from the current folder, which may be a vault.
         command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
-        os.execv(sys.executable, command)  # noqa: S606  # this program again
+        from memvault import process
+
+        process.restart(command)
     given = sys.argv[1:] if arguments is None else arguments
     code = run_guarded(lambda: _run(given))
     if arguments is None:

@@ -1,6 +1,6 @@
 """Run programs: other ones with limits of time and output, memvault's own in the background.
 
-No shell is used.
+No shell is used. Programs are started in this module only, which a lint checks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from memvault.errors import UsageError
 
 if TYPE_CHECKING:
     import subprocess
+    from asyncio.subprocess import Process
 
 _MAX_STDERR = 64 * 1024
 """Maximum number of bytes kept of the end of a program's standard error."""
@@ -300,20 +301,68 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
     _detached.append(number)
 
 
-def environment(root: Path) -> dict[str, str]:
+def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process of memvault that is sent tasks on its input and answers on its output.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    import subprocess
+
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        list(command), env=dict(environment), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+    )
+
+
+async def start_async_worker(
+    command: Sequence[str], environment: Mapping[str, str], limit: int
+) -> Process:
+    """Start a process as ``start_worker`` does, for asyncio; it shares standard error.
+
+    ``limit`` is the maximum number of bytes of a line that it answers.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    import asyncio
+
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=pipe, stdout=pipe, env=dict(environment), limit=limit
+    )
+
+
+def restart(command: Sequence[str]) -> NoReturn:
+    """Replace this process by another run of Python."""
+    os.execv(command[0], list(command))  # noqa: S606  # without a shell on purpose
+
+
+def open_on_windows(target: str) -> None:
+    """Open an address or a file with the application that Windows has for it.
+
+    Raises:
+        OSError: there is none.
+    """
+    if sys.platform == "win32":
+        os.startfile(target)  # noqa: S606  # built by memvault
+
+
+def environment(*roots: Path) -> dict[str, str]:
     """Return this process's environment without folders from which a vault could inject files.
 
     An empty or relative entry in ``PATH`` and similar variables means the working folder of a
-    program; with it, or with one in the vault, a file there could be run in place of the intended
-    program, library or module.
+    program; with it, or with one in a vault's folder ``roots``, a file there could be run in place
+    of the intended program, library or module.
     """
-    base = os.path.realpath(root)
+    bases = [os.path.realpath(root) for root in roots]
     variables = dict(os.environ)
     for name in [name for name in variables if name.upper().endswith(_PATH_LIKE)]:
         entries = [
             entry
             for entry in variables[name].split(os.pathsep)
-            if Path(entry).is_absolute() and not is_below(os.path.realpath(entry), base)
+            if Path(entry).is_absolute()
+            and not any(is_below(os.path.realpath(entry), base) for base in bases)
         ]
         if entries:
             variables[name] = os.pathsep.join(entries)
@@ -352,6 +401,14 @@ def find_program(
         message = f"{name!r} cannot be run: there is no such program"
         raise UsageError(message, "install it, or correct the command")
     return program
+
+
+def find_first(names: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Return the path of the first of several programs that exists, or None."""
+    for name in names:
+        with contextlib.suppress(UsageError):
+            return find_program(name, None, environment)
+    return None
 
 
 @contextlib.contextmanager

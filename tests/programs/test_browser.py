@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import write
+from conftest import until, write
+from memvault.cli.desktop import redirect_file
+from test_web import other_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -31,7 +33,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         root, "cups.md", "---\nid: cups-7k2m9q\n---\n\n# Cups\n\n![x](https://evil.example/x.png)\n"
     )
     write(root, "evil.md", f"---\nid: evil-7k2m9q\n---\n\n{HOSTILE}")
-    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web", "--port", "0"]
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "web"]
     with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
@@ -76,13 +78,77 @@ def test_a_person_searches_reads_and_sees_the_map(
     page.keyboard.press("g")
     page.wait_for_selector("body[data-ready='3']")
     page.goto(f"{address.partition('/?')[0]}/overview")
-    page.wait_for_selector("#review:not(:has(a[href='/review']))")
+    page.wait_for_selector("#review:not(:has(a[data-page=review]))")
     assert "Nothing" in page.inner_text("#review")
     page.goto(f"{address.partition('/?')[0]}/m/evil-7k2m9q")
     assert page.title() != "ran"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert problems == []
     assert asked == {address.split("/")[2]}
+
+
+@pytest.mark.promise("S93", "S94")
+def test_vault_opens_from_a_file_and_is_closed_to_other_ports(
+    address: str, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The private file leads to the pages; a page of another port gets and reads nothing."""
+    monkeypatch.setenv("MEMVAULT_STATE", f"{tmp_path}/state")
+    context = browser.new_context()
+    page = context.new_page()
+    with redirect_file(address) as file:
+        page.goto(file.as_uri())
+        page.wait_for_selector("#q")
+    assert page.url == address.partition("?")[0]
+    page.reload()
+    assert page.title().startswith("Search")
+    for host in ("127.0.0.1", address.split("/")[2].partition(":")[0]):
+        with other_port("memvault=tossed; Path=/", host) as (other, received):
+            visit = context.new_page()
+            visit.goto(f"{other}/")
+            assert not any("memvault=" in text for text in received[:1])
+            visit.goto(f"{other}/m/tea-7k2m9q")
+            read = """async (address) => {
+                try { return await (await fetch(address, {credentials: "include"})).text(); }
+                catch { return ""; }
+            }"""
+            assert visit.evaluate(read, address.partition("?")[0]) == ""
+            framed = """(address) => new Promise((done) => {
+                const frame = document.createElement("iframe");
+                frame.onload = () => { try { done(frame.contentDocument.body.innerText); }
+                    catch { done(""); } };
+                frame.src = address;
+                document.body.append(frame);
+            })"""
+            assert visit.evaluate(framed, address.partition("?")[0]) == ""
+            token = address.partition("token=")[2]
+            assert not any(token in text for text in received)
+    page.goto(f"{address.partition('?')[0]}m/tea-7k2m9q")
+    assert page.inner_text("h1") == "Tea", "a cookie of another port"
+
+
+def test_map_file_shows_pictures(browser: Browser, tmp_path: Path) -> None:
+    """Pictures of the vault are in the file, and other attachments are names."""
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    picture = (Path(__file__).parents[2] / "docs/pictures/web-map.png").read_bytes()
+    write(root, "pics/a.png", picture)
+    write(root, "tea.md", "# Tea\n\n![[pics/a.png]] ![cup](pics/a.png) ![[a.pdf]] and [[Cups]]\n")
+    write(root, "cups.md", "# Cups\n\n![[pics/a.png]]\n")
+    write(root, "a.pdf", b"%PDF-1.4")
+    target = tmp_path / "map.html"
+    command = [sys.executable, "-m", "memvault", "--vault", str(root), "graph", str(target)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    page = browser.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto(target.as_uri())
+    page.click("text=Tea")
+    loaded = "[...document.images].filter((one) => one.naturalWidth > 1).length"
+    until(lambda: page.evaluate(loaded) == 2)
+    assert "a.pdf" in page.inner_text("#reading")
+    page.click("#reading >> text=Cups")
+    until(lambda: page.evaluate(loaded) == 1)
+    assert problems == []
 
 
 def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault import process, sanitize
 from memvault.arguments.parameters import Arg
-from memvault.cli import output, results
+from memvault.cli import desktop, output, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
@@ -33,10 +32,6 @@ _LINE_ARGUMENTS = {
     "-n{line} {file}": "notepad++",
 }
 """How editors take the line to begin at, and the names of their programs."""
-_OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
-"""Programs that open a URL with the desktop's default application."""
-
-
 _EDITED = """
     {title}  {memId}  {filePath}  {gone:is gone|}
        {added:line|lines} added  {removed:line|lines} removed
@@ -143,13 +138,13 @@ def open_memory(
                     "The memory is missing", "an editor opens one: memvault open MEMORY"
                 )
             return edit_memory(call, target)
-        _open(url, call.root)
+        desktop.open_address(url, call.root)
         return None
 
 
 def open_in_obsidian(file: Path, root: Path) -> None:
-    """Open a file of the vault in Obsidian; raises as ``_open``."""
-    _open(_obsidian_url(file), root)
+    """Open a file of the vault in Obsidian; raises as ``desktop.open_address``."""
+    desktop.open_address(_obsidian_url(file), root)
 
 
 @command(
@@ -303,25 +298,6 @@ def _obsidian_url(file: Path) -> str:
     return f"obsidian://open?path={quote(str(file), safe='')}"
 
 
-def _open(url: str, root: Path) -> None:
-    """Open a URL with the desktop's default application.
-
-    Raises:
-        Refused: If there is no program to open it, or the program failed.
-    """
-    hint = "memvault open --print prints the address"
-    if sys.platform == "win32":
-        os.startfile(url)  # noqa: S606  # a URL built by memvault
-        return
-    environment = process.environment(root)
-    opener = _find_first(_OPENERS, environment)
-    if opener is None:
-        raise Refused("There is no program here that opens Obsidian's addresses", hint)
-    code = process.run_interactive([opener, url], environment)
-    if code:
-        raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
-
-
 def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     """Run the editor on a memory's file, at a line, and return what changed.
 
@@ -432,15 +408,7 @@ def _editor(environment: dict[str, str]) -> list[str]:
         words = process.words_of(environment.get(name, ""), name)
         if words:
             return words
-    program = _find_first(_EDITORS, environment) if _is_at_a_terminal() else None
+    program = process.find_first(_EDITORS, environment) if _is_at_a_terminal() else None
     if program is None:
         raise Refused("No editor is known", "set VISUAL or EDITOR to one")
     return [program]
-
-
-def _find_first(names: tuple[str, ...], environment: dict[str, str]) -> str | None:
-    """Return the path of the first program that exists, or None."""
-    for name in names:
-        with contextlib.suppress(UsageError):
-            return process.find_program(name, None, environment)
-    return None

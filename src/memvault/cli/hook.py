@@ -160,10 +160,11 @@ def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
 
     record = Path(str(given["transcript_path"])).expanduser()
     if record.is_file():
+        root = find_vault(line.vault)
         source = [str(record), "--from", line.program, "--yes", "--quiet"]
-        place = ["--vault", str(find_vault(line.vault))]
-        command = [sys.executable, "-P", "-m", "memvault", "import", *source, *place]
-        process.spawn_detached(command, {**os.environ, "MEMVAULT_RESIDENT": "off"})
+        command = [sys.executable, "-P", "-m", "memvault", "import", *source, "--vault", str(root)]
+        variables = {**process.environment(root), "MEMVAULT_RESIDENT": "off"}
+        process.spawn_detached(command, variables)
 
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -36,8 +35,8 @@ def show(text: str, root: Path | None) -> bool:
     value or ``cat`` disables the pager. It is not searched for in folders of the vault at
     ``root``.
     """
-    base_environment = dict(os.environ) if root is None else process.environment(root)
-    environment = {"LESS": "FRX", **base_environment}
+    roots = () if root is None else (root,)
+    environment = {"LESS": "FRX", **process.environment(*roots)}
     command = environment.get("MEMVAULT_PAGER", environment.get("PAGER", _DEFAULT_PAGER))
     try:
         words = process.words_of(command, "the pager")

@@ -12,23 +12,24 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import Refused, UsageError
+from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.settings.locate import find_vault
 
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
 
-@command("web", ("memvault web", "memvault web --port 0 --no-open"))
+@command("web", ("memvault web", "memvault web --port 8421 --no-open"))
 def web(
     options: GlobalOptions,
     port: Annotated[
-        int | None, Arg("The port; 0 takes a free one (default 8421, or a free one)", minimum=0)
+        int | None,
+        Arg("The port of 127.0.0.1, such as one to forward; 0 is a free one", minimum=0),
     ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
 ) -> None:
     """Show the vault in a browser: search, read, a map, growth, what needs a person.
 
-    It serves this machine only, until Ctrl-C, to who has the token in the address that
+    It serves this machine only, until Ctrl-C, to the browser that opens the address that
     it prints. The pages read and change nothing. It needs the extra web.
     """
     root = find_vault(options.vault)
@@ -37,17 +38,27 @@ def web(
 
         pages.render("refused", title="", message="")
 
-    def ready(address: str) -> None:
-        output.text(f"{address}\n", options.json)
-        output.flush()
-        if not no_open:
-            import webbrowser
+    with contextlib.ExitStack() as files:
 
-            with contextlib.suppress(webbrowser.Error):
-                webbrowser.open(address)
+        def ready(address: str) -> None:
+            output.text(f"{address}\n", options.json)
+            output.flush()
+            if not no_open:
+                _open(address, root, files)
 
-    with require_extra():
-        server.serve(root, port, ready)
+        with require_extra():
+            server.serve(root, port, ready, files.close)
+
+
+def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
+    """Open an address in the browser; ``files`` deletes the file that leads to it."""
+    from memvault.cli import desktop
+
+    try:
+        desktop.open_in_browser(files.enter_context(desktop.redirect_file(address)), root)
+    except (OSError, MemvaultError) as error:
+        reason = error.message if isinstance(error, MemvaultError) else error.strerror or error
+        output.notes([f"No browser was opened: {reason}"])
 
 
 @command(
@@ -62,10 +73,10 @@ def graph(
 ) -> dict[str, Any]:
     """Write the map of the vault with all texts as one HTML file.
 
-    It needs no server and loads nothing, and secrets in it are masked. It needs the
-    extra web.
+    It needs no server and loads nothing, secrets in it are masked, and only you can read
+    the file. It needs the extra web.
     """
-    from memvault.files import atomic
+    from memvault.files.target import target_file
     from memvault.vault.paths import require_outside
 
     root = find_vault(options.vault)
@@ -76,31 +87,18 @@ def graph(
     with require_extra():
         from memvault.web import graph_file
         from memvault.web.session import WebSession
-    if target.exists() and not force and not _is_own(target, graph_file.MARK):
-        raise Refused(
-            f"{file} is there already, and memvault did not make it", "--force replaces it"
-        )
-    session = WebSession(root)
-    try:
-        with require_extra():
-            text = graph_file.document(session)
-        count = len(session.map()["nodes"])
-    finally:
-        session.close()
-    data = text.encode("utf-8", "replace")
-    with atomic.map_os_errors(target):
-        write = atomic.replace if target.exists() else atomic.create
-        write(target.resolve(), data)
+    with target_file(target, force, graph_file.MARK.encode()) as stream:
+        session = WebSession(root)
+        try:
+            with require_extra():
+                text = graph_file.document(session)
+            count = len(session.map()["nodes"])
+        finally:
+            session.close()
+        data = text.encode("utf-8", "replace")
+        stream.write(data)
     size = f"{len(data) / 1_000_000:.1f} MB"
     return {"filePath": str(target), "memories": count, "bytes": len(data), "size": size}
-
-
-def _is_own(target: Path, mark: str) -> bool:
-    try:
-        with target.open("rb") as file:
-            return mark.encode() in file.read(200)
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from memvault.exporters.files import ExportedFile, ExportedFiles
-from memvault.files import atomic
+from memvault.files.target import target_file
 
 _FIRST, _LAST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """The times between which a zip can hold one."""
@@ -17,7 +17,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write all files to a zip; as ``ExportFormat.write``. A name that is not UTF-8 is left out."""
     written = 0
     with (
-        atomic.streamed(target, replaces) as stream,
+        target_file(target, replaces) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for file, data in files.contents():
@@ -35,5 +35,5 @@ def _about(file: ExportedFile) -> zipfile.ZipInfo:
     changed = time.gmtime(file.file.lstat().st_mtime)[:6]
     about = zipfile.ZipInfo(file.path, min(max(changed, _FIRST), _LAST))
     about.compress_type = zipfile.ZIP_DEFLATED
-    about.external_attr = 0o100644 << 16
+    about.external_attr = 0o100600 << 16  # the permissions that it is unpacked with
     return about

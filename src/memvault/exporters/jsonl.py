@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from memvault.exporters.files import ExportedFile, ExportedFiles
-from memvault.files import atomic
+from memvault.files.target import target_file
 from memvault.importers.vault_export import FORMAT
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write all files to one file; as ``ExportFormat.write``."""
     written = 0
-    with atomic.streamed(target, replaces) as stream:
+    with target_file(target, replaces) as stream:
         stream.write(_line({"memvault": "export", "format": FORMAT}))
         for file, data in files.contents():
             stream.write(_line(_entry(files, file, data)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.exporters.files import ExportedFiles
-from memvault.files import atomic
+from memvault.files.target import target_file
 from memvault.model import Memory
 from memvault.vault.document import plain_text
 from memvault.vault.markdown import first_heading, headings
@@ -15,7 +15,7 @@ from memvault.vault.markdown import first_heading, headings
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write the memories by their paths, and return how many; as ``ExportFormat.write``."""
     written = 0
-    with atomic.streamed(target, replaces) as stream:
+    with target_file(target, replaces) as stream:
         for file, data in files.contents():
             memory = files.memory(file, data)
             if memory is not None:

@@ -7,7 +7,6 @@ in the folder lists what an export wrote, for the next one to delete what it no 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -16,10 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, StorageError
-from memvault.exporters import folder
 from memvault.exporters.files import ExportedFiles
 from memvault.files import plain_files
-from memvault.vault import paths
+from memvault.files.target import TargetFiles, TargetFolder, target_files
 from memvault.vault.document import plain_text
 from memvault.web import pages
 from memvault.web.addresses import SiteAddresses
@@ -43,24 +41,21 @@ _MAX_TEXT = 20_000
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
     """Write a site to a folder; as ``ExportFormat.write``. Other files in the folder are kept."""
-    is_own = (target / LIST).is_file()
-    if not is_own:
-        folder.require_free(target, replaces)
-    session = WebSession(files.root)
-    try:
-        site = _StaticSite(session, files, target)
-        return site.write()
-    finally:
-        session.close()
+    with target_files(target, replaces, LIST) as folder:
+        session = WebSession(files.root)
+        try:
+            return _StaticSite(session, files, folder).write()
+        finally:
+            session.close()
 
 
 class _StaticSite:
     """A site that is being written: its pages and attachments, by their paths in the folder."""
 
-    def __init__(self, session: WebSession, files: ExportedFiles, target: Path) -> None:
+    def __init__(self, session: WebSession, files: ExportedFiles, target: TargetFiles) -> None:
         self._session = session
         self._files = files
-        self._target = folder.TargetFolder(target)
+        self._target = target
         self._written: set[str] = set()
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
@@ -70,7 +65,7 @@ class _StaticSite:
 
     def write(self) -> int:
         """Write all files, and return how many."""
-        if not (self._target.path / LIST).exists():  # so that an interrupted export can go on
+        if self._target.folder.own_file(LIST, 0) is None:  # so that an interrupted export can go on
             self._put(LIST, b"")
         self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
@@ -193,8 +188,8 @@ class _StaticSite:
 
     def _delete_older(self) -> None:
         """Delete what an earlier export wrote and this one did not, and list what is there now."""
-        for path in _listed(self._target.path) - self._written:
-            (self._target.path / path).unlink(missing_ok=True)
+        for path in _listed(self._target.folder) - self._written:
+            self._target.folder.delete(path)
         names = sorted(self._written - {LIST})
         self._put(LIST, b"".join(os.fsencode(f"{name}\n") for name in names))
 
@@ -207,14 +202,8 @@ def _page_paths(records: Iterable[MemoryRecord], masked: Callable[[str], str]) -
     }
 
 
-def _listed(target: Path) -> set[str]:
+def _listed(target: TargetFolder) -> set[str]:
     """Return the memories' pages and the attachments in the list of an earlier export."""
-    try:
-        lines = os.fsdecode(plain_files.read(target / LIST)).splitlines()
-    except OSError:
-        return set()
-    found = set()
-    for line in lines:
-        with contextlib.suppress(MemvaultError):
-            found.add(paths.resolve_inside(target, line))
-    return {path for path in found if path.startswith(("notes/", "files/"))}
+    found = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
+    below = (path for path in found if path.startswith(("notes/", "files/")))
+    return {path for path in below if ".." not in path.split("/")}

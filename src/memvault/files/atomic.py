@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
@@ -25,8 +24,10 @@ _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _UNKNOWN_STALE_SECONDS = 24 * 3_600.0
 """The same for a temporary file whose name has no process id."""
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NO_LINK_ERRNOS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+NO_LINK_ERRNOS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+"""Errors of a file system without hard links."""
 
 
 @contextmanager
@@ -110,7 +111,7 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "Permission denied")
-        with _temporary(path, data) as temporary:
+        with _temporary(path, data, mode=mode & 0o600) as temporary:
             temporary.chmod(mode)
             last_look()
             temporary.replace(path)
@@ -132,7 +133,7 @@ def hard_link(path: Path, name: Path, data: bytes) -> None:
         try:
             os.link(path, name, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in _NO_LINK_ERRNOS:
+            if error.errno not in NO_LINK_ERRNOS:
                 raise
             create(name, data)
 
@@ -156,43 +157,8 @@ def write(
     with map_os_errors(path):
         if makes_folder:
             path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
-        with _temporary(path, data, durable) as temporary:
-            if private:
-                temporary.chmod(0o600)
+        with _temporary(path, data, durable, 0o600 if private else 0o666) as temporary:
             temporary.replace(path)
-
-
-@contextmanager
-def streamed(path: Path, replaces: bool) -> Iterator[BinaryIO]:
-    """Yield a file to write, which gets its name at the end of the ``with`` statement.
-
-    It is written under a temporary name next to the path; an error in the body deletes it.
-
-    Raises:
-        Refused: the name is taken, and not to be replaced.
-        StorageError: the file cannot be written; an older file is unchanged.
-    """
-    taken = Refused(f"{path} is there already", "choose another name, or --force to replace it")
-    if not replaces and os.path.lexists(path):
-        raise taken
-    with map_os_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary(path, b"", durable=False) as temporary:
-            with open(temporary, "r+b") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            if replaces:
-                temporary.replace(path)
-                return
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                raise taken from None
-            except OSError as error:  # no hard links: the name was free a moment ago
-                if error.errno not in _NO_LINK_ERRNOS:
-                    raise
-                temporary.rename(path)
 
 
 def move_exclusive(source: Path, target: Path) -> None:
@@ -209,7 +175,7 @@ def move_exclusive(source: Path, target: Path) -> None:
         try:
             os.link(source, target, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in _NO_LINK_ERRNOS:
+            if error.errno not in NO_LINK_ERRNOS:
                 raise
             if target.exists():
                 raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
@@ -281,7 +247,7 @@ def is_alive(process: int) -> bool:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes, durable: bool = True) -> Iterator[Path]:
+def _temporary(path: Path, data: bytes, durable: bool = True, mode: int = 0o666) -> Iterator[Path]:
     """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     nonce = clock.random_id(8)
@@ -289,7 +255,7 @@ def _temporary(path: Path, data: bytes, durable: bool = True) -> Iterator[Path]:
         remove_stale_temp_files(path.parent)
     temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
     try:
-        with open(temporary, "xb") as file:
+        with open(os.open(temporary, _CREATE, mode), "wb") as file:
             file.write(data)
             file.flush()
             if durable:
@@ -304,7 +270,7 @@ def _link(temporary: Path, path: Path, data: bytes) -> None:
     try:
         os.link(temporary, path)
     except OSError as error:
-        if error.errno not in _NO_LINK_ERRNOS:
+        if error.errno not in NO_LINK_ERRNOS:
             raise
         # A file system without hard links: exclusive, but not atomic.
         with open(path, "xb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -11,6 +12,7 @@ from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "no JSON object"
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
+_BACKEND = "IJSON_BACKEND"
 
 
 class _LimitedStream:
@@ -29,14 +31,33 @@ class _LimitedStream:
         return data
 
 
+def load_ijson() -> Any:
+    """Return ijson with its own backend in C, or else in Python.
+
+    Its other backends look for a library with the compiler and linker that are on the ``PATH``.
+    """
+    given = os.environ.get(_BACKEND)
+    for name in [given] if given else ["yajl2_c", "python"]:
+        os.environ[_BACKEND] = name
+        try:
+            import ijson
+        except ImportError:
+            continue
+        else:
+            return ijson
+        finally:
+            if given is None:
+                del os.environ[_BACKEND]
+    raise ModuleNotFoundError("No module named 'ijson'", name="ijson")
+
+
 def array_items(source: Source, name: str, place: str = "item") -> Iterator[Any | Unreadable]:
     """Yield the items of a JSON array, and at the end why the rest cannot be read, if so.
 
     ``place`` is that of the items in ijson's notation: ``item`` for an array, ``results.item`` for
     one under a key.
     """
-    import ijson
-
+    ijson = load_ijson()
     try:
         with source.open(name) as file:
             stream = _LimitedStream(file)

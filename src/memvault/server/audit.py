@@ -6,6 +6,7 @@ It never holds an argument or a result.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from memvault import clock, sanitize
 from memvault.errors import StorageError
+from memvault.files.user_folders import is_owned
 from memvault.tools.core import registry
 
 OK = "ok"
@@ -193,6 +195,14 @@ class AuditLog:
 
     @staticmethod
     def _open(file: Path) -> int:
+        try:
+            return os.open(file, _APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            status = os.lstat(file)
+            if status.st_uid != 0 and not is_owned(status):  # /dev/stderr is a link of root
+                raise OSError(errno.ELOOP, "it is a link that another user has made") from error
         return os.open(file, _APPEND, 0o600)
 
 

@@ -12,21 +12,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import time
 from collections import deque
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from memvault import process
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.reads import Read, only_reads
 from memvault.mcp.request_queue import QueueSlot, RequestQueue, take_all
 from memvault.tools.core import render
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
 
 _MAX_LINE = 1 << 28
 """The maximum number of bytes of an answer; a result without a budget may have many."""
@@ -45,20 +49,15 @@ class _Ended(Exception):
 class _Worker:
     """A running process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(self, started: Process) -> None:
+        self._process = started
 
     @classmethod
     async def start(cls, tools: str) -> _Worker:
         """Start a process that offers these tools."""
         command = [sys.executable, "-P", "-m", "memvault.server.read_worker", tools]
-        pipe = asyncio.subprocess.PIPE
-        environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, env=environment, limit=_MAX_LINE
-            )
-        )
+        environment = {"OPENBLAS_NUM_THREADS": "1", **process.environment()}
+        return cls(await process.start_async_worker(command, environment, _MAX_LINE))
 
     @property
     def has_ended(self) -> bool:

@@ -15,7 +15,7 @@ class Addresses(Protocol):
     """Whether the pages are files: nothing is searched or rendered on demand."""
 
     def page(self, name: str) -> str:
-        """Return the address of ``search``, ``map``, ``tags``, ``overview`` or ``all``."""
+        """Return the address of a page such as ``search``, ``map``, ``tags`` or ``all``."""
 
     def asset(self, name: str) -> str:
         """Return the address of the style or the script."""
@@ -33,37 +33,48 @@ class Addresses(Protocol):
         """Return the address of the memories of a type."""
 
 
+PICTURES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+}
+"""The media types of pictures by the ending of their names."""
+
+
 class ServedAddresses:
-    """The addresses of ``memvault web``, which are the same on each page."""
+    """The addresses of ``memvault web`` below a folder, which are the same on each page."""
 
     is_site = False
 
+    def __init__(self, base: str = "") -> None:
+        self._base = base
+
     def page(self, name: str) -> str:
         """As ``Addresses.page``."""
-        return "/" if name == "search" else f"/{name}"
+        return f"{self._base}/" if name == "search" else f"{self._base}/{name}"
 
     def asset(self, name: str) -> str:
         """As ``Addresses.asset``."""
-        return f"/{name}"
+        return f"{self._base}/{name}"
 
     def memory(self, mem_id: str) -> str | None:
         """As ``Addresses.memory``."""
-        return f"/m/{quote(mem_id, safe='')}"
+        return f"{self._base}/m/{quote(mem_id, safe='')}"
 
     def file(self, path: str) -> str | None:
         """As ``Addresses.file``."""
-        return f"/f/{quote(path)}"
+        return f"{self._base}/f/{quote(path)}"
 
     def tag(self, name: str) -> str:
         """As ``Addresses.tag``."""
-        return f"/?tag={quote(name, safe='')}"
+        return f"{self._base}/?tag={quote(name, safe='')}"
 
     def type(self, name: str) -> str:
         """As ``Addresses.type``."""
-        return f"/?type={quote(name, safe='')}"
-
-
-SERVED = ServedAddresses()
+        return f"{self._base}/?type={quote(name, safe='')}"
 
 
 class SiteAddresses:

@@ -1,8 +1,7 @@
-"""The HTTP routes of the pages, on loopback, for who has the token."""
+"""The HTTP routes of the pages, on loopback, for the browser that opened the printed address."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,6 +14,8 @@ from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.web import pages
+from memvault.web.access import COOKIE, Access
+from memvault.web.addresses import PICTURES, Addresses, ServedAddresses
 from memvault.web.session import WebSession
 
 _POLICY = (
@@ -22,6 +23,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HTTP = 80
+_UNOPENED = "Open the address that memvault web printed"
 _FILE_POLICY = "default-src 'none'; sandbox"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -32,51 +34,29 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".avif": "image/avif",
+    **PICTURES,
     ".svg": "image/svg+xml",
     ".pdf": "application/pdf",
     ".txt": "text/plain; charset=utf-8",
 }
+_OWN_SITE = ("same-origin", "none")
+"""Values of ``Sec-Fetch-Site`` of requests of the pages themselves and of a person."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(session: WebSession, token: str, port: int) -> Starlette:
-    """Return the application for a port of this machine, which accepts no other host's name."""
-    hosts = _hosts(port)
-    cookie = f"memvault-{port}"  # browsers send the cookies of all ports
+def application(
+    session: WebSession,
+    access: Access,
+    address: tuple[str, int],
+    opened: Callable[[], None] = lambda: None,
+) -> Starlette:
+    """Return the application for an address and port of this machine, and no other host's name.
 
-    def guarded(handle: Callable[[Request], Response]) -> Handler:
-        async def answer(request: Request) -> Response:
-            response = await run_in_threadpool(_checked, request, handle)
-            for name, value in _HEADERS.items():
-                response.headers.setdefault(name, value)
-            return response
-
-        return answer
-
-    def _checked(request: Request, handle: Callable[[Request], Response]) -> Response:
-        if request.headers.get("host", "") not in hosts:
-            return _refused("This page is only served to this machine", 421)
-        given = request.query_params.get("token")
-        if given is not None and hmac.compare_digest(given.encode(), token.encode()):
-            response = RedirectResponse(request.url.path, 303)
-            response.set_cookie(cookie, token, httponly=True, samesite="strict")
-            return response
-        if not hmac.compare_digest(request.cookies.get(cookie, "").encode(), token.encode()):
-            return _refused("Open the address that memvault web printed", 403)
-        try:
-            return handle(request)
-        except NotFound as error:
-            return _refused(error.message, 404)
-        except MemvaultError as error:
-            return _refused(f"{error.message}; {error.hint}".rstrip("; "), 400)
-
-    routes = _Routes(session)
+    ``opened`` is called when a browser has opened the address with the token.
+    """
+    to = ServedAddresses(access.base)
+    guard = _Guard(access, _hosts(*address), to, opened)
+    routes = _Routes(session, to)
     table = {
         "/": routes.search,
         "/results": routes.results,
@@ -91,33 +71,104 @@ def application(session: WebSession, token: str, port: int) -> Starlette:
         "/style.css": routes.style,
         "/app.js": routes.script,
     }
+    below = {f"/{{folder}}{path}": handle for path, handle in table.items()}
+    below["/{folder:path}"] = _missing
     return Starlette(
-        routes=[Route(path, guarded(handle), methods=["GET"]) for path, handle in table.items()]
+        routes=[
+            Route(path, guard.guarded(handle), methods=["GET"]) for path, handle in below.items()
+        ]
     )
 
 
-def _hosts(port: int) -> frozenset[str]:
-    """Return the values of the header ``Host`` for a port of this machine."""
-    names = ("127.0.0.1", "localhost")
+class _Guard:
+    """Answers the browser that has opened the printed address, and refuses all others."""
+
+    def __init__(
+        self, access: Access, hosts: frozenset[str], to: Addresses, opened: Callable[[], None]
+    ) -> None:
+        self._access = access
+        self._hosts = hosts
+        self._to = to
+        self._call_opened = opened
+
+    def guarded(self, handle: Callable[[Request], Response]) -> Handler:
+        """Return a handler that checks the request, and adds the headers of every answer."""
+
+        async def answer(request: Request) -> Response:
+            response = await run_in_threadpool(self._answer, request, handle)
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return answer
+
+    def _answer(self, request: Request, handle: Callable[[Request], Response]) -> Response:
+        if request.headers.get("host", "") not in self._hosts:
+            return _refused("This page is only served to this machine", 421)
+        folder = request.path_params["folder"].partition("/")[0]
+        if not self._access.is_folder(folder):
+            return _refused(_UNOPENED, 403)
+        site = request.headers.get("sec-fetch-site", "none")
+        if self._access.is_token(request.query_params.get("token", "")):
+            return self._opened(site in _OWN_SITE)
+        cookies = request.headers.getlist("cookie")
+        if site not in _OWN_SITE or not self._access.is_in(cookies):
+            return _refused(_UNOPENED, 403)
+        try:
+            return handle(request)
+        except NotFound as error:
+            return _refused(error.message, 404, self._to)
+        except MemvaultError as error:
+            return _refused(f"{error.message}; {error.hint}".rstrip("; "), 400, self._to)
+
+    def _opened(self, is_own_site: bool) -> Response:
+        """Answer with the cookie, and lead to the first page.
+
+        The browser would send no cookie after a redirect that another site, or a file, began.
+        """
+        self._call_opened()
+        response: Response
+        if is_own_site:
+            response = RedirectResponse(self._to.page("search"), 303)
+        else:
+            response = HTMLResponse(pages.render("opened", self._to))
+        path = f"{self._access.base}/"
+        response.set_cookie(
+            COOKIE, self._access.session, path=path, httponly=True, samesite="strict"
+        )
+        return response
+
+
+def _missing(_: Request) -> Response:
+    raise NotFound("There is no such page", "")
+
+
+def _hosts(address: str, port: int) -> frozenset[str]:
+    """Return the values of the header ``Host`` for an address and port of this machine."""
+    names = (address, *(("localhost",) if address == "127.0.0.1" else ()))
     bare = names if port == _HTTP else ()  # browsers leave out the port of HTTP
     return frozenset([*(f"{name}:{port}" for name in names), *bare])
 
 
-def _refused(message: str, code: int) -> Response:
-    return HTMLResponse(pages.render("refused", title="memvault", message=message), code)
+def _refused(message: str, code: int, to: Addresses | None = None) -> Response:
+    return HTMLResponse(pages.render("refused", to, title="memvault", message=message), code)
 
 
 class _Routes:
     """What each address answers."""
 
-    def __init__(self, session: WebSession) -> None:
+    def __init__(self, session: WebSession, to: Addresses) -> None:
         self._session = session
+        self._to = to
+
+    def _page(self, name: str, **values: Any) -> Response:
+        return HTMLResponse(pages.render(name, self._to, **values))
 
     def search(self, request: Request) -> Response:
-        return HTMLResponse(pages.render("search", title="Search", **self._found(request)))
+        return self._page("search", title="Search", **self._found(request))
 
     def results(self, request: Request) -> Response:
-        return HTMLResponse(pages.render("results", **self._found(request)))
+        return self._page("results", **self._found(request))
 
     def _found(self, request: Request) -> dict[str, Any]:
         query = request.query_params.get("q", "")[:1_000]
@@ -131,10 +182,10 @@ class _Routes:
         return {"query": query, "tag": tag, "kind": kind, "found": found}
 
     def memory(self, request: Request) -> Response:
-        read = self._session.read(request.path_params["name"])
+        read = self._session.read(request.path_params["name"], self._to)
         text = pages.as_html(read.html)
         values = {"entry": read.entry, "text": text, "backlinks": read.backlinks}
-        return HTMLResponse(pages.render("memory", title=read.entry["title"], **values))
+        return self._page("memory", title=read.entry["title"], **values)
 
     def history(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -143,21 +194,21 @@ class _Routes:
         revision = request.query_params.get("from", "")
         diff = ""
         if revision:
-            arguments = {"memId": name, "from": revision}
-            diff = str(self._session.call("memory_diff", **arguments).get("diff", ""))
+            compared = self._session.call("memory_diff", memId=name, revision=revision)
+            diff = str(compared.get("diff", ""))
         values = {"entry": entry, "changes": log["changes"], "revision": revision}
         lines = diff.splitlines()
         title = f"History of {entry['title']}"
-        return HTMLResponse(pages.render("history", title=title, lines=lines, **values))
+        return self._page("history", title=title, lines=lines, **values)
 
     def tags(self, _: Request) -> Response:
         tags = self._session.call("tag_list", limit=1_000)
         types = self._session.call("memory_list_types")
-        return HTMLResponse(pages.render("tags", title="Tags and types", tags=tags, types=types))
+        return self._page("tags", title="Tags and types", tags=tags, types=types)
 
     def map(self, _: Request) -> Response:
         values = pages.map_values(self._session.map())
-        return HTMLResponse(pages.render("map", title="Map", **values))
+        return self._page("map", title="Map", **values)
 
     def map_json(self, _: Request) -> Response:
         return JSONResponse(self._session.map())
@@ -167,11 +218,11 @@ class _Routes:
         orphans = self._session.call("memory_orphans", limit=30)
         plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
         values: dict[str, Any] = {"stats": stats, "orphans": orphans, "plots": plots}
-        return HTMLResponse(pages.render("overview", title="Overview", **values))
+        return self._page("overview", title="Overview", **values)
 
     def review(self, _: Request) -> Response:
         found = self._session.review()
-        return HTMLResponse(pages.render("review", title="What needs a person", review=found))
+        return self._page("review", title="What needs a person", review=found)
 
     def file(self, request: Request) -> Response:
         path = request.path_params["path"]

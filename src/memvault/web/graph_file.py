@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from memvault.errors import NotFound
 from memvault.web import pages
+from memvault.web.addresses import PICTURES, ServedAddresses
 
 if TYPE_CHECKING:
     from memvault.web.session import WebSession
@@ -15,10 +18,47 @@ if TYPE_CHECKING:
 MARK = "made by memvault graph"
 """What a file of this command contains near its beginning."""
 
+_MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
+"""Maximum number of bytes of a picture in the file, and of all of them."""
+
+
+class _FileAddresses(ServedAddresses):
+    """The addresses in the file: those of memories and pictures stand for the data of the script.
+
+    ``pictures`` are the pictures as data URLs, each once, in the order of their numbers.
+    """
+
+    def __init__(self, session: WebSession) -> None:
+        super().__init__()
+        self._session = session
+        self._addresses: dict[str, str | None] = {}
+        self._room = _MAX_PICTURES
+        self.pictures: list[str] = []
+
+    def file(self, path: str) -> str | None:
+        """As ``Addresses.file``; None for a file that is too large or is not a picture."""
+        if path not in self._addresses:
+            self._addresses[path] = self._added(path)
+        return self._addresses[path]
+
+    def _added(self, path: str) -> str | None:
+        suffix = PurePosixPath(path).suffix.lower()
+        try:
+            data = self._session.file(path) if suffix in PICTURES else b""
+        except NotFound:
+            return None
+        if not 0 < len(data) <= min(_MAX_PICTURE, self._room):
+            return None
+        self._room -= len(data)
+        self.pictures.append(f"data:{PICTURES[suffix]};base64,{base64.b64encode(data).decode()}")
+        return f"data:,{len(self.pictures) - 1}{suffix}"
+
 
 def document(session: WebSession) -> str:
     """Return the file's text: the style, the script and the data of a vault in one page."""
-    data = {**session.map(), "texts": session.texts()}
+    addresses = _FileAddresses(session)
+    texts = session.texts(addresses)
+    data = {**session.map(), "texts": texts, "pictures": addresses.pictures}
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     style, script = pages.asset("style.css"), pages.asset("app.js")
     policy = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from memvault import clock, sanitize
-from memvault.web.addresses import SERVED, Addresses
+from memvault.web.addresses import Addresses
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,7 +36,7 @@ def _environment() -> Environment:
     return made
 
 
-def render(name: str, to: Addresses = SERVED, **values: Any) -> str:
+def render(name: str, to: Addresses | None = None, **values: Any) -> str:
     """Return a page by the name of its template; ``to`` are the addresses that it links to."""
     return _environment().get_template(f"{name}.html").render(to=to, **values)
 

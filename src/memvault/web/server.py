@@ -2,57 +2,75 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from memvault.errors import Refused
 
 _HOST = "127.0.0.1"
-DEFAULT_PORT = 8421
 
 
 def listening(port: int | None) -> socket.socket:
-    """Return a socket on loopback; without a port the default one, or a free one if it is taken.
+    """Return a socket on loopback: at a port of 127.0.0.1, 0 for a free one.
+
+    Without a port it is at a random loopback address, where the system has several. Browsers keep
+    cookies for each address, and service workers for each address and port, so that no page of
+    another server has left anything there.
 
     Raises:
         Refused: the port is taken, or this user may not use it.
     """
-    for wanted in (port,) if port is not None else (DEFAULT_PORT, 0):
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if port is None and sys.platform == "linux" and "microsoft" not in os.uname().release.lower():
+        host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
+        with contextlib.suppress(OSError):
+            return _bound(host, 0)
+    try:
+        return _bound(_HOST, port or 0)
+    except (OSError, OverflowError) as error:
+        raise Refused(
+            f"Port {port or 0} cannot be used: {error}", "omit --port for a free one"
+        ) from error
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind((_HOST, wanted))
-            made.listen()
-        except (OSError, OverflowError) as error:
-            made.close()
-            if wanted == 0 or port is not None:
-                raise Refused(
-                    f"Port {wanted} cannot be used: {error}", "--port 0 takes a free one"
-                ) from error
-        else:
-            return made
-    raise AssertionError("the last port returns or raises")
+        made.bind((host, port))
+        made.listen()
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
-def serve(root: Path, port: int | None, ready: Callable[[str], None]) -> None:
-    """Serve the pages of a vault until it is interrupted; ``ready`` gets the address."""
+def serve(
+    root: Path, port: int | None, ready: Callable[[str], None], opened: Callable[[], None]
+) -> None:
+    """Serve the pages of a vault until it is interrupted; ``port`` is as in ``listening``.
+
+    ``ready`` gets the address to open, and ``opened`` is called when a browser has opened it.
+    """
     import uvicorn
 
+    from memvault.web.access import Access
     from memvault.web.app import application
     from memvault.web.session import WebSession
 
     with listening(port) as made:
-        own = made.getsockname()[1]
-        token = secrets.token_urlsafe(24)
+        host, own = made.getsockname()
+        access = Access.random()
         session = WebSession(root)
-        config = uvicorn.Config(
-            application(session, token, own), log_level="critical", lifespan="off"
-        )
+        app = application(session, access, (host, own), opened)
+        config = uvicorn.Config(app, log_level="critical", lifespan="off")
         server = uvicorn.Server(config)
         try:
-            ready(f"http://{_HOST}:{own}/?token={token}")
+            ready(f"http://{host}:{own}{access.first}")
             server.run(sockets=[made])
         finally:
             session.close()

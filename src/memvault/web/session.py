@@ -18,7 +18,7 @@ from memvault.model import is_example
 from memvault.tools.core import invoke
 from memvault.vault import paths
 from memvault.vault.document import body_of
-from memvault.web.addresses import SERVED
+from memvault.web.addresses import Addresses
 from memvault.web.renderer import Renderer, is_attachment
 from memvault.workspace import Workspace
 
@@ -94,19 +94,19 @@ class WebSession:
             return self.call("memory_recall", query=query, limit=_MOST, **filters)
         return self.call("memory_list", limit=_MOST, **filters)
 
-    def read(self, name: str) -> ReadMemory:
+    def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
         entry = self.call("memory_show", memId=name)
         backlinks = self.call("memory_backlinks", memId=name)["backlinks"]
-        return ReadMemory(entry, self.run(lambda: self._html(entry["filePath"])), backlinks)
+        return ReadMemory(entry, self.run(lambda: self._html(entry["filePath"], to)), backlinks)
 
     def _call(self) -> Call:
         return Call(self.workspace, _READER, tool="web", read_only=True)
 
-    def _html(self, path: str) -> str:
+    def _html(self, path: str, to: Addresses) -> str:
         call = self._call()
         memory = call.reader.read(path)
-        return call.engine.on_view(lambda view: Renderer(call, view).html(memory, SERVED))
+        return call.engine.on_view(lambda view: Renderer(call, view).html(memory, to))
 
     def file(self, path: str) -> bytes:
         """Return the bytes of an attachment.
@@ -203,15 +203,15 @@ class WebSession:
         except MemvaultError:
             return text
 
-    def texts(self) -> dict[str, str]:
+    def texts(self, to: Addresses) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its memId."""
-        return self.on_view(self._texts)
+        return self.on_view(lambda call, view: self._texts(call, view, to))
 
-    def _texts(self, call: Call, view: View) -> dict[str, str]:
+    def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
         renderer, found = Renderer(call, view), {}
         for record in shown_records(view)[:_MAX_NODES]:
             with contextlib.suppress(MemvaultError):
-                found[record.mem_id] = renderer.html(call.reader.read(record.path), SERVED)
+                found[record.mem_id] = renderer.html(call.reader.read(record.path), to)
         return found
 
 

@@ -171,17 +171,12 @@ class _Process:
     """A process that analyses files, one task at a time; raises OSError if it cannot be started."""
 
     def __init__(self, store: MemoryStore, embeds: bool) -> None:
-        import subprocess
-
-        from memvault.process import environment
+        from memvault import process
 
         variables = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        self._process = subprocess.Popen(
+        self._process = process.start_worker(
             [sys.executable, "-P", "-m", "memvault.index.local.analysis_pool"],
-            env=environment(store.root) | variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            process.environment(store.root) | variables,
         )
         self._is_ready = False
         self._send((os.fspath(store.root), store.settings, embeds))

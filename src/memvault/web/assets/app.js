@@ -4,6 +4,8 @@
   const $ = (id) => document.getElementById(id);
   // A file with all texts, or a page of a static site, brings its data; the server is asked for it.
   const own = $("data") ? JSON.parse($("data").textContent) : window.memvaultSite || null;
+  // The folder of all addresses of the server, which is that of this script.
+  const base = document.currentScript.src.replace(/[^/]*$/, "");
   const query = $("q");
   const results = $("results");
   let latest = 0;
@@ -16,12 +18,12 @@
       timer = setTimeout(async () => {
         const number = ++latest;
         const asked = new URLSearchParams(new FormData(query.form)).toString();
-        const answer = await fetch(`/results?${asked}`);
+        const answer = await fetch(`${base}results?${asked}`);
         const text = await answer.text();
         if (number === latest && answer.ok) {
           results.innerHTML = text;
           chosen = -1;
-          history.replaceState(null, "", `/?${asked}`);
+          history.replaceState(null, "", `${base}?${asked}`);
         }
       }, 80);
     });
@@ -53,11 +55,11 @@
     }
   });
 
-  const review = document.querySelector('#review a[href="/review"]')?.closest("#review");
+  const review = document.querySelector("#review a[data-page=review]");
   if (review) {
-    fetch("/review").then(async (answer) => {
+    fetch(review.href).then(async (answer) => {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (answer.ok) review.replaceChildren(...page.getElementById("review").childNodes);
+      if (answer.ok) $("review").replaceChildren(...page.getElementById("review").childNodes);
     });
   }
 
@@ -138,9 +140,12 @@
   };
   const read = (number) => {
     const node = data.nodes[number];
-    if (!own || node.address) return location.assign(node.address || `/m/${encodeURIComponent(node.id)}`);
+    if (!own || node.address) return location.assign(node.address || `${base}m/${encodeURIComponent(node.id)}`);
     const article = $("reading");
     article.innerHTML = own.texts[node.id] || "";
+    for (const image of article.querySelectorAll("img[src^='data:,']")) {
+      image.src = own.pictures[parseInt(image.getAttribute("src").slice(6), 10)];
+    }
     const title = document.createElement("h2");
     title.textContent = node.title;
     article.prepend(title);
@@ -242,7 +247,7 @@
   });
   size();
   (async () => {
-    data = own || (await (await fetch("/map.json")).json());
+    data = own || (await (await fetch(`${base}map.json`)).json());
     document.body.dataset.ready = String(data.nodes.length);
     list();
     draw();

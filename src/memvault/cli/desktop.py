@@ -1,0 +1,129 @@
+"""Open addresses and files with the programs of the desktop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from memvault import process
+from memvault.errors import Refused, UsageError
+from memvault.files import atomic
+from memvault.files.user_folders import enclosing_vault, make_private, user_folder
+
+_OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
+"""Programs that open an address or a file with the desktop's default application."""
+_REDIRECT = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>memvault</title>
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}"></head>
+<body><p><a href="{address}">Open the vault</a></p></body></html>
+"""
+
+
+def open_address(url: str, root: Path) -> None:
+    """Open a URL with the desktop's default application.
+
+    Raises:
+        Refused: If there is no program to open it, or the program failed.
+    """
+    hint = "memvault open --print prints the address"
+    if sys.platform == "win32":
+        process.open_on_windows(url)
+        return
+    environment = _environment(root)
+    opener = process.find_first(_OPENERS, environment)
+    if opener is None:
+        raise Refused("There is no program here that opens Obsidian's addresses", hint)
+    code = process.run_interactive([opener, url], environment)
+    if code:
+        raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
+
+
+def open_in_browser(file: Path, root: Path) -> None:
+    """Open a file in the user's browser: BROWSER, or else the desktop's. Do not wait for it.
+
+    Raises:
+        OSError: If there is no program to open it, or it cannot be started.
+    """
+    if sys.platform == "win32":
+        process.open_on_windows(str(file))
+        return
+    environment = _environment(root)
+    for entry in environment.get("BROWSER", "").split(os.pathsep):
+        with contextlib.suppress(UsageError, OSError):
+            words = process.words_of(entry, "BROWSER")
+            if words:
+                program = process.find_program(words[0], None, environment)
+                arguments = [word.replace("%s", str(file)) for word in words[1:]]
+                rest = arguments if arguments != words[1:] else [*arguments, str(file)]
+                process.spawn_detached([program, *rest], environment)
+                return
+    opener = process.find_first(_OPENERS, environment)
+    if opener is None:
+        raise FileNotFoundError("no program opens it")
+    process.spawn_detached([opener, str(file)], environment)
+
+
+@contextlib.contextmanager
+def redirect_file(address: str) -> Iterator[Path]:
+    """Yield a file of this user alone that leads a browser to an address, and delete it at the end.
+
+    A command line can be read by every user of the machine, the file cannot.
+
+    Raises:
+        OSError: If it cannot be written outside of every vault.
+        MemvaultError: If it cannot be written.
+    """
+    state = user_folder("state")
+    if state is None:
+        raise FileNotFoundError("there is no state folder")
+    folder = Path(os.path.realpath(state)) / "web"
+    if enclosing_vault(folder) is not None:
+        raise PermissionError("the state folder is in a vault")
+    make_private(folder)
+    for older in folder.glob("*.html"):  # of processes that were killed
+        if not (older.stem.isdecimal() and atomic.is_alive(int(older.stem))):
+            older.unlink(missing_ok=True)
+    file = folder / f"{os.getpid()}.html"
+    try:
+        atomic.write(file, _REDIRECT.format(address=address).encode(), private=True)
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Return an environment in which no program of a vault, or below the current folder, is found.
+
+    The programs that open an address look for others by ``PATH``, and start those that ``BROWSER``
+    names. A current folder that contains the home folder is no place for untrusted files.
+    """
+    roots = [root]
+    with contextlib.suppress(OSError, RuntimeError):
+        current = Path.cwd()
+        if not Path.home().is_relative_to(current):
+            roots.append(current)
+    environment = process.environment(*roots)
+    browsers = environment.pop("BROWSER", "").split(os.pathsep)
+    trusted = [entry for entry in browsers if _is_trusted(entry, environment, roots)]
+    return {**environment, "BROWSER": os.pathsep.join(trusted)} if trusted else environment
+
+
+def _is_trusted(entry: str, environment: dict[str, str], roots: list[Path]) -> bool:
+    """Return whether an entry of ``BROWSER`` starts a program outside of folders and vaults."""
+    try:
+        words = process.words_of(entry, "BROWSER")
+        if not words or ("/" in words[0] and not words[0].startswith("/")):
+            return False
+        found = process.find_program(words[0], None, environment)
+    except UsageError:
+        return False
+    bases = [os.path.realpath(root) for root in roots]
+    for file in (Path(found), Path(os.path.realpath(found))):
+        folder = os.path.realpath(file.parent)
+        if any(process.is_below(folder, base) for base in bases) or enclosing_vault(Path(folder)):
+            return False
+    return True

@@ -1,0 +1,59 @@
+"""Who may see the pages: the secrets of one run of the server, and the check of each request.
+
+Browsers keep one set of cookies for all ports of a host, and other users may listen on them. So the
+cookie is limited to a folder of the addresses that only this server knows, and neither the folder
+nor the cookie suffices alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import NamedTuple
+
+COOKIE = "memvault"
+_BYTES = 16
+
+
+class Access(NamedTuple):
+    """Random texts: the folder of all addresses, the token of the first one, and the cookie."""
+
+    folder: str
+    token: str
+    session: str
+
+    @classmethod
+    def random(cls) -> Access:
+        """Return texts that nobody can guess."""
+        return cls(*(secrets.token_hex(_BYTES) for _ in cls._fields))
+
+    @property
+    def base(self) -> str:
+        """The path of the folder, without a slash at its end."""
+        return f"/{self.folder}"
+
+    @property
+    def first(self) -> str:
+        """The path and query of the address to open."""
+        return f"{self.base}/?token={self.token}"
+
+    def is_folder(self, name: str) -> bool:
+        """Return whether a name is the folder's."""
+        return _same(name, self.folder)
+
+    def is_token(self, given: str) -> bool:
+        """Return whether a text is the token."""
+        return _same(given, self.token)
+
+    def is_in(self, cookies: list[str]) -> bool:
+        """Return whether the session is in one of the headers ``Cookie``.
+
+        A server on another port can add cookies of the same name.
+        """
+        wanted = f"{COOKIE}={self.session}"
+        pairs = (pair.strip() for header in cookies for pair in header.split(";"))
+        return any(_same(pair, wanted) for pair in pairs)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
