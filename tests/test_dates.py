@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import child, explained, parts, succeeded, titles, write
+from conftest import child, explained, parts, succeeded, titles, user_in, write
 from memvault import Vault, clock
 from memvault.errors import UsageError
 from memvault.recall.dates import find_date, parse_moment, span_proximity
@@ -202,12 +202,21 @@ def test_date_words_of_other_languages_are_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", BOUNDS)
-def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Since begins with the first moment of days in words, until ends with the last."""
-    monkeypatch.setattr(clock, "now", lambda: datetime.fromisoformat(f"{SUNDAY}T15:00:00Z"))
-    found = [clock.iso(one) for end in (False, True) if (one := parse_moment(text, end))]
+@pytest.mark.parametrize(
+    "place", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati"]
+)
+def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str, place: str) -> None:
+    """Since begins with the user's first moment of days in words, until ends with the last."""
+    zone = ZoneInfo(place)
+    at = datetime.combine(SUNDAY, time(15), zone)
+    monkeypatch.setattr(clock, "now", lambda: at.astimezone(UTC))
+    with user_in(place):
+        found = [parse_moment(text, end) for end in (False, True)]
     first, last = days(BOUNDS[text])
-    assert found == [f"{first}T00:00:00.000Z", f"{last}T23:59:59.999Z"]
+    assert found == [
+        datetime.combine(first, time.min, zone),
+        datetime.combine(last, time.max, zone),
+    ]
     exact = "2026-11-05T10:00:00Z"
     assert parse_moment(exact, False) == parse_moment(exact, True) == datetime.fromisoformat(exact)
 
@@ -497,13 +506,23 @@ MEMORY = {"created": "2026-11-22T10:30:00.000Z", "modified": "2026-12-01T00:00:0
         "created == '2026-11' | '2026' == created | "
         "created < '2026-11-23' and created > '2026-11-21' | "
         "'2026-11-01' <= created < '2026-12' | created == '2026-11-22T11:30+01:00' | "
-        "created < '2026-11-22 10:31' | modified != '2026-11-30' | modified > created | "
+        "created < '2026-11-22 10:31Z' | modified != '2026-11-30' | modified > created | "
         "created.startswith('2026-11-22T')"
     ).split(" | "),
 )
 def test_a_date_means_the_whole_day(text: str) -> None:
     """Dates, months, years and times in any zone compare as people mean them."""
     assert compile_expression(text)(MEMORY)
+
+
+@pytest.mark.parametrize("place", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_filter_times_without_offset_are_local(place: str) -> None:
+    """A time without an offset in a filter is in the user's time zone."""
+    at = datetime(2026, 11, 22, 10, 30, tzinfo=UTC).astimezone(ZoneInfo(place))
+    after = at + timedelta(minutes=1)
+    with user_in(place):
+        assert compile_expression(f"created == '{at:%Y-%m-%d %H:%M}'")(MEMORY)
+        assert compile_expression(f"created < '{after:%Y-%m-%d %H:%M}'")(MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -598,13 +617,10 @@ def test_a_filter_means_the_same_in_python(text: str, a: int, b: int, t: list[st
 
 
 @pytest.fixture(params=["America/Los_Angeles", "Asia/Tokyo", "UTC"])
-def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def zone(request: pytest.FixtureRequest) -> Iterator[str]:
     """A user's time zone, west and east of UTC."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", request.param)
-        time.tzset()
+    with user_in(request.param):
         yield str(request.param)
-    time.tzset()
 
 
 EARLY, LATE = "2026-03-04T01:30:00.500Z", "2026-03-04T22:30:00.500Z"
@@ -675,12 +691,9 @@ def test_a_memory_is_valid_to_the_end_of_the_users_day(zone: str, folder: Path) 
 )
 def test_a_day_has_23_or_25_hours_when_clocks_change(place: str, day: str, hours: int) -> None:
     """A day begins and ends with the clock on the wall, also when that is put forward or back."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", place)
-        time.tzset()
+    with user_in(place):
         first, last = parse_moment(day, False), parse_moment(day, True)
         before = parse_moment(str(date.fromisoformat(day) - timedelta(days=1)), True)
-    time.tzset()
     assert first is not None
     assert last is not None
     assert before is not None

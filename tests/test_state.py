@@ -490,7 +490,7 @@ def test_what_an_agent_keeps_comes_before_what_is_recalled(folder: Path, vault: 
     found = vault.call("context", task="wombat")
     titles = [line for line in found["context"].splitlines() if line.endswith(":")]
     assert titles == ["MEMORIES:", "GOALS:", "DUE PLANS:", "RECALLED:"]
-    assert f"> {moment[:16]} Later: Look again" in found["context"]
+    assert f"> {clock.local(moment, 16)} Later: Look again" in found["context"]
     assert "Long done" not in found["context"]
     assert found["context"].count(CLOSE) == 1
     with open_vault(folder, "other") as other:
