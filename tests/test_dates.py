@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from conftest import child, explained, parts, succeeded, titles, user_in, write
 from memvault import Vault, clock
 from memvault.errors import UsageError
-from memvault.recall.dates import find_date, parse_moment, span_proximity
+from memvault.recall.dates import find_date, is_newer, parse_moment, span_proximity
 from memvault.recall.filter_expression import compile_expression
 from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
 from memvault.vault.file_names import DateRange, dates_in_path, note_days
@@ -676,6 +676,18 @@ def test_a_memory_is_valid_to_the_end_of_the_users_day(zone: str, folder: Path) 
         at = first.get("when") or first["discarded"]
         assert at.endswith("Z")
         assert clock.local(at, 19) in succeeded(child(folder, *command)).out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
+def test_newer_than_a_day_means_a_later_local_day(zone: str) -> None:
+    """A memory of a time is newer than one of a day from the user's next day on."""
+    for at, day in zip((EARLY, LATE), LOCAL_DAYS[zone], strict=True):
+        before = str(date.fromisoformat(day) - timedelta(days=1))
+        assert is_newer(at, before)
+        assert not is_newer(at, day)
+        assert not is_newer(day, at)
+        assert is_newer(day, f"{before}T12:00:00.000Z")
+    assert is_newer(LATE, EARLY)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")

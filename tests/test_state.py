@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -502,7 +502,7 @@ def test_what_an_agent_keeps_is_dated(folder: Path, vault: Vault) -> None:
     for key in ("old", "new"):
         vault.call("set_memories", memories=[{"key": key, "value": "x"}])
         vault.call("set_goals", goals=[{"id": key, "description": "y"}])
-    saved = datetime(2026, 1, 2, 12, tzinfo=UTC).timestamp()
+    saved = datetime(2026, 1, 2, 12).astimezone().timestamp()  # at noon where the user is
     for path in (folder / "agents/main").glob("*/old.md"):
         os.utime(path, (saved, saved))
     vault.call("set_memories", memories=[{"key": "old", "value": "x"}])

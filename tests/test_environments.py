@@ -1,0 +1,130 @@
+"""The demo and the documented sessions are the same in every environment that users work in.
+
+The suite plays a few pages where several things differ from a fresh machine at once;
+``make environments`` plays all of them where one thing differs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from conftest import SOAK, soak_only
+from launcher import Launcher
+from test_first_run import play_demo
+from test_transcripts import PAGES, formal, play
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
+
+SHORT = ("a-secret", "a-visit-to-the-doctor")
+"""Pages that are short, and have notes after results."""
+
+NOTHING_BEHIND = "import os\nos.environ['MEMVAULT_DEEP'] = 'off'\n"
+"""Run by Python before each command of the demo: no process makes vectors in the background."""
+
+
+class Machine(NamedTuple):
+    """Variables that differ from those of a fresh machine, and how a shell starts a command."""
+
+    variables: str
+    shell: str = ""
+
+    @property
+    def prefix(self) -> list[str]:
+        """The program that starts a command."""
+        return ["/bin/sh", "-c", self.shell, "sh"] if self.shell else []
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Set the variables."""
+        for variable in self.variables.split():
+            monkeypatch.setenv(*variable.split("=", 1))
+
+
+TOGETHER = {
+    "far-east": Machine(
+        "LANG=C PYTHONUTF8=0 PYTHONDONTWRITEBYTECODE=1 TZ=Pacific/Kiritimati COLUMNS=40 NO_COLOR=1",
+        'umask 077; exec nice -n 10 "$@" <&-',
+    ),
+    "far-west": Machine(
+        "LC_ALL=C.UTF-8 PYTHONUNBUFFERED=1 TZ=Pacific/Pago_Pago TERM=xterm-256color FORCE_COLOR=1",
+        'umask 002; exec "$@"',
+    ),
+    "build-machine": Machine(
+        "LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 TZ=Asia/Kathmandu TERM=dumb CI=true "
+        "GITHUB_ACTIONS=true"
+    ),
+}
+"""What differs at once."""
+ALONE = {
+    **{
+        variable: Machine(variable)
+        for variable in (
+            "LANG=C LC_ALL=C.UTF-8 LC_ALL=POSIX TZ=Pacific/Kiritimati TZ=Pacific/Pago_Pago "
+            "TZ=Europe/Berlin COLUMNS=40 LINES=5 NO_COLOR=1 FORCE_COLOR=1 TERM=xterm-256color "
+            "TERM=dumb CI=true GITHUB_ACTIONS=true PAGER=false EDITOR=false PYTHONUNBUFFERED=1 "
+            "PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=0 PYTHONOPTIMIZE=1 PYTHONHASHSEED=1"
+        ).split()
+    },
+    "umask-077": Machine("", 'umask 077; exec "$@"'),
+    "umask-002": Machine("", 'umask 002; exec "$@"'),
+    "nice": Machine("", 'exec nice -n 10 "$@"'),
+    "no-input": Machine("", 'exec "$@" <&-'),
+}
+"""What differs by itself."""
+
+
+@pytest.fixture(scope="module")
+def launchers() -> Iterator[dict[str, Launcher]]:
+    """Launchers by the machine whose commands they start; a test starts those that are missing."""
+    started: dict[str, Launcher] = {}
+    yield started
+    for launcher in started.values():
+        launcher.close()
+
+
+def _cases() -> Iterator[Any]:
+    """Yield each machine and page; most are played in ``make environments`` only."""
+    for name in TOGETHER:
+        for page in PAGES:
+            marks = () if page.stem in SHORT else soak_only
+            yield pytest.param(TOGETHER[name], page, id=f"{page.stem}-{name}", marks=marks)
+    for name in ALONE:
+        for page in PAGES:
+            yield pytest.param(ALONE[name], page, id=f"{page.stem}-{name}", marks=soak_only)
+
+
+@pytest.mark.parametrize(("machine", "page"), list(_cases()))
+def test_sessions_do_not_depend_on_the_environment(
+    machine: Machine,
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    launchers: dict[str, Launcher],
+) -> None:
+    """Locale, time zone, umask, terminal, priority and Python's variables change no answer."""
+    machine.enter(monkeypatch)
+    launcher = None
+    if SOAK and not machine.shell:  # else it would take longer to start than a page takes
+        launcher = launchers.setdefault(str(machine), Launcher())
+    played = play(page, tmp_path, monkeypatch, launcher, machine.prefix)
+    assert formal(played) == formal(page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *(pytest.param(machine, id=name) for name, machine in TOGETHER.items()),
+        *(pytest.param(machine, id=name, marks=soak_only) for name, machine in ALONE.items()),
+    ],
+)
+def test_demo_does_not_depend_on_the_environment(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo, played in a fresh copy, finds what it says in each of these environments too."""
+    machine.enter(monkeypatch)
+    done = play_demo(tmp_path, NOTHING_BEHIND, monkeypatch, machine.prefix)
+    assert done.returncode == 0, done.stdout
