@@ -14,7 +14,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types platforms layers unit programs soak docs site dist format bench performance \
+.PHONY: demo test checks lint types platforms layers unit programs environments soak docs site dist format bench performance \
     fuzz clean
 
 # The package alone, which is all that the demo needs.
@@ -77,6 +77,11 @@ unit: $(STAMP) compiled collected
 programs: $(STAMP) compiled
 	$(PIP) --group browser
 	$(BIN)/python -m pytest -q tests/programs
+
+# The demo and each page of a session where one thing differs from a fresh machine: a variable, the
+# time zone, the locale, the umask, the priority, the standard input; soak plays them, too.
+environments: $(STAMP) compiled
+	SOAK_SECONDS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_environments.py
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # every case of what is sampled, every pattern, hard texts at full size, longer races, properties

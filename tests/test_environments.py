@@ -77,13 +77,31 @@ ALONE = {
 """What differs by itself."""
 
 
+class _Launchers:
+    """Starts commands in one environment after the other, with its own launcher for each."""
+
+    def __init__(self) -> None:
+        self._machine: Machine | None = None
+        self._launcher = Launcher()
+
+    def of(self, machine: Machine) -> Launcher:
+        """Return the launcher for a machine, whose variables have been set."""
+        if machine != self._machine:
+            self._launcher.close()
+            self._machine, self._launcher = machine, Launcher()
+        return self._launcher
+
+    def close(self) -> None:
+        """End the last launcher."""
+        self._launcher.close()
+
+
 @pytest.fixture(scope="module")
-def launchers() -> Iterator[dict[str, Launcher]]:
-    """Launchers by the machine whose commands they start; a test starts those that are missing."""
-    started: dict[str, Launcher] = {}
-    yield started
-    for launcher in started.values():
-        launcher.close()
+def launchers() -> Iterator[_Launchers]:
+    """Launchers for the tests of this file."""
+    launchers = _Launchers()
+    yield launchers
+    launchers.close()
 
 
 def _cases() -> Iterator[Any]:
@@ -103,13 +121,13 @@ def test_sessions_do_not_depend_on_the_environment(
     page: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    launchers: dict[str, Launcher],
+    launchers: _Launchers,
 ) -> None:
     """Locale, time zone, umask, terminal, priority and Python's variables change no answer."""
     machine.enter(monkeypatch)
     launcher = None
     if SOAK and not machine.shell:  # else it would take longer to start than a page takes
-        launcher = launchers.setdefault(str(machine), Launcher())
+        launcher = launchers.of(machine)
     played = play(page, tmp_path, monkeypatch, launcher, machine.prefix)
     assert formal(played) == formal(page.read_text("utf-8"))
 

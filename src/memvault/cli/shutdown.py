@@ -179,7 +179,7 @@ def _run(run: Callable[[], int]) -> int:
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
     ordered = None if sys.stderr is None else OrderedStderr(sys.stderr)
-    sys.stderr = ordered  # type: ignore[assignment]  # all that is used of TextIO
+    sys.stderr = ordered
     code = 0
     try:
         code = run()
