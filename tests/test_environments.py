@@ -6,6 +6,9 @@ The suite plays a few pages where several things differ from a fresh machine at 
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from conftest import SOAK, soak_only
+from conftest import ROOT, SOAK, soak_only, write
 from launcher import Launcher
 from test_first_run import play_demo
 from test_transcripts import PAGES, formal, play
@@ -25,6 +28,51 @@ SHORT = ("a-secret", "a-visit-to-the-doctor")
 
 NOTHING_BEHIND = "import os\nos.environ['MEMVAULT_DEEP'] = 'off'\n"
 """Run by Python before each command of the demo: no process makes vectors in the background."""
+
+
+SHOWN = "import json, os; print(json.dumps([dict(os.environ), os.umask(0)]))"
+ODD = dict(
+    variable.split("=")
+    for variable in (
+        "NO_COLOR=1 COLUMNS=33 LC_ALL=POSIX PYTHONUNBUFFERED=1 TZ=Asia/Tokyo MEMVAULT_JSON=1 "
+        "GIT_DIR=/x SURELY_UNKNOWN=1"
+    ).split()
+)
+
+
+def test_the_suite_is_isolated_from_the_machine() -> None:
+    """Tests get the variables that are listed and no others, UTC, and the usual umask."""
+    shell = ["/bin/sh", "-c", 'umask 077; exec "$@" <&-', "sh"]
+    done = subprocess.run(
+        [*shell, sys.executable, "-c", f"import conftest; {SHOWN}"],
+        cwd=Path(__file__).parent,
+        env={**os.environ, **ODD},
+        capture_output=True,
+        check=True,
+    )
+    variables, umask = json.loads(done.stdout)
+    assert variables["TZ"] == "UTC"
+    assert umask == 0o022
+    assert not (ODD.keys() - {"TZ"}) & variables.keys()
+
+
+@pytest.mark.skipif(not (ROOT / ".ci/run").exists(), reason="not in the source distribution")
+def test_ci_runs_with_path_home_and_lang_only(tmp_path: Path) -> None:
+    """The build machine's variables reach neither the demo nor the tests."""
+    make = write(tmp_path, "make", f'#!/bin/sh\necho "$1" >> "{tmp_path}/seen"; exec env -0\n')
+    make.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", str(ROOT / ".ci/run")],
+        env={**os.environ, **ODD, "PATH": path, "CI": "true"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    names = {line.partition("=")[0] for line in filter(None, done.stdout.split("\0"))}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LANG"}
+    assert (tmp_path / "seen").read_text("utf-8").split() == ["clean", "demo", "test"]
 
 
 class Machine(NamedTuple):

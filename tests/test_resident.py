@@ -245,6 +245,7 @@ NOTED = "version = 1\nfuture = true\n"
 """Settings of a vault in which each command has a note."""
 
 
+@pytest.mark.promise("R80")
 @pytest.mark.parametrize("line", ["list", "remember Badgers They-dig", "recall zebra --limit 1"])
 def test_notes_follow_their_result_from_the_process_too(
     filled: Path, watching: Watching, line: str

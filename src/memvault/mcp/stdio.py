@@ -56,6 +56,8 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     try:
         yield read, written
     finally:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()  # what a library has printed goes to standard error, too
         os.dup2(read, 0)
         os.dup2(written, 1)
 
