@@ -62,9 +62,9 @@ _KNOBS = {
     *("SOAK_SECONDS", "KILL_ROUNDS", "HYPOTHESIS_PROFILE", "MEMVAULT_RECALLS"),
     *("MEMVAULT_GIT_STEPS", "MEMVAULT_GIT_SEEDS", "MEMVAULT_GIT_STRIDE"),
     *("MEMVAULT_ENGINE_ROUNDS", "MEMVAULT_ENGINE_NOTES"),
-    *("MEMVAULT_CLIENTS", "MEMVAULT_INSPECTOR"),
+    *("MEMVAULT_CLIENTS", "MEMVAULT_INSPECTOR", "MEMVAULT_TEST_ZONE"),
 }
-"""Variables that say how much is tested, and where the programs of ``make programs`` are."""
+"""Variables that say how much is tested, with which programs, and in which time zone."""
 _RUNNERS = ("PYTEST_", "COVERAGE_", "PLAYWRIGHT_")
 """How variables of the programs begin that run the tests, or a browser."""
 
@@ -73,12 +73,13 @@ def _isolate_from_machine() -> None:
     """Run the tests as on a fresh machine: with few variables, in UTC, with the usual umask.
 
     The environments in which users work are played by ``test_environments.py``, and by tests that
-    name them.
+    name them. MEMVAULT_TEST_ZONE names another time zone, in which all tests must pass too.
     """
     for name in os.environ.keys() - _KEPT - _KNOBS:
         if not name.startswith(_RUNNERS):
             del os.environ[name]
-    os.environ |= {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1"}
+    zone = os.environ.get("MEMVAULT_TEST_ZONE", "UTC")
+    os.environ |= {"LANG": "C.UTF-8", "TZ": zone, "GIT_CONFIG_NOSYSTEM": "1"}
     if sys.platform != "win32":
         time.tzset()
     os.umask(0o022)
@@ -417,8 +418,18 @@ def user_in(zone: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()
+        try:
+            yield
+        finally:
+            patch.undo()
+            time.tzset()
+
+
+@pytest.fixture
+def in_utc() -> Iterator[None]:
+    """Make UTC the user's time zone, for a test whose files have times of certain days."""
+    with user_in("UTC"):
         yield
-    time.tzset()
 
 
 class Git(Protocol):

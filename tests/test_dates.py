@@ -509,6 +509,7 @@ MEMORY = {"created": "2026-11-22T10:30:00.000Z", "modified": "2026-12-01T00:00:0
         "created.startswith('2026-11-22T')"
     ).split(" | "),
 )
+@pytest.mark.usefixtures("in_utc")
 def test_a_date_means_the_whole_day(text: str) -> None:
     """Dates, months, years and times in any zone compare as people mean them."""
     assert compile_expression(text)(MEMORY)
@@ -517,6 +518,7 @@ def test_a_date_means_the_whole_day(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["created < '2026-11-22'", "created > '2026-11-22'", "modified == '2026-11'"]
 )
+@pytest.mark.usefixtures("in_utc")
 def test_what_is_not_in_a_day_is_not_found(text: str) -> None:
     """A day is neither before nor after itself."""
     assert not compile_expression(text)(MEMORY)

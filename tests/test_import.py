@@ -255,6 +255,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("zotero", "make", "imported/zotero/Annotations of The Bees.md", "(p. 12)"),
     ],
 )
+@pytest.mark.usefixtures("in_utc")
 def test_each_form_of_a_kind_keeps_what_matters(
     source: str, make: str, path: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
