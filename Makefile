@@ -14,8 +14,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types platforms layers unit programs soak docs site dist format bench performance \
-    fuzz clean
+.PHONY: demo test checks lint types platforms layers unit programs environments soak docs site dist \
+    format bench performance fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -71,12 +71,23 @@ layers: $(LINTERS)
 	$(BIN)/lint-imports
 
 unit: $(STAMP) compiled collected
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} PYTHONUTF8=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What needs programs that no test fetches; one that is missing fails.
 programs: $(STAMP) compiled
 	$(PIP) --group browser
 	$(BIN)/python -m pytest -q tests/programs
+
+# The demo and each page of a session where one thing differs from a fresh machine: a variable, the
+# time zone, the locale, the umask, the priority, the standard input. And the tests of dates in
+# three time zones.
+ZONED := $(addprefix tests/test_,$(addsuffix .py,browse capture consolidate current dates import \
+    import_details opening plans session_capture showing state talk waiting))
+environments: $(STAMP) compiled
+	for zone in Europe/Berlin America/New_York Pacific/Kiritimati; do MEMVAULT_TEST_ZONE=$$zone \
+	    $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ZONED) || exit 1; done
+	SOAK_SECONDS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	    tests/test_environments.py
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # every case of what is sampled, every pattern, hard texts at full size, longer races, properties
@@ -87,7 +98,8 @@ soak: $(STAMP) compiled
 	    tests/test_killed.py tests/test_crowd.py tests/test_fuzzed.py \
 	    tests/test_hostile_texts.py tests/test_concurrency.py \
 	    tests/test_experience_facts.py
-	SOAK_SECONDS=1 $(BIN)/python -m pytest -q -m sampled
+	SOAK_SECONDS=1 $(BIN)/python -m pytest -q -m sampled --ignore=tests/test_environments.py
+	$(MAKE) --no-print-directory environments
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q tests/test_store_model.py \
 	    tests/test_fresh.py tests/test_degraded.py tests/test_obsidian.py tests/test_current.py \
 	    tests/test_index_place.py tests/test_state.py tests/test_inbox.py tests/test_firing.py \

@@ -7,6 +7,7 @@ vault stays in .demo/vault, to be looked at.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -23,6 +24,10 @@ ANSWER = "1. Fuse scores instead of ranks"
 
 def main() -> None:
     """Play the demo; exit with a message if a step does not do what it should."""
+    if sys.getfilesystemencoding() == "ascii":  # a locale without UTF-8; memvault does the same
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", __file__])
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a message comes after what it is about
+        sys.stdout.reconfigure(line_buffering=True)
     delete(VAULT)
     delete(CACHE)
     for name in [name for name in os.environ if name.startswith("MEMVAULT_")]:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -56,6 +56,41 @@ def _restore_signals() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_KEPT = {"PATH", "HOME", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+"""Variables that the tests get from the machine: where programs, libraries and room are."""
+_KNOBS = {
+    *("SOAK_SECONDS", "KILL_ROUNDS", "HYPOTHESIS_PROFILE", "MEMVAULT_RECALLS"),
+    *("MEMVAULT_GIT_STEPS", "MEMVAULT_GIT_SEEDS", "MEMVAULT_GIT_STRIDE"),
+    *("MEMVAULT_ENGINE_ROUNDS", "MEMVAULT_ENGINE_NOTES"),
+    *("MEMVAULT_CLIENTS", "MEMVAULT_INSPECTOR", "MEMVAULT_TEST_ZONE"),
+}
+"""Variables that say how much is tested, with which programs, and in which time zone."""
+_RUNNERS = ("PYTEST_", "COVERAGE_", "PLAYWRIGHT_")
+"""How variables of the programs begin that run the tests, or a browser."""
+
+
+def _isolate_from_machine() -> None:
+    """Run the tests as on a fresh machine: with few variables, in UTC, with the usual umask.
+
+    The environments in which users work are played by ``test_environments.py``, and by tests that
+    name them. MEMVAULT_TEST_ZONE names another time zone, in which all tests must pass too.
+    """
+    for name in os.environ.keys() - _KEPT - _KNOBS:
+        if not name.startswith(_RUNNERS):
+            del os.environ[name]
+    zone = os.environ.get("MEMVAULT_TEST_ZONE", "UTC")
+    os.environ |= {"LANG": "C.UTF-8", "TZ": zone, "GIT_CONFIG_NOSYSTEM": "1"}
+    if sys.platform != "win32":
+        time.tzset()
+    os.umask(0o022)
+    if sys.stdin is None or not sys.stdin.isatty():
+        null = os.open(os.devnull, os.O_RDONLY)
+        if null:
+            os.dup2(null, 0)
+            os.close(null)
+
+
+_isolate_from_machine()
 _keep_folders_in_memory()
 _restore_signals()
 
@@ -69,6 +104,7 @@ for _name, _most in PROFILES.items():
     settings.register_profile(
         _name,
         deadline=None,
+        derandomize=_name == "ci",  # make test has one result; Hypothesis would ask for CI in CI
         max_examples=_most,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
@@ -178,6 +214,7 @@ def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the user's folders from what is made for many tests."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         _keep_apart(monkeypatch, tmp_path_factory.mktemp("user"))
+        monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # without git's settings
         yield
 
 
@@ -373,6 +410,26 @@ def write(root: Path, path: str, text: str | bytes) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return file
+
+
+@contextmanager
+def user_in(zone: str) -> Iterator[None]:
+    """Make a time zone the user's, here and in processes that are started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            yield
+        finally:
+            patch.undo()
+            time.tzset()
+
+
+@pytest.fixture
+def in_utc() -> Iterator[None]:
+    """Make UTC the user's time zone, for a test whose files have times of certain days."""
+    with user_in("UTC"):
+        yield
 
 
 class Git(Protocol):

@@ -64,6 +64,13 @@ async def settled(pilot: Pilot[BrowsedMemory]) -> None:
         await pilot.pause()
 
 
+async def asked(pilot: Pilot[BrowsedMemory]) -> None:
+    """Wait for a question, which gets the keys that are pressed next."""
+    async with asyncio.timeout(60):
+        while len(pilot.app.screen_stack) < 2:
+            await pilot.pause(0.01)
+
+
 def listed(pilot: Pilot[BrowsedMemory]) -> list[str]:
     """Return the first line of each entry of the list."""
     entries = pilot.app.query_one("#list", OptionList).options
@@ -126,7 +133,8 @@ def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Pat
 
     async def answer(pilot: Pilot[BrowsedMemory], key: str, *keys: str) -> None:
         await pilot.press(key)
-        await pilot.pause()
+        if key in ("ctrl+t", "ctrl+r", "ctrl+x"):
+            await asked(pilot)
         await pilot.press(*keys)
         await pilot.app.workers.wait_for_complete()
         await settled(pilot)
@@ -136,7 +144,7 @@ def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Pat
         text = (notes / "fact/wombats.md").read_text("utf-8")
         assert "tags: [digs]" in text
         await pilot.press("ctrl+l")
-        await pilot.pause()
+        await asked(pilot)
         await pilot.press(*"bilby")
         found = pilot.app.screen.query_one(OptionList)
         while not found.options or str(found.options[0].prompt) != "Bilbies":
@@ -163,7 +171,7 @@ def test_tags_come_and_go_as_one_change(run: Run, notes: Path) -> None:
 
     async def tag(pilot: Pilot[BrowsedMemory], line: str) -> None:
         await pilot.press("ctrl+t")
-        await pilot.pause()
+        await asked(pilot)
         await pilot.press(*line, "enter")
         await pilot.app.workers.wait_for_complete()
         await settled(pilot)

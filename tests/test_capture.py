@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, succeeded, write
+from conftest import Run, examples, refused, succeeded, user_in, write
 from made_secrets import made
 from memvault import Vault, clock, open_vault
 from memvault.memories import daily_notes, tasks
@@ -261,10 +261,13 @@ def test_a_day_that_does_not_exist_is_no_due_day(run: Run, folder: Path) -> None
     assert "must be a date" in refused(run("tasks", "--since", "2026-13-99"), 2)
 
 
-def test_early_years_have_four_digits(run: Run, folder: Path) -> None:
-    """The name and the title of a note of an early day are those of the calendar."""
-    said = succeeded(run("today", "began", "--date", "0001-01-01", "--json")).json
-    assert (said["filePath"], said["title"]) == ("daily/0001-01-01.md", "0001-01-01")
+@pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_ends_of_the_calendar_are_days(run: Run, folder: Path, place: str) -> None:
+    """The first and the last day have notes of their own in every time zone."""
+    with user_in(place):
+        for day in ("0001-01-01", "9999-12-31"):
+            said = succeeded(run("today", "began", "--date", day, "--json")).json
+            assert (said["filePath"], said["title"]) == (f"daily/{day}.md", day)
 
 
 def test_a_memory_by_chance(run: Run, folder: Path) -> None:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -133,19 +133,34 @@ def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path:
     assert re.fullmatch(pattern, formal(played)), played
 
 
+def play_demo(
+    place: Path, before: str, monkeypatch: pytest.MonkeyPatch, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Play the demo in a fresh copy, with both streams as one.
+
+    ``before`` is run by Python before each command, and ``prefix`` is a program that starts it.
+    """
+    shutil.copytree(ROOT / "sample", place / "copy" / "sample")
+    script = place / "copy" / "scripts" / "demo.py"
+    script.parent.mkdir()
+    shutil.copy(ROOT / "scripts" / "demo.py", script)
+    (place / "sitecustomize.py").write_text(before, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(place), str(Path(__file__).parent)]))
+    return subprocess.run(
+        [*prefix, sys.executable, str(script)],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+
+
 @soak_only
 @pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
 def test_the_demo_succeeds_however_far_the_vectors_are(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The demo, played in a fresh copy, finds what it says, whatever is done in the background."""
-    shutil.copytree(ROOT / "sample", tmp_path / "copy" / "sample")
-    script = tmp_path / "copy" / "scripts" / "demo.py"
-    script.parent.mkdir()
-    shutil.copy(ROOT / "scripts" / "demo.py", script)
-    (tmp_path / "sitecustomize.py").write_text(_STOPPED.format(SHARES[share]), "utf-8")
-    paths = [str(tmp_path), str(Path(__file__).parent)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = play_demo(tmp_path, _STOPPED.format(SHARES[share]), monkeypatch)
+    assert done.returncode == 0, done.stdout

@@ -10,20 +10,22 @@ import stat
 import tracemalloc
 import zipfile
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import made_secrets
-from conftest import SOAK, Ran, Run, contents, refused, sampled, succeeded, write
+from conftest import SOAK, Ran, Run, contents, refused, sampled, succeeded, user_in, write
 from import_sources import chatgpt as chatgpt_source
 from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
 from import_sources import mcp_memory as mcp_source
 from killing import Killing
+from memvault import clock
 from memvault.errors import MemvaultError
-from memvault.importers import chatgpt
+from memvault.importers import chatgpt, notion
 from memvault.importers.applying import rendered
 from memvault.importers.items import ImportedNote
 from memvault.importers.kinds import KINDS, recognised
@@ -224,7 +226,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("mnemonics", "make", "architectural-decision/use-postgresql.md", "replicas"),
         ("notion", "make", "imported/notion/Home.md", "[the plan](Home/The%20plan.md)"),
         ("notion", "make", "imported/notion/Home/Tasks/Buy paint.md", "tags: [house, spring-work]"),
-        ("notion", "make", "imported/notion/Home/Tasks/Buy paint.md", "created: 2026-11-03T"),
+        ("notion", "make", "imported/notion/Home/Tasks/Buy paint.md", "created: 2026-11-03T09:15"),
         ("notion", "make", "imported/notion/Home/Tasks.md", "| Old | done |"),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "Paid by **card**."),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n\n- [ ] file it"),
@@ -253,6 +255,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("zotero", "make", "imported/zotero/Annotations of The Bees.md", "(p. 12)"),
     ],
 )
+@pytest.mark.usefixtures("in_utc")
 def test_each_form_of_a_kind_keeps_what_matters(
     source: str, make: str, path: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -260,6 +263,25 @@ def test_each_form_of_a_kind_keeps_what_matters(
     made = getattr(importlib.import_module(f"import_sources.{source}"), make)(tmp_path)
     assert kept in imported(run, folder, made, path)
     assert not (tmp_path / "trapped").exists()  # no pickle was run
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("November 3, 2026 9:15 AM", "2026-11-03 09:15"),
+        ("November 3, 2026 12:05 AM", "2026-11-03 00:05"),
+        ("November 3, 2026 12:05 PM", "2026-11-03 12:05"),
+        ("3. November 2026 21:15", "2026-11-03 21:15"),
+        ("2026-11-03 09:15", "2026-11-03 09:15"),
+    ],
+)
+@pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_notion_times_are_local(text: str, local: str, place: str) -> None:
+    """A time in an export, which Notion writes in the user's zone, is kept to the minute."""
+    with user_in(place):
+        assert notion._time(text) == clock.iso(clock.parse(local, ZoneInfo(place)))
+        assert notion._time("November 3, 2026") == "2026-11-03T00:00:00.000Z"
+        assert notion._time("November 3, 2026 29:15") == ""
 
 
 def test_of_a_broken_export_what_can_be_read_is_imported(

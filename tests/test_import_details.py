@@ -217,6 +217,7 @@ def test_memories_of_two_accounts_of_claude_are_two_notes(
     assert "bob likes tea" in got.text("What Claude remembers-2.md")
 
 
+@pytest.mark.usefixtures("in_utc")
 def test_entries_of_chatgpt_that_are_none_are_listed(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:

@@ -269,6 +269,18 @@ def test_without_the_sdk_one_sentence_says_what_to_install(folder: Path) -> None
     assert ran("types").code == 0
 
 
+def test_buffered_output_of_libraries_never_reaches_the_client(tmp_path: Path) -> None:
+    """What is printed while the protocol runs goes to standard error, also at the end."""
+    code = (
+        "from memvault.mcp.stdio import claimed_stdio\n"
+        "with claimed_stdio():\n    print('from a library')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("", "from a library\n")
+
+
 def test_no_vault_is_said_before_the_protocol_begins(tmp_path: Path) -> None:
     """A server without a vault ends with the same sentence and code as any command."""
     command = [sys.executable, "-m", "memvault", "mcp", "--vault", str(tmp_path)]

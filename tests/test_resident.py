@@ -158,6 +158,17 @@ def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> N
     assert len(child(folder, "list", "--json").json["memories"]) == 1
 
 
+def test_a_recall_of_low_priority_does_not_start_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs with ``nice`` starts no process, which would answer others as slowly."""
+    monkeypatch.delenv("MEMVAULT_RESIDENT")
+    for _ in range(3):
+        child(folder, "recall", "a", prefix=("nice", "-n", "1"))
+    assert not child(folder, "watch", "--status", "--json").json["running"]
+
+
+@pytest.mark.skipif(os.nice(0) != 0, reason="with nice no recall starts it")
 def test_the_second_recall_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recall that is used twice within ten minutes starts the process, unless that is off."""
     child(folder, "recall", "a")
@@ -228,6 +239,29 @@ def test_a_closed_or_full_output_is_reported_as_ever(
             found.append((process.returncode, err))
     assert found[:2] == found[2:]
     assert watching.process.poll() is None
+
+
+NOTED = "version = 1\nfuture = true\n"
+"""Settings of a vault in which each command has a note."""
+
+
+@pytest.mark.promise("R80")
+@pytest.mark.parametrize("line", ["list", "remember Badgers They-dig", "recall zebra --limit 1"])
+def test_notes_follow_their_result_from_the_process_too(
+    filled: Path, watching: Watching, line: str
+) -> None:
+    """Where both streams go to one place, they are in the order in which they were written."""
+    write(filled, "memvault.toml", NOTED)
+    command = [sys.executable, "-m", "memvault", *line.split()]
+    before = watching.answered()
+    done = subprocess.run(
+        command, cwd=filled, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert watching.answered() == before + 2  # the question itself is one
+    noted = [shown.startswith(b"note: ") for shown in done.stdout.splitlines()]
+    assert any(noted)
+    assert not noted[0]
+    assert noted == sorted(noted), done.stdout
 
 
 def _reads(process: int, pipe: Any) -> bool:

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -65,11 +66,15 @@ _SCORE = re.compile(
 
 
 class _Shell:
-    """Runs command lines in a folder, with both streams as one, in ``sh`` where one needs it."""
+    """Runs command lines in a folder, with both streams as one, in ``sh`` where one needs it.
 
-    def __init__(self, launcher: Launcher | None, folder: Path) -> None:
+    ``prefix`` is a program that starts each.
+    """
+
+    def __init__(self, launcher: Launcher | None, folder: Path, prefix: Sequence[str]) -> None:
         self._launcher = launcher
         self._folder = folder
+        self._prefix = prefix
         shim = write(
             folder.parent, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
         )
@@ -86,7 +91,7 @@ class _Shell:
             code, said, _ = found
         else:
             done = subprocess.run(
-                ["/bin/sh", "-c", line],
+                [*self._prefix, "/bin/sh", "-c", line],
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -117,9 +122,16 @@ def formal(text: str) -> str:
 
 
 def play(
-    page: Path, place: Path, monkeypatch: pytest.MonkeyPatch, launcher: Launcher | None
+    page: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    launcher: Launcher | None,
+    prefix: Sequence[str] = (),
 ) -> str:
-    """Return a page with every command's output as it is now; without a launcher, of processes."""
+    """Return a page with every command's output as it is now.
+
+    Without a launcher it is that of processes, which the program of ``prefix`` starts.
+    """
     folder = place / "notes"
     folder.mkdir()
     text = page.read_text("utf-8")
@@ -127,7 +139,7 @@ def play(
         pytest.skip("there is no git")
     monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(folder))
-    shell = _Shell(launcher, folder)
+    shell = _Shell(launcher, folder, prefix)
     return _SCORE.sub("…", _BLOCK.sub(lambda block: _played(block[0], shell, folder), text))
 
 

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
             os._exit(code)
     import gc
 
-    from memvault.cli.shutdown import exit_process, run_guarded
+    from memvault.cli.shutdown import exit_process, occupy_standard_descriptors, run_guarded
 
     if arguments is None:
         gc.set_threshold(_OBJECTS, 20, 20)
@@ -37,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         from memvault import process
 
         process.restart(command)
+    if arguments is None:
+        occupy_standard_descriptors()
     given = sys.argv[1:] if arguments is None else arguments
     code = run_guarded(lambda: _run(given))
     if arguments is None:

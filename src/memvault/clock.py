@@ -46,7 +46,11 @@ def iso_from_ns(nanoseconds: int) -> str:
 
 def today(moment: datetime | None = None) -> date:
     """Return the day of a time, by default the current one, in the user's time zone."""
-    return (moment or now()).astimezone().date()
+    at = moment or now()
+    try:
+        return at.astimezone().date()
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return at.date()
 
 
 def local(text: str, length: int = len("2026-01-31")) -> str:

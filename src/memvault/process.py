@@ -106,8 +106,8 @@ def run_interactive(
 ) -> int:
     """Run a program that a person uses in this terminal, and return its exit code.
 
-    It reads ``text``, by default the terminal. Ctrl-C is left to the program meanwhile: an editor
-    must not lose a text because of it.
+    It reads ``text``, by default the terminal. The output of this process is flushed first. Ctrl-C
+    is left to the program: an editor must not lose a text because of it.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
@@ -117,6 +117,9 @@ def run_interactive(
     full_command = [find_program(command[0], None, environment), *command[1:]]
     stdin = None if text is None else subprocess.PIPE
     before = signal.getsignal(signal.SIGINT)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
     try:
         child = subprocess.Popen(full_command, stdin=stdin, env=dict(environment))
     except (OSError, ValueError) as error:

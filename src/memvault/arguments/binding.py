@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import sys
@@ -411,6 +412,8 @@ def read_input(name: str, hint: str) -> bytes:
     """
     try:
         if name == "-":
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "Standard input is closed")
             return read_stream(sys.stdin.buffer, "Standard input")
         with open(name, "rb") as file:
             return read_stream(file, name)

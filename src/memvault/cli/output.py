@@ -56,7 +56,8 @@ def failure(error: MemvaultError, as_json: bool) -> None:
 
 
 def flush() -> None:
-    """Flush standard output."""
+    """Flush standard output, and remove the progress bar."""
+    _end_progress()
     if sys.stdout is not None:
         with map_output_errors():
             sys.stdout.flush()
@@ -82,12 +83,14 @@ def write(lines: list[Any]) -> None:
 def write_raw(whole: str) -> None:
     """Write an already escaped text to standard output."""
     stream = _standard_output()
+    _end_progress()
     with map_output_errors():
         stream.write(whole)
 
 
 def json(found: Mapping[str, Any]) -> None:
     """Write a result as JSON."""
+    _end_progress()
     with map_output_errors():
         print(sanitize.as_json_lines(found), file=_standard_output())
 
@@ -131,6 +134,7 @@ def _write(lines: list[Any], stream: TextIO | None) -> None:
     """Write styled lines, with colours if the stream is a terminal that has them."""
     if stream is None:
         return
+    _end_progress()
     with map_output_errors():
         for line in styled(lines, is_coloured(stream), width_of(stream)):
             print(line, file=stream)
@@ -146,12 +150,16 @@ def _styled(text: str, style: str) -> str:
 class ProgressBar:
     """A progress bar on standard error for work that takes longer than a second.
 
-    It is shown only if standard error is a terminal. There is one bar: a new piece of work takes
-    the place of the last one, and further rounds of the same work continue its count.
+    It is shown only if standard error is a terminal, until something else is written. There is
+    one bar: a new piece of work takes the place of the last one, and further rounds of the same
+    work continue its count.
     """
 
+    shown: ProgressBar | None = None
+    """The bar that is shown now."""
+
     def __init__(self, quiet: bool) -> None:
-        self._silent = quiet or not sys.stderr.isatty()
+        self._silent = quiet or sys.stderr is None or not sys.stderr.isatty()
         self._started = 0.0
         self._bar: Any = None
         self._work = ""
@@ -194,10 +202,24 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            redirect_stdout=False,  # the result may go to a file
+            redirect_stderr=False,
         )
         self._bar.add_task(about, total=total)
         self._bar.start()
+        ProgressBar.shown = self
         atexit.register(self._bar.stop)
+
+    def end(self) -> None:
+        """Remove the bar; further work shows one again."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = ProgressBar.shown = None
+
+
+def _end_progress() -> None:
+    if ProgressBar.shown is not None:
+        ProgressBar.shown.end()
 
 
 class TerminalNeeded(BaseException):
@@ -230,7 +252,8 @@ def require_terminal() -> None:
 
 def has_terminal() -> bool:
     """Return whether standard input and standard error are terminals."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def is_shown() -> bool:
@@ -250,6 +273,7 @@ def prefers(lines: Iterable[str], question: str) -> bool:
 
 def _answer(lines: Iterable[str], question: str) -> str:
     require_terminal()
+    _end_progress()
     for line in lines:
         print(sanitize.escape_line(line), file=sys.stderr)
     print(f"{sanitize.escape_line(question)} ", end="", file=sys.stderr, flush=True)

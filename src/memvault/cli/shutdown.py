@@ -1,4 +1,4 @@
-"""Handling of output errors (closed, full or broken pipes) and of termination signals."""
+"""Handling of standard output and error: their order, closed and full ones; termination signals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -18,6 +22,8 @@ _RETRY_INTERVAL = 0.5
 """Seconds after which a process that has not terminated yet is interrupted again."""
 _CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
+_STDERR = 2
+"""The descriptor of standard error."""
 _received: list[int] = []
 """The termination signals received so far."""
 _since = 0.0
@@ -38,6 +44,38 @@ class Exit(Exception):
 
 class Terminated(BaseException):
     """Raised when the process receives a termination signal."""
+
+
+class OrderedStderr:
+    """Standard error that flushes standard output before each write.
+
+    A reader of both, such as ``2>&1 | less``, gets everything in the order in which it was
+    written. ``output_error`` is the first error of standard output in such a flush, which loses
+    what was to be written; messages are written all the same.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.output_error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Flush standard output, then write a text."""
+        if sys.stdout is not None:
+            try:
+                sys.stdout.flush()
+            except OSError as error:
+                self.output_error = self.output_error or error
+            except ValueError:  # it is closed
+                pass
+        return self.stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts as ``write`` does."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 @contextlib.contextmanager
@@ -61,6 +99,7 @@ def run_guarded(run: Callable[[], int]) -> int:
     except ValueError:  # signal handlers can only be set in the main thread
         handlers = {}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
+    before = sys.stderr
     try:
         return _run(run)
     except Terminated:
@@ -70,9 +109,22 @@ def run_guarded(run: Callable[[], int]) -> int:
             signal.signal(number, signal.SIG_IGN)
         _set_timer(0)
         sys.unraisablehook = hook
+        sys.stderr = before
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _received.clear()
+
+
+def occupy_standard_descriptors() -> None:
+    """Open the null device as each standard stream that the process was started without.
+
+    The next file that is opened would become that stream, and get what is written to it.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            while (null := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+                os.set_inheritable(null, True)
+            os.close(null)
 
 
 def exit_process(code: int) -> None:
@@ -126,11 +178,15 @@ def _run(run: Callable[[], int]) -> int:
             # A replaced stream may lack this method, and one that was read from may reject it.
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # not part of TextIO
+    ordered = None if sys.stderr is None else OrderedStderr(sys.stderr)
+    sys.stderr = ordered
     code = 0
     try:
         code = run()
         if sys.stdout is not None:
             sys.stdout.flush()
+        if ordered is not None and ordered.output_error is not None:
+            raise ordered.output_error
     except SystemExit as stop:  # raised by Typer when it cannot write its help
         cause = stop.__context__
         return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
@@ -143,6 +199,8 @@ def _run(run: Callable[[], int]) -> int:
             termination_requested()
         ):  # interrupted during class creation, where Python raises another exception
             raise Terminated from error
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()  # Python prints the traceback after this
         raise
     return code
 

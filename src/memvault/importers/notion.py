@@ -13,8 +13,10 @@ import io
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time
 from urllib.parse import quote
 
+from memvault import clock
 from memvault.importers import folder, state
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
@@ -30,6 +32,8 @@ _PART = lazy_pattern(r"(?:^|/)ExportBlock-[0-9a-f-]+-Part-\d+(?:\.zip)?(?=/|$)")
 _PAGE = lazy_pattern(r"(?:\.md|_all\.csv|\.csv)\Z", re.IGNORECASE)
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
 _HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
+_CLOCK = lazy_pattern(r",? (\d{1,2}):(\d\d)(?: ?([AaPp])[Mm])?\Z")
+"""The time of day after a date; the third group is ``A`` or ``P`` on a 12-hour clock."""
 _TIMES = {"created": "created", "created time": "created", "last edited time": "modified"}
 _OWN_KEYS = frozenset(
     (
@@ -167,18 +171,36 @@ def _add_property(header: dict[str, object], name: str, value: str) -> None:
     key = re.sub(r"\W+", "_", lowered).strip("_") or "property"
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
-    elif lowered in _TIMES and (time := _time(value)):
-        header[_TIMES[lowered]] = time
+    elif lowered in _TIMES and (moment := _time(value)):
+        header[_TIMES[lowered]] = moment
     else:
         header[f"notion_{key}" if key in _OWN_KEYS else key] = value
 
 
 def _time(value: str) -> str:
-    from memvault import clock
+    """Return a time such as ``November 3, 2026 9:15 AM`` in ISO 8601; "" if it is not one.
+
+    It is in the user's time zone, as Notion shows it; a day without a time is stored as such.
+    """
     from memvault.recall.dates import parse_moment
 
-    moment = parse_moment(value, False)
-    return clock.iso(moment) if moment is not None else ""
+    exact = clock.parse(value, None) if ":" in value else None
+    if exact is not None:
+        return clock.iso(exact)
+    found = _CLOCK.search(value)
+    start = parse_moment(value[: found.start()] if found else value, False)
+    if start is None:
+        return ""
+    day = clock.today(start)
+    if found is None:
+        return clock.iso(datetime.combine(day, time.min, UTC))
+    hour = int(found[1])
+    if found[3]:
+        hour = hour % 12 + 12 * (found[3] in "Pp")
+    try:
+        return clock.iso(datetime.combine(day, time(hour, int(found[2]))))
+    except (ValueError, OverflowError, OSError):  # not a time of day, or out of the calendar
+        return ""
 
 
 def _database(source: Source, name: str, path: str) -> Item:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -40,12 +41,11 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     Raises:
         UsageError: the process was started without standard input or output.
     """
-    try:
-        read, written = os.dup(0), os.dup(1)
-    except OSError as error:
+    if sys.stdin is None or sys.stdout is None:
         raise UsageError(
             "Standard input or output is closed", "an MCP client starts memvault mcp with both"
-        ) from error
+        )
+    read, written = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
     try:
@@ -56,6 +56,8 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     try:
         yield read, written
     finally:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()  # what a library has printed goes to standard error, too
         os.dup2(read, 0)
         os.dup2(written, 1)
 

@@ -123,13 +123,14 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
         return max(span.last for span in days).isoformat()
     if any(entry.metadata.get(key) for key in MODIFIED):
         return entry.modified
-    return entry.created if entry.metadata.get("created") else entry.modified[:_DAY_LENGTH]
+    return entry.created if entry.metadata.get("created") else clock.local(entry.modified)
 
 
 def is_newer(date: str, other: str) -> bool:
     """Return whether an effective date is after another; one without a time is the whole day."""
-    length = None if len(date) > _DAY_LENGTH < len(other) else _DAY_LENGTH
-    return date[:length] > other[:length]
+    if len(date) > _DAY_LENGTH < len(other):
+        return date > other
+    return clock.local(date) > clock.local(other)
 
 
 def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:

@@ -1,0 +1,196 @@
+"""The demo and the documented sessions are the same in every environment that users work in.
+
+The suite plays a few pages where several things differ from a fresh machine at once;
+``make environments`` plays all of them where one thing differs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from conftest import ROOT, SOAK, soak_only, write
+from launcher import Launcher
+from test_first_run import play_demo
+from test_transcripts import PAGES, formal, play
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
+
+SHORT = ("a-secret", "a-visit-to-the-doctor")
+"""Pages that are short, and have notes after results."""
+
+NOTHING_BEHIND = "import os\nos.environ['MEMVAULT_DEEP'] = 'off'\n"
+"""Run by Python before each command of the demo: no process makes vectors in the background."""
+
+
+SHOWN = "import json, os; print(json.dumps([dict(os.environ), os.umask(0)]))"
+ODD = dict(
+    variable.split("=")
+    for variable in (
+        "NO_COLOR=1 COLUMNS=33 LC_ALL=POSIX PYTHONUNBUFFERED=1 TZ=Asia/Tokyo MEMVAULT_JSON=1 "
+        "GIT_DIR=/x SURELY_UNKNOWN=1"
+    ).split()
+)
+
+
+def test_the_suite_is_isolated_from_the_machine() -> None:
+    """Tests get the variables that are listed and no others, and the usual umask."""
+    shell = ["/bin/sh", "-c", 'umask 077; exec "$@" <&-', "sh"]
+    done = subprocess.run(
+        [*shell, sys.executable, "-c", f"import conftest; {SHOWN}"],
+        cwd=Path(__file__).parent,
+        env={**os.environ, **ODD},
+        capture_output=True,
+        check=True,
+    )
+    variables, umask = json.loads(done.stdout)
+    assert variables["TZ"] != "Asia/Tokyo"
+    assert umask == 0o022
+    assert not (ODD.keys() - {"TZ"}) & variables.keys()
+
+
+@pytest.mark.skipif(not (ROOT / ".ci/run").exists(), reason="not in the source distribution")
+def test_ci_runs_with_path_home_and_lang_only(tmp_path: Path) -> None:
+    """The build machine's variables reach neither the demo nor the tests."""
+    make = write(tmp_path, "make", f'#!/bin/sh\necho "$1" >> "{tmp_path}/seen"; exec env -0\n')
+    make.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", str(ROOT / ".ci/run")],
+        env={**os.environ, **ODD, "PATH": path, "CI": "true"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    names = {line.partition("=")[0] for line in filter(None, done.stdout.split("\0"))}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LANG"}
+    assert (tmp_path / "seen").read_text("utf-8").split() == ["clean", "demo", "test"]
+
+
+class Machine(NamedTuple):
+    """Variables that differ from those of a fresh machine, and how a shell starts a command."""
+
+    variables: str
+    shell: str = ""
+
+    @property
+    def prefix(self) -> list[str]:
+        """The program that starts a command."""
+        return ["/bin/sh", "-c", self.shell, "sh"] if self.shell else []
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Set the variables."""
+        for variable in self.variables.split():
+            monkeypatch.setenv(*variable.split("=", 1))
+
+
+TOGETHER = {
+    "far-east": Machine(
+        "LANG=C PYTHONUTF8=0 PYTHONDONTWRITEBYTECODE=1 TZ=Pacific/Kiritimati COLUMNS=40 NO_COLOR=1",
+        'umask 077; exec nice -n 10 "$@" <&-',
+    ),
+    "far-west": Machine(
+        "LC_ALL=C.UTF-8 PYTHONUNBUFFERED=1 TZ=Pacific/Marquesas TERM=xterm-256color FORCE_COLOR=1",
+        'umask 002; exec "$@"',
+    ),
+    "build-machine": Machine(
+        "LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 TZ=Asia/Kathmandu TERM=dumb CI=true "
+        "GITHUB_ACTIONS=true"
+    ),
+}
+"""What differs at once. A time from 9:30 to 10:00 UTC is of one day in all of these zones."""
+ALONE = {
+    **{
+        variable: Machine(variable)
+        for variable in (
+            "LANG=C LC_ALL=C.UTF-8 LC_ALL=POSIX TZ=Pacific/Kiritimati TZ=Pacific/Marquesas "
+            "TZ=Europe/Berlin COLUMNS=40 LINES=5 NO_COLOR=1 FORCE_COLOR=1 TERM=xterm-256color "
+            "TERM=dumb CI=true GITHUB_ACTIONS=true PAGER=false EDITOR=false PYTHONUNBUFFERED=1 "
+            "PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=0 PYTHONOPTIMIZE=1 PYTHONHASHSEED=1"
+        ).split()
+    },
+    "umask-077": Machine("", 'umask 077; exec "$@"'),
+    "umask-002": Machine("", 'umask 002; exec "$@"'),
+    "nice": Machine("", 'exec nice -n 10 "$@"'),
+    "no-input": Machine("", 'exec "$@" <&-'),
+}
+"""What differs by itself."""
+
+
+class _Launchers:
+    """Starts commands in one environment after the other, with its own launcher for each."""
+
+    def __init__(self) -> None:
+        self._machine: Machine | None = None
+        self._launcher = Launcher()
+
+    def of(self, machine: Machine) -> Launcher:
+        """Return the launcher for a machine, whose variables have been set."""
+        if machine != self._machine:
+            self._launcher.close()
+            self._machine, self._launcher = machine, Launcher()
+        return self._launcher
+
+    def close(self) -> None:
+        """End the last launcher."""
+        self._launcher.close()
+
+
+@pytest.fixture(scope="module")
+def launchers() -> Iterator[_Launchers]:
+    """Launchers for the tests of this file."""
+    launchers = _Launchers()
+    yield launchers
+    launchers.close()
+
+
+def _cases() -> Iterator[Any]:
+    """Yield each machine and page; most are played in ``make environments`` only."""
+    for name in TOGETHER:
+        for page in PAGES:
+            marks = () if page.stem in SHORT else soak_only
+            yield pytest.param(TOGETHER[name], page, id=f"{page.stem}-{name}", marks=marks)
+    for name in ALONE:
+        for page in PAGES:
+            yield pytest.param(ALONE[name], page, id=f"{page.stem}-{name}", marks=soak_only)
+
+
+@pytest.mark.parametrize(("machine", "page"), list(_cases()))
+def test_sessions_do_not_depend_on_the_environment(
+    machine: Machine,
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    launchers: _Launchers,
+) -> None:
+    """Locale, time zone, umask, terminal, priority and Python's variables change no answer."""
+    machine.enter(monkeypatch)
+    launcher = None
+    if SOAK and not machine.shell:  # else it would take longer to start than a page takes
+        launcher = launchers.of(machine)
+    played = play(page, tmp_path, monkeypatch, launcher, machine.prefix)
+    assert formal(played) == formal(page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *(pytest.param(machine, id=name) for name, machine in TOGETHER.items()),
+        *(pytest.param(machine, id=name, marks=soak_only) for name, machine in ALONE.items()),
+    ],
+)
+def test_demo_does_not_depend_on_the_environment(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo, played in a fresh copy, finds what it says in each of these environments too."""
+    machine.enter(monkeypatch)
+    done = play_demo(tmp_path, NOTHING_BEHIND, monkeypatch, machine.prefix)
+    assert done.returncode == 0, done.stdout
