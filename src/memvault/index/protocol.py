@@ -18,6 +18,8 @@ from memvault.errors import MemvaultError
 from memvault.model import Memory, Passage, aliases_of
 
 if TYPE_CHECKING:
+    from array import array
+
     from memvault.vault.folder_watch import FolderWatch
 
 
@@ -200,12 +202,14 @@ pairs in scripts without spaces, and further stems of one word."""
 class SentenceQuery(NamedTuple):
     """A query to compare with sentences: its text, its words, and the rarity of each word.
 
-    A word is a group of stems, of which a memory may contain any.
+    A word is a group of stems, of which a memory may contain any. ``identifiers`` are the positions
+    among the words of the parts of each version, address or other identifier with digits.
     """
 
     text: str
     words: Sequence[Sequence[str]]
     rarity: Sequence[float]
+    identifiers: Sequence[tuple[int, ...]] = ()
 
 
 class SentenceFeatures(NamedTuple):
@@ -217,8 +221,9 @@ class SentenceFeatures(NamedTuple):
     the query has no two words; ``title_coverage`` the share in title and tags. ``soft_match`` is
     how similar the words of the best stretch are to the query's, ``title_soft_match`` how similar
     title and tags are, None if there was no data to compute them. ``term_ids`` are the ids of all
-    terms. ``number_coverage`` is the share of the query's words with a digit that the memory
-    contains, None if there are none.
+    terms. ``number_coverage`` is the share of the query's numbers and identifiers that the memory
+    contains, identifiers with all parts in order; None if there are none. ``codes`` are the term
+    ids in the order of the text.
     """
 
     coverage: float
@@ -229,6 +234,7 @@ class SentenceFeatures(NamedTuple):
     title_soft_match: float | None
     term_ids: frozenset[int]
     number_coverage: float | None = None
+    codes: Sequence[array[int]] = ()
 
 
 class VectorQuery(NamedTuple):
