@@ -273,10 +273,10 @@ class FederatedView:
                 for record in ask(view):
                     yield record._replace(key=self._key(place, record.key), vault=name)
 
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; errors as for ``View.text``."""
         own_key, place = divmod(key, len(self.vaults))
-        return self.vaults[place].view.text(own_key)
+        return self.vaults[place].view.text(own_key, accept_changed)
 
 
 class FederatedIndex:

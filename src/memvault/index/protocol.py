@@ -394,11 +394,14 @@ class View(Protocol):
         searched, ``vault`` limits the answer to one of them.
         """
 
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
 
+        With ``accept_changed`` a file that changed since the refresh is returned as it is now; its
+        etag then differs from the record's.
+
         Raises:
-            StaleView: the file was deleted or changed since the refresh.
+            StaleView: the file was deleted since the refresh, or it changed.
         """
 
 

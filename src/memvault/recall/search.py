@@ -10,7 +10,8 @@ from itertools import islice
 from memvault import clock
 from memvault.index.protocol import StaleView, View
 from memvault.index.text.analysis import analyser, query_analyser
-from memvault.model import Memory, is_example
+from memvault.index.text.passages import split_passages
+from memvault.model import Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
     FAIR,
@@ -42,11 +43,18 @@ _NEXT = 100
 class Search:
     """A search of one view; rows and files are computed and read once.
 
-    ``notes`` are notes for the caller. ``is_stale`` is true after ``results`` if a memory was left
-    out because its file has changed since the refresh.
+    ``notes`` are notes for the caller. After ``results``, ``stale`` contains the memories that were
+    left out because their files have changed since the refresh. With ``accept_changed`` a changed
+    file is shown as it is now, and only deleted ones are left out.
     """
 
-    def __init__(self, view: View, request: RecallRequest, settings: RankingSettings) -> None:
+    def __init__(
+        self,
+        view: View,
+        request: RecallRequest,
+        settings: RankingSettings,
+        accept_changed: bool = False,
+    ) -> None:
         self._view = view
         self._request = request
         self._settings = settings if request.diverse else settings.replace(diversity=False)
@@ -65,7 +73,8 @@ class Search:
         self._validities: dict[int, Validity] = {}
         self._files: dict[int, Memory | None] = {}
         self.notes = self._candidates.notes
-        self.is_stale = False
+        self._accept_changed = accept_changed
+        self.stale: set[int] = set()
 
     def results(
         self, rerank_scores: Callable[[str, Sequence[str]], list[float]]
@@ -124,12 +133,10 @@ class Search:
         self._compare(best)
         texts = []
         for key, memory in best.items():
+            passages, nearest = self._passages(key, memory)
+            language = self._rows[key].record.language
             passage = snippets.best_passage(
-                memory.body,
-                self._view.passages(key, self._candidates.location(key)),
-                self._query,
-                analyser(self._rows[key].record.language),
-                self._candidates.passage(key),
+                memory.body, passages, self._query, analyser(language), nearest
             )
             texts.append(f"{memory.title}\n{passage.text}")
         scores = rerank_scores(self._query.text, texts)
@@ -225,7 +232,7 @@ class Search:
             rows = features.compute(self._view, self._query, self._candidates, new)
             self._rows |= {row.key: row for row in rows}
             self._missing |= set(new) - self._rows.keys()
-            self.is_stale |= bool(self._missing)
+            self.stale |= self._missing
 
     def _check_validity(self) -> None:
         """Check the memories compared so far, and compare and check those that replace them."""
@@ -250,11 +257,11 @@ class Search:
         if key not in self._files:
             memory = None
             try:
-                memory = self._view.text(key)
+                memory = self._view.text(key, self._accept_changed)
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                self.is_stale = True
+                self.stale.add(key)
             if memory is not None and (
                 is_example(memory.metadata)
                 or not self._query.has_phrases(f"{memory.title}\n{memory.body}")
@@ -262,6 +269,13 @@ class Search:
                 memory = None
             self._files[key] = memory
         return self._files[key]
+
+    def _passages(self, key: int, memory: Memory) -> tuple[list[tuple[int, Passage]], int | None]:
+        """Return the passages around a memory's best matches, and the number of the nearest."""
+        if memory.etag == self._rows[key].record.etag:
+            location = self._candidates.location(key)
+            return self._view.passages(key, location), self._candidates.passage(key)
+        return list(enumerate(split_passages(memory.body))), None  # the index has an older text's
 
     def _result(
         self,
@@ -275,8 +289,7 @@ class Search:
         key = row.key
         query, candidates, record = self._query, self._candidates, row.record
         memory_analyser = analyser(record.language)
-        passages = self._view.passages(key, candidates.location(key))
-        nearest = candidates.passage(key)
+        passages, nearest = self._passages(key, memory)
         snippet = snippets.make_snippet(memory.body, passages, query, memory_analyser, nearest)
         line = ""
         if self._request.lines:

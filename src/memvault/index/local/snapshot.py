@@ -206,8 +206,10 @@ class Snapshot(NamedTuple):
         return found
 
     @stale_if_corrupted
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; None if it cannot be read.
+
+        With ``accept_changed`` a changed memory is returned as its file is now.
 
         Raises:
             StaleView: the memory has changed or was removed.
@@ -226,11 +228,13 @@ class Snapshot(NamedTuple):
                 parts = split_front_matter(decode(data).text)
                 memory = record.memory(parts.body, parts.newline, parts.body_line)
                 memory = memory._replace(etag=etag(data))
+                if accept_changed and memory.etag != record.etag:
+                    memory = self.store.read(record.path)
         except NotFound as error:
             raise StaleView from error
         except MemvaultError:
             return None
-        if memory.etag != record.etag:
+        if memory.etag != record.etag and not accept_changed:
             raise StaleView
         return memory
 
