@@ -200,7 +200,7 @@ FITS = sorted(fits())
 
 def record_of(path: str, size: int, day: str, importance: object) -> MemoryRecord:
     """The record of a memory."""
-    header = {"importance": importance}
+    header = {"importance": importance, "created": day}
     memory = Memory(path, "a", "T", "context", (), day, day, header, "", "etag")
     return MemoryRecord.from_memory(0, size, memory, "english")
 

@@ -363,9 +363,9 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     read: list[int] = []
     original = Snapshot.text
 
-    def counted(self: Snapshot, key: int) -> Memory | None:
+    def counted(self: Snapshot, key: int, accept_changed: bool = False) -> Memory | None:
         read.append(key)
-        return original(self, key)
+        return original(self, key, accept_changed)
 
     monkeypatch.setattr(Snapshot, "text", counted)
     assert explained(vault, '"storm river"') == []

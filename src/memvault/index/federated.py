@@ -34,6 +34,7 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analysis import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
+from memvault.vault.file_names import DateRange
 
 _ANY_LANGUAGE = "none"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
@@ -251,6 +252,10 @@ class FederatedView:
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
         return self._records("", lambda view: view.records())
+
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and a few others."""
+        return self._records("", lambda view: view.dated(days))
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""

@@ -20,6 +20,7 @@ from memvault.model import Memory, Passage, aliases_of
 if TYPE_CHECKING:
     from array import array
 
+    from memvault.vault.file_names import DateRange
     from memvault.vault.folder_watch import FolderWatch
 
 
@@ -377,6 +378,9 @@ class View(Protocol):
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
+
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and a few others."""
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""

@@ -24,6 +24,7 @@ from memvault.recall.dates import date_constraint, note_first
 from memvault.recall.features import FeatureRow
 from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
+from memvault.recall.snippets import Snippet
 from memvault.recall.validity import ValidatedMemory
 from memvault.recall.weights import RankingWeights, constants, weights_with
 from memvault.settings.vault_settings import RankingSettings
@@ -72,6 +73,7 @@ class Search:
         self._missing: set[int] = set()
         self._validities: dict[int, Validity] = {}
         self._files: dict[int, Memory | None] = {}
+        self._snippets: dict[int, Snippet] = {}
         self.notes = self._candidates.notes
         self._accept_changed = accept_changed
         self.stale: set[int] = set()
@@ -270,6 +272,19 @@ class Search:
             self._files[key] = memory
         return self._files[key]
 
+    def _snippet(self, key: int, memory: Memory) -> Snippet:
+        """Return the snippet of a memory; it is cut once, however often results are presented."""
+        if key not in self._snippets:
+            passages, nearest = self._passages(key, memory)
+            self._snippets[key] = snippets.make_snippet(
+                memory.body,
+                passages,
+                self._query,
+                analyser(self._rows[key].record.language),
+                nearest,
+            )
+        return self._snippets[key]
+
     def _passages(self, key: int, memory: Memory) -> tuple[list[tuple[int, Passage]], int | None]:
         """Return the passages around a memory's best matches, and the number of the nearest."""
         if memory.etag == self._rows[key].record.etag:
@@ -289,8 +304,7 @@ class Search:
         key = row.key
         query, candidates, record = self._query, self._candidates, row.record
         memory_analyser = analyser(record.language)
-        passages, nearest = self._passages(key, memory)
-        snippet = snippets.make_snippet(memory.body, passages, query, memory_analyser, nearest)
+        snippet = self._snippet(key, memory)
         line = ""
         if self._request.lines:
             from memvault.recall.lines import best_sentence

@@ -31,7 +31,7 @@ from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
-_FORMAT = 11
+_FORMAT = 12
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"

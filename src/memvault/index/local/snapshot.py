@@ -36,7 +36,7 @@ from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blo
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.document import decode, etag
-from memvault.vault.file_names import SUPERSEDES, name_key, referenced_names
+from memvault.vault.file_names import SUPERSEDES, DateRange, name_key, referenced_names
 from memvault.vault.front_matter import split_front_matter
 
 if TYPE_CHECKING:
@@ -159,6 +159,14 @@ class Snapshot(NamedTuple):
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += self._visible(self.manifest.records())
+        return iter(found)
+
+    @stale_if_corrupted
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and some others."""
+        found = list(self.overlay.records.values())
+        if self.manifest is not None:
+            found += self._visible(self.manifest.dated(days))
         return iter(found)
 
     @stale_if_corrupted
