@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
+_MAX_LIMIT = 1_000
+"""The most results of one recall; each is read and gets a snippet."""
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
@@ -143,6 +145,7 @@ def memory_recall(
         Arg(
             f"How many at most; {LISTED} with isAll",
             minimum=1,
+            maximum=_MAX_LIMIT,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
         ),
