@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, recalled, sampled, titles, write
+from conftest import Run, explained, index_of, recalled, sampled, succeeded, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -370,6 +370,22 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     monkeypatch.setattr(Snapshot, "text", counted)
     assert explained(vault, '"storm river"') == []
     assert len(read) == len(set(read)) > 0
+
+
+def test_long_memories_are_indexed_up_to_a_limit(folder: Path, run: Run) -> None:
+    """Of a longer memory the start is found; its links still count, and a setting changes it."""
+    write(folder, "memvault.toml", "[index]\ncharacters = 1_000\n")
+    write(folder, "target.md", "# Target\n")
+    filler = "Nothing of interest happened today.\n" * 60
+    write(folder, "log.md", f"# Log\n\nThe harbour opened.\n{filler}The [[target]] lamp.\n")
+    for mode in ("keyword", "hybrid"):
+        found = succeeded(run("recall", "harbour", "--mode", mode, "--strict", "--json")).json
+        assert titles(found) == ["Log"]
+    assert titles(succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json) == []
+    assert len(succeeded(run("backlinks", "target", "--json")).json["backlinks"]) == 1
+    write(folder, "memvault.toml", "[index]\ncharacters = 0\n")
+    found = succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json
+    assert titles(found) == ["Log"]
 
 
 SENTENCES = {

@@ -236,6 +236,9 @@ class EngineSettings(Section):
     fallback = Setting(False, FLAG, "true: this machine's index answers while it is away")
     patience = Setting(3.0, _SECONDS, "seconds that it has for an answer")
     sent = Setting("", _SENDER)
+    characters = Setting(
+        2_000_000, whole(0), "of a memory that are indexed, from its start; 0: no limit"
+    )
 
 
 class PlansSettings(Section):

@@ -32,7 +32,13 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analysis import analyser, query_languages
 from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
-from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
+from memvault.index.text.indexed_text import (
+    EncodedBlock,
+    TextBlock,
+    encode_blocks,
+    leading_part,
+    split_memory,
+)
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.document import decode, etag
@@ -287,7 +293,10 @@ class Snapshot(NamedTuple):
         if key in self.overlay.cuts:
             return self.overlay.cuts[key]
         memory = self.text(key)
-        return split_memory(memory) if memory is not None else ()
+        return self._split(memory) if memory is not None else ()
+
+    def _split(self, memory: Memory) -> list[TextBlock]:
+        return split_memory(leading_part(memory, self.store.settings.index.characters))
 
     def _blocks(self, places: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
         """Return each memory's first blocks and those around its best matches, in order."""
@@ -322,7 +331,7 @@ class Snapshot(NamedTuple):
                 if error.reason is not None:
                     raise
                 return ()  # its text was replaced meanwhile; the next refresh leaves it out
-            cuts = split_memory(memory) if memory is not None else []
+            cuts = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(cuts, analyser(language)) if cuts else []
             self.overlay.cuts[key], self.overlay.blocks[key] = cuts, blocks
