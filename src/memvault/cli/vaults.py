@@ -19,14 +19,28 @@ from memvault.tools.core.results import list_result
 Name = Annotated[str, Arg("The vault's name", positional=True)]
 
 
+_MAX_SHOWN = 8
+"""The most excluded files and folders that ``init`` lists."""
+
+
+def _shortened(paths: list[str]) -> str:
+    more = len(paths) - _MAX_SHOWN
+    return ", ".join([*paths[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])])
+
+
 @command(
     "init",
     ("memvault init notes", "memvault init --bare work/notes"),
     view=Template(
         """{vault} is a vault
            {created:each}
-        {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
-        lambda found: {**found, "untouched": found["memories"] or None},
+        {untouched:markdown file|markdown files} in it can be recalled now, unchanged
+        Left out: {left_out}""",
+        lambda found: {
+            **found,
+            "untouched": found["memories"] or None,
+            "left_out": _shortened(found.get("excluded", [])),
+        },
     ),
 )
 def init(
