@@ -63,7 +63,7 @@ def mcp(
     caller = options.caller()._replace(
         may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=vault_names
     )
-    root = locate.find_vault(options.vault)
+    root = options.root()
     address(caller.agent)  # report an invalid name now, not at each call
     selection = profiles.ToolSelection(tools)
     try:

@@ -5,11 +5,15 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
+from memvault import sanitize
 from memvault.arguments.parameters import Arg
+from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import UsageError
@@ -28,19 +32,30 @@ def _shortened(paths: list[str]) -> str:
     return ", ".join([*paths[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])])
 
 
+def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of ``init`` with the texts that its view shows."""
+    folder = os.path.relpath(made["vault"])
+    cd = f"cd {sanitize.quote_argument(folder)} && " if folder != "." else ""
+    first = "recall WORDS" if made["memories"] else 'remember "First note" "What to remember"'
+    return {
+        **made,
+        "untouched": made["memories"] or None,
+        "left_out": _shortened(made.get("excluded", [])),
+        "next": f"{cd}memvault {first}",
+    }
+
+
 @command(
     "init",
-    ("memvault init notes", "memvault init --bare work/notes"),
+    ("memvault init notes", "memvault init ~/notes --default", "memvault init --bare work/notes"),
     view=Template(
         """{vault} is a vault
            {created:each}
         {untouched:markdown file|markdown files} in it can be recalled now, unchanged
-        Left out: {left_out}""",
-        lambda found: {
-            **found,
-            "untouched": found["memories"] or None,
-            "left_out": _shortened(found.get("excluded", [])),
-        },
+        Left out: {left_out}
+        Outside of any vault it is used as {default}
+        Next: {next}""",
+        _shown,
     ),
 )
 def init(
@@ -50,17 +65,25 @@ def init(
     ] = "",
     bare: Annotated[bool, Arg("Only memvault.toml")] = False,
     examples: Annotated[bool, Arg("Add an example memory per type")] = False,
+    default: Annotated[bool, Arg("Use it outside of any vault, under the folder's name")] = False,
 ) -> dict[str, Any]:
     """Create a vault in a folder; existing files are not changed.
 
     A new or empty folder gets the full template: settings, README, AGENTS.md,
     Obsidian settings and templates; --examples adds an example memory per type,
     which list shows and searches leave out. A folder that has files only gets
-    memvault.toml.
+    memvault.toml. On a terminal, it offers to make your first vault the default one,
+    which every command uses outside of any vault.
     """
+    from memvault.settings.vaults import has_default, make_default
     from memvault.vault.init import init_vault
 
-    return init_vault(folder or options.vault or ".", bare, examples)
+    made = init_vault(folder or options.vault or ".", bare, examples)
+    if not default and options.may_ask and not has_default():
+        default = output.prefers((), "Use this vault when you are outside of any vault?")
+    if default:
+        made["default"] = make_default(made["vault"])
+    return made
 
 
 @command(

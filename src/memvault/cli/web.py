@@ -13,7 +13,6 @@ from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
-from memvault.settings.locate import find_vault
 
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
@@ -31,7 +30,7 @@ def web(
     It serves this machine only, until Ctrl-C, to who has the token in the address that
     it prints. The pages read and change nothing. It needs the extra web.
     """
-    root = find_vault(options.vault)
+    root = options.root()
     with require_extra():
         from memvault.web import pages, server
 
@@ -68,7 +67,7 @@ def graph(
     from memvault.files import atomic
     from memvault.vault.paths import require_outside
 
-    root = find_vault(options.vault)
+    root = options.root()
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{file} is no HTML file", "end its name in .html")
