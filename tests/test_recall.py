@@ -26,6 +26,7 @@ from memvault.index.text.bm25f import (
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory
+from memvault.recall.answer import RELEVANT
 from test_consolidate import consolidated
 
 MODES = ("tag", "keyword", "vector", "hybrid")
@@ -281,7 +282,7 @@ def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
         reached = [other for other in whole if other["why"]["chance"] >= threshold]
         assert recalled(texts, limit=50, threshold=threshold, **asked) == reached
     strict = recalled(texts, limit=50, strict=True, **asked)
-    assert strict == [entry for entry in whole if entry["strength"] != "weak"]
+    assert strict == [entry for entry in whole if entry["why"]["chance"] >= RELEVANT]
 
 
 def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -> None:

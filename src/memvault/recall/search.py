@@ -14,7 +14,7 @@ from memvault.index.text.passages import split_passages
 from memvault.model import Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
-    FAIR,
+    RELEVANT,
     RecallRequest,
     RecallResult,
     ScoredMemory,
@@ -162,7 +162,7 @@ class Search:
                 self._validities,
                 request.filters.predicate(),
                 request.only_current,
-                lambda key: probability(key) >= FAIR,
+                lambda key: probability(key) >= RELEVANT,
             )
         results = self._results(order, probability, newer, next_score)
         if self._settings.diversity:
@@ -205,7 +205,7 @@ class Search:
                 chance = max(chance, probability(entry.stands_for))
             is_dissimilar = key in self._candidates.dissimilar
             is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
-            if chance < request.threshold or (is_doubtful and chance < FAIR):
+            if chance < request.threshold or (is_doubtful and chance < RELEVANT):
                 continue
             memory = self._read(key)
             if memory is not None:
