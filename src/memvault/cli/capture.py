@@ -34,6 +34,7 @@ Text = Annotated[
 @command(
     "today",
     ("memvault today bought the tickets", "memvault today", "memvault today --date yesterday"),
+    group="daily",
 )
 def today(
     options: GlobalOptions,
@@ -72,6 +73,7 @@ def today(
         "memvault capture --clip --tags later",
         'date | memvault capture --to "Deploy notes"',
     ),
+    group="daily",
 )
 def capture(
     options: GlobalOptions,

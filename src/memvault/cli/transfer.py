@@ -72,6 +72,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         "memvault import --kinds",
     ),
     view=Template(_IMPORT_VIEW, _for_people),
+    group="moving",
 )
 def import_notes(
     options: GlobalOptions,
@@ -184,6 +185,7 @@ def _import(
     view="""
     Exported {files:file|files} to {target} ({format})
        left out: {leftOut:each}""",
+    group="moving",
 )
 def export(
     options: GlobalOptions,

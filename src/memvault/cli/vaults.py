@@ -57,6 +57,7 @@ def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
         Next: {next}""",
         _shown,
     ),
+    group="setup",
 )
 def init(
     options: GlobalOptions,
@@ -95,6 +96,7 @@ def init(
     ),
     view="""{name} is {folder}
         {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:day}""",
+    group="setup",
 )
 def add(
     _: GlobalOptions,
@@ -144,6 +146,7 @@ def add(
     view="""
         {name} names nothing any more
            {folder} {stays:stays as it is|is deleted, which held what was fetched of it}""",
+    group="setup",
 )
 def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     """Remove a vault's name; the vault itself is not changed.
@@ -162,6 +165,7 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     ("memvault vaults list", "memvault vaults list --json"),
     view="""*vaults
         {name:<12}  {folder}  {default:searched by default|}  sent by {sentBy}  {problem}""",
+    group="setup",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
@@ -171,7 +175,11 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     return list_result("vaults", vault_table(), nothing)
 
 
-@command("vaults default", ("memvault vaults default work,home", "memvault vaults default"))
+@command(
+    "vaults default",
+    ("memvault vaults default work,home", "memvault vaults default"),
+    group="setup",
+)
 def default(
     _: GlobalOptions,
     vaults: Annotated[
@@ -193,6 +201,7 @@ def default(
     "index push",
     ("memvault index push", "MEMVAULT_MILVUS_TOKEN=… memvault index push"),
     view="Sent to {uri}  {documents:document|documents}  vault {vault}",
+    group="setup",
 )
 def push(
     options: GlobalOptions,
@@ -224,6 +233,7 @@ def push(
            {documents:document|documents}  {rows[passages]:passage|passages}
            sent by {host}  {sent:minute}
            {problem}""",
+    group="setup",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
     """Compare what this machine has sent to the engine with the engine's contents."""
@@ -233,7 +243,12 @@ def status(options: GlobalOptions) -> dict[str, Any]:
         return publish.status(workspace)
 
 
-@command("index drop", ("memvault index drop", "memvault index drop --all --yes"), view="{outcome}")
+@command(
+    "index drop",
+    ("memvault index drop", "memvault index drop --all --yes"),
+    view="{outcome}",
+    group="setup",
+)
 def drop(
     options: GlobalOptions,
     all_vaults: Annotated[

@@ -17,7 +17,7 @@ from memvault.errors import Refused, UsageError
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
 
-@command("web", ("memvault web", "memvault web --port 0 --no-open"))
+@command("web", ("memvault web", "memvault web --port 0 --no-open"), group="moving")
 def web(
     options: GlobalOptions,
     port: Annotated[
@@ -53,6 +53,7 @@ def web(
     "graph",
     ("memvault graph ~/map.html", "memvault graph ~/map.html --force"),
     view="Wrote {filePath}  {memories:memory|memories}  {size}",
+    group="moving",
 )
 def graph(
     options: GlobalOptions,
