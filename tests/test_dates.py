@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,10 @@ from hypothesis import strategies as st
 from conftest import child, explained, parts, succeeded, titles, write
 from memvault import Vault, clock
 from memvault.errors import UsageError
-from memvault.index.protocol import COMPLETE
-from memvault.recall.dates import date_proximity, days_near, find_date, parse_moment, span_proximity
+from memvault.recall.dates import find_date, parse_moment, span_proximity
 from memvault.recall.filter_expression import compile_expression
 from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
 from memvault.vault.file_names import DateRange, dates_in_path, note_days
-from memvault.workspace import Workspace
 
 FRIDAY = date(2024, 3, 15)
 """A day in a leap year."""
@@ -689,34 +686,3 @@ def test_a_day_has_23_or_25_hours_when_clocks_change(place: str, day: str, hours
     assert before is not None
     assert last - first == timedelta(hours=hours) - timedelta(microseconds=1)
     assert first - before == timedelta(microseconds=1)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
-@pytest.mark.parametrize("place", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str) -> None:
-    """The index returns each memory with a day in a span, by name, header or time, in any zone."""
-    for number in range(60):
-        day = date(2026, 3, 1) + timedelta(days=number)
-        hours = f"{number % 24:02}:59"
-        write(folder, f"{day}.md", "# A daily note\n\nBread.\n")
-        write(folder, f"d{number}.md", f"---\ndate: {day}\n---\n# Dated {number}\n")
-        times = f"created: {day}T{hours}:00Z\nmodified: {day}T{hours}:30+09:00"
-        write(folder, f"t{number}.md", f"---\n{times}\n---\n# Timed {number}\n")
-    write(folder, "2026-W12.md", "# A weekly note\n")
-    with pytest.MonkeyPatch.context() as patch, closing(Workspace(folder)) as workspace:
-        patch.setenv("TZ", place)
-        time.tzset()
-        view = workspace.index.refresh(False, COMPLETE)
-        for span in (
-            DateRange(date(2026, 3, 20), date(2026, 3, 20)),
-            DateRange(date(2026, 3, 2), date(2026, 4, 1)),
-            DateRange(date.min, date(2026, 3, 3)),
-            DateRange(date(2026, 4, 20), date.max),
-        ):
-            near = days_near(span, 0.25)
-            found = {record.path for record in view.dated(near)}
-            expected = {r.path for r in view.records() if date_proximity(r, span) >= 0.25}
-            assert expected
-            assert found >= expected
-            assert len(found) < 181 or span.last - span.first >= timedelta(days=30)
-    time.tzset()

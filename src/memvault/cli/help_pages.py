@@ -51,7 +51,7 @@ _OVERVIEW = {
         ("tasks", "List the tasks in all notes"),
         ("context TASK", "Print the memories for a task as one block for a prompt"),
     ),
-    "Write": (
+    "Write and look after": (
         ("remember TITLE TEXT", "Write a new memory"),
         ("today TEXT", "Add a thought to the note of the day"),
         ("capture TEXT", "Remember a thought without a title"),
@@ -59,9 +59,7 @@ _OVERVIEW = {
         ("edit MEMORY", "Edit a memory in your editor"),
         ("forget MEMORY", "Move a memory to the trash, after a preview"),
         ("undo", "Undo your last change"),
-    ),
-    "Look after": (
-        ("review", "Go through duplicates, conflicts, secrets and outdated memories"),
+        ("review", "Go through duplicates, conflicts, secrets and more"),
         ("doctor", "Find problems, and with --fix repair them"),
         ("git sync", "Commit, pull and push"),
     ),
@@ -71,9 +69,7 @@ _OVERVIEW = {
         ("setup PROGRAM", "Connect an agent's program, such as Claude Code"),
         ("web", "Show the vault in a browser"),
         ("completion install", "Complete commands and names with the Tab key"),
-    ),
-    "Help": (
-        ("help --all", "List all commands by purpose"),
+        ("help --all", "List all commands by purpose, and the global options"),
         ("help COMMAND", "Show a command's arguments and examples"),
     ),
 }
@@ -91,8 +87,7 @@ def overview() -> str:
     lines = [*_USAGE]
     for heading, entries in _OVERVIEW.items():
         lines += [f"{heading}:", *_rows(list(entries)), ""]
-    lines += ["Options, before or after the command:", *_rows(_options())]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def everything() -> str:

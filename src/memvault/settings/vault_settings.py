@@ -238,9 +238,7 @@ class EngineSettings(Section):
     fallback = Setting(False, FLAG, "true: this machine's index answers while it is away")
     patience = Setting(3.0, _SECONDS, "seconds that it has for an answer")
     sent = Setting("", _SENDER)
-    characters = Setting(
-        2_000_000, whole(0), "of a memory that are indexed, from its start; 0: no limit"
-    )
+    characters = Setting(2_000_000, whole(0), "indexed of each memory; 0: all")
 
 
 class PlansSettings(Section):
@@ -264,7 +262,7 @@ class Settings(Section):
     version = Setting(1, _VERSION, "of this file")
     language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
     ignore: Setting[tuple[str, ...]] = Setting(
-        (), _PATTERNS, "files that are not memories, besides those in .gitignore", ["drafts/**"]
+        (), _PATTERNS, "more files that are not memories", ["drafts/**"]
     )
     embedder = EmbedderSettings()
     ranking = RankingSettings()
