@@ -49,10 +49,13 @@ def _hints() -> list[re.Pattern[str]]:
 
 
 def _ignored() -> list[re.Pattern[str]]:
-    from memvault.vault.paths import _ignore_pattern
+    from memvault.settings.exclusions import IgnoreFile, _settings_pattern
 
     globs = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)
-    return [found for glob in globs if (found := _ignore_pattern((glob,)))]
+    found = [pattern for glob in globs if (pattern := _settings_pattern((glob,)))]
+    hostile = ("**/a*a*a/**/b*b*b/**/c*c*c", "*/*/*/*a*", "/**/**/**/**")
+    files = (IgnoreFile(glob) for glob in (*globs, *hostile))
+    return [*found, *(pattern for file in files for pattern, _ in file.folder_patterns)]
 
 
 def _dates() -> list[re.Pattern[str]]:

@@ -6,9 +6,10 @@
 Each FOLDER is a set of ``bench/quality.py``; without one the everyday sets with
 unanswerable questions are measured. A question counts as recognized if the
 likeliest memory has a chance below a threshold of the set, the highest that keeps
-the given share of its answered questions. *Weak* is the share of questions without
-a fair or strong result, as the program calls them. *foreign* are 40 questions of
-the other sets.
+the given share of its answered questions. *None* is the share of questions for which
+the program reports that probably nothing answers them. *foreign* are 40 questions of
+the other sets. The second table has the strength of the first result, and how often a
+memory of that strength is right.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from judged import JudgedSet, by_group, group_of, kind_of, make_vault, other_questions, read_set
 from memvault import open_vault
-from memvault.recall.answer import FAIR
+from memvault.recall.answer import RELEVANT
 from quality import EVERYDAY, table
 
 SETS = ("home", "ops", "research", "languages", "changes")
@@ -33,26 +34,42 @@ ANSWERED = "answered"
 FOREIGN = 40
 
 
-class Chance(NamedTuple):
-    """The chance of the likeliest memory for a question of a kind."""
+class Asked(NamedTuple):
+    """A question of a kind: the chance of the likeliest memory, and the first result.
+
+    ``is_right`` is whether the first result is judged to answer or to help.
+    """
 
     kind: str
     chance: float
+    strength: str
+    is_right: bool
 
 
-def chances(judged: JudgedSet, foreign: Sequence[str], work: Path) -> list[Chance]:
+def answers(judged: JudgedSet, foreign: Sequence[str], work: Path) -> list[Asked]:
     """Ask a set's questions, and others, with the program; one vault for each group."""
     found = []
     for group, documents in by_group(judged).items():
         root = work / judged.name / (group or "all")
-        make_vault(root, documents)
+        ids = make_vault(root, documents)
         asked = [
-            *((ANSWERED, entry["text"]) for entry in _of(judged.queries, group)),
-            *((kind_of(entry), entry["text"]) for entry in _of(judged.unanswerable, group)),
-            *(("foreign", text) for text in foreign),
+            *((ANSWERED, entry["text"], entry["_id"]) for entry in _of(judged.queries, group)),
+            *((kind_of(entry), entry["text"], "") for entry in _of(judged.unanswerable, group)),
+            *(("foreign", text, "") for text in foreign),
         ]
         with open_vault(root) as vault:
-            found += [Chance(kind, _chance(vault, text)) for kind, text in asked]
+            for kind, text, query in asked:
+                memories = _memories(vault, text)
+                first = memories[0] if memories else None
+                document = ids[first["filePath"]] if first else ""
+                found.append(
+                    Asked(
+                        kind,
+                        max((float(entry["why"]["chance"]) for entry in memories), default=0.0),
+                        first["strength"] if first else "",
+                        document in judged.relevant.get(query, {}),
+                    )
+                )
     return found
 
 
@@ -60,25 +77,38 @@ def _of(queries: Iterable[Mapping[str, Any]], group: str) -> list[Mapping[str, A
     return [entry for entry in queries if group_of(entry) == group]
 
 
-def _chance(vault: Any, text: str) -> float:
+def _memories(vault: Any, text: str) -> list[dict[str, Any]]:
     answer = vault.call("memory_recall", query=text, limit=5, explain=True)
     if not answer["success"]:
         raise SystemExit(str(answer["error"]))
-    return max((float(entry["why"]["chance"]) for entry in answer["memories"]), default=0.0)
+    return list(answer["memories"])
 
 
-def rows(found: Mapping[str, Sequence[Chance]], kept: float) -> list[list[str]]:
+def strengths(found: Mapping[str, Sequence[Asked]]) -> list[list[str]]:
+    """Return the cells of the table of first results: a row for each strength, over all sets."""
+    asked = [entry for entries in found.values() for entry in entries]
+    cells = []
+    for strength in ("strong", "fair", "weak"):
+        own = [entry for entry in asked if entry.strength == strength]
+        answered = [entry for entry in own if entry.kind == ANSWERED]
+        right = sum(entry.is_right for entry in own)
+        counts = (len(answered), right, len(own) - len(answered))
+        cells.append([strength, *map(str, counts), f"{right / max(len(own), 1):.2f}"])
+    return cells
+
+
+def rows(found: Mapping[str, Sequence[Asked]], kept: float) -> list[list[str]]:
     """Return the cells of the table: a row for each kind of question, over all sets."""
-    recognized, weak = defaultdict(list), defaultdict(list)
+    recognized, none = defaultdict(list), defaultdict(list)
     for entries in found.values():
         answered = [entry.chance for entry in entries if entry.kind == ANSWERED]
         threshold = float(np.quantile(answered, 1 - kept, method="lower"))
         for entry in entries:
             recognized[entry.kind].append(entry.chance < threshold)
-            weak[entry.kind].append(entry.chance < FAIR)
-    shares = [(kind, np.mean(recognized[kind]), np.mean(weak[kind])) for kind in sorted(weak)]
+            none[entry.kind].append(entry.chance < RELEVANT)
+    shares = [(kind, np.mean(recognized[kind]), np.mean(none[kind])) for kind in sorted(none)]
     return [
-        [kind, str(len(weak[kind])), f"{low:.2f}", f"{called:.2f}"] for kind, low, called in shares
+        [kind, str(len(none[kind])), f"{low:.2f}", f"{called:.2f}"] for kind, low, called in shares
     ]
 
 
@@ -99,8 +129,10 @@ def main() -> None:
             of_part = read_set(folder, options.part).unanswerable
             foreign = other_questions(judged, sets, FOREIGN)
             measured = judged._replace(unanswerable=of_part)
-            found[judged.name] = chances(measured, foreign, Path(work))
-    print(table(["question", "number", "recognized", "weak"], rows(found, options.kept), True))
+            found[judged.name] = answers(measured, foreign, Path(work))
+    print(table(["question", "number", "recognized", "none"], rows(found, options.kept), True))
+    header = ["first result", "answered", "right", "nothing answers", "share that is right"]
+    print(table(header, strengths(found), True))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.cli.parameter_help import parameter_help, value_name
 from memvault.cli.plain_line import option_names
 from memvault.cli.registry import ShellCommand, find_command
-from memvault.command_table import COMMANDS, GROUPS, Command
+from memvault.command_table import COMMANDS, HELP_GROUPS, Command
 
 _SETTINGS = Path(__file__).resolve().parents[1] / "docs" / "guide" / "settings.md"
 _VARIABLE = re.compile(r"^\| (`MEMVAULT_[^|]+) \| (.+) \|$", re.MULTILINE)
@@ -50,7 +50,7 @@ def _overview() -> str:
         ".SH DESCRIPTION",
         _text("Each command has a page of its own, such as memvault-recall(1)."),
     ]
-    for group, heading in GROUPS.items():
+    for group, heading in HELP_GROUPS.items():
         lines.append(f".SH {_text(heading.upper())}")
         for entry in COMMANDS:
             if entry.group == group:

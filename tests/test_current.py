@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,10 @@ from hypothesis import strategies as st
 from conftest import Run, explained, recalled, succeeded, titles, write
 from made_secrets import MADE
 from memvault import Vault, clock, open_vault
+from memvault.index.protocol import COMPLETE
+from memvault.recall.dates import date_proximity, days_near
+from memvault.vault.file_names import DateRange
+from memvault.workspace import Workspace
 
 
 def day(offset: int) -> str:
@@ -565,3 +572,34 @@ def test_over_mcp_secrets_are_masked_there_too(vault: Vault, folder: Path) -> No
         assert entry["snippet"] == "The token is [masked: GitHub token]"
 
     session(folder, talk)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
+@pytest.mark.parametrize("place", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str) -> None:
+    """The index returns each memory with a day in a span, by name, header or time, in any zone."""
+    for number in range(60):
+        day = date(2026, 3, 1) + timedelta(days=number)
+        hours = f"{number % 24:02}:59"
+        write(folder, f"{day}.md", "# A daily note\n\nBread.\n")
+        write(folder, f"d{number}.md", f"---\ndate: {day}\n---\n# Dated {number}\n")
+        times = f"created: {day}T{hours}:00Z\nmodified: {day}T{hours}:30+09:00"
+        write(folder, f"t{number}.md", f"---\n{times}\n---\n# Timed {number}\n")
+    write(folder, "2026-W12.md", "# A weekly note\n")
+    with pytest.MonkeyPatch.context() as patch, closing(Workspace(folder)) as workspace:
+        patch.setenv("TZ", place)
+        time.tzset()
+        view = workspace.index.refresh(False, COMPLETE)
+        for span in (
+            DateRange(date(2026, 3, 20), date(2026, 3, 20)),
+            DateRange(date(2026, 3, 2), date(2026, 4, 1)),
+            DateRange(date.min, date(2026, 3, 3)),
+            DateRange(date(2026, 4, 20), date.max),
+        ):
+            near = days_near(span, 0.25)
+            found = {record.path for record in view.dated(near)}
+            expected = {r.path for r in view.records() if date_proximity(r, span) >= 0.25}
+            assert expected
+            assert found >= expected
+            assert len(found) < 181 or span.last - span.first >= timedelta(days=30)
+    time.tzset()

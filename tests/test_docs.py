@@ -13,6 +13,7 @@ import pytest
 from memvault import __all__ as public
 from memvault import __version__
 from memvault.cli.help_pages import everything, overview
+from memvault.command_table import visible_commands
 from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,9 +55,11 @@ def test_the_first_page_of_help_fits_a_terminal() -> None:
 def test_help_names_every_command() -> None:
     """No command is hidden from the page of all of them."""
     page = everything()
+    for command in visible_commands():
+        assert page.count(f"\n  {command.words} ") == 1, command.words
+        assert command.summary in page
     for tool in registry.all_tools():
         assert re.search(rf"^  {tool.command} ", page, re.MULTILINE), tool.command
-        assert tool.summary in page
 
 
 def test_the_changelog_names_this_version() -> None:

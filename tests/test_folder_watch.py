@@ -20,6 +20,7 @@ from conftest import examples
 from memvault import Vault, open_vault
 from memvault.files import inotify
 from memvault.index.local import refresh
+from memvault.settings.exclusions import Exclusions
 from memvault.vault import folder_watch, reader
 from memvault.vault.folder_watch import FolderWatch
 from memvault.vault.reader import Scan
@@ -37,9 +38,9 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     scan = FolderWatch.scan
 
-    def counted(watch: FolderWatch, ignore: tuple[str, ...] = ()) -> Scan:
+    def counted(watch: FolderWatch, exclusions: Exclusions) -> Scan:
         found.append(watch._root)
-        return scan(watch, ignore)
+        return scan(watch, exclusions)
 
     monkeypatch.setattr(FolderWatch, "scan", counted)
     return found
@@ -155,7 +156,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
             return paths_of(fresh)
 
     def _titles(self) -> Iterator[str]:
-        for state in reader.scan(self.root, self.ignored).files:
+        for state in reader.scan(self.root, Exclusions(self.root, self.ignored)).files:
             title = (self.root / state.path).read_text("utf-8").removeprefix("# ").strip()
             yield f"{state.path}: {title}"
 
@@ -204,7 +205,7 @@ def test_a_network_folder_is_not_watched(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(inotify, "_LOCAL_FILE_SYSTEMS", {})
     watch = FolderWatch(tmp_path)
     for _ in range(2):
-        watch.scan()
+        watch.scan(Exclusions(tmp_path))
         assert watch.changes() is None
     watch.close()
 
@@ -214,7 +215,7 @@ def test_a_file_with_another_name_is_not_watched(tmp_path: Path) -> None:
     (tmp_path / "a.md").touch()
     os.link(tmp_path / "a.md", tmp_path / "other")
     watch = FolderWatch(tmp_path)
-    watch.scan()
+    watch.scan(Exclusions(tmp_path))
     assert watch.changes() is None
     watch.close()
 
@@ -222,7 +223,7 @@ def test_a_file_with_another_name_is_not_watched(tmp_path: Path) -> None:
 def test_lost_events_need_a_scan(tmp_path: Path) -> None:
     """If more has happened than the kernel keeps, the folder has to be scanned."""
     watch = FolderWatch(tmp_path)
-    watch.scan()
+    watch.scan(Exclusions(tmp_path))
     assert watch.changes() == frozenset()
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text("ascii"))
     if most > 40_000:
@@ -231,7 +232,7 @@ def test_lost_events_need_a_scan(tmp_path: Path) -> None:
         (tmp_path / f"{number % 2}.md").touch()
         (tmp_path / f"{number % 2}.md").unlink()
     assert watch.changes() is None
-    watch.scan()
+    watch.scan(Exclusions(tmp_path))
     assert watch.changes() == frozenset()
     watch.close()
 

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from killing import Killing
 from memvault import Vault, open_vault
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import COMPLETE, MemoryRecord
+from memvault.recall.answer import RecallRequest
+from memvault.recall.search import Search
 from memvault.workspace import Workspace
 
 Ask = Callable[..., list[str]]
@@ -211,6 +214,51 @@ def test_edits_as_fast_as_recalls_are_seen(folder: Path, vault: Vault) -> None:
         assert titles(found) == ["Fast"]
         old = vault.call("memory_recall", query=f"round{number - 1}", type="keyword")
         assert titles(old) == []
+
+
+_APPENDING = """
+import sys, time
+print("ready", flush=True)
+while True:
+    with open(sys.argv[1], "a") as log:
+        log.write("The boiler was checked again at %s.\\n" % time.time())
+    time.sleep(0.004)
+"""
+
+
+def test_recall_finds_a_file_that_keeps_growing(folder: Path, vault: Vault) -> None:
+    """A memory that another program appends to all the time stays in the answer, as it is now."""
+    for number in range(150):
+        write(folder, f"n{number}.md", f"# Note {number}\n\nThe boiler of house {number} is new.\n")
+    log = write(folder, "log.md", "# Boiler log\n\nThe boiler was checked.\n")
+    vault.call("memory_recall", query="boiler")
+    command = [sys.executable, "-c", _APPENDING, str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout
+        writer.stdout.readline()
+        try:
+            for mode in ("keyword", "hybrid") * 3:
+                found = vault.call("memory_recall", query="boiler log", type=mode, limit=3)
+                assert "Boiler log" in titles(found), mode
+                assert "warnings" not in found
+        finally:
+            writer.kill()
+
+
+def test_recall_shows_a_file_that_changed_during_the_search_as_it_is(folder: Path) -> None:
+    """If accepted, a file that changed since the refresh has its new title, text and snippet."""
+    write(folder, "log.md", "# Old title\n\nThe boiler was checked.\n")
+    with closing(Workspace(folder)) as workspace:
+        view = workspace.index.refresh(True, COMPLETE)
+        write(folder, "log.md", "# New title\n\nA preface.\n\nThe boiler was replaced.\n")
+        search = Search(view, RecallRequest("boiler"), workspace.settings.ranking, True)
+        (found,) = search.results(workspace.index.rerank_scores)
+        assert (found.memory.title, found.snippet) == ("New title", "The boiler was replaced.")
+        assert found.line_number == 5
+        assert not search.stale
+        (folder / "log.md").unlink()
+        search = Search(view, RecallRequest("boiler"), workspace.settings.ranking, True)
+        assert (search.results(workspace.index.rerank_scores), len(search.stale)) == ([], 1)
 
 
 def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:

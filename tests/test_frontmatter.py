@@ -588,7 +588,7 @@ def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
 @pytest.mark.promise("R14")
 def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> None:
     """A query in English finds its own words in a vault that also has Italian or French."""
-    words, _ = query_analyser(languages).query(text)
+    words, _, _ = query_analyser(languages).query(text)
     for language in languages:
         stems = analyser(language).terms(text).stems
         assert all(any(stem in stems for stem in word) for word in words)

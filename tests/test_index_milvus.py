@@ -80,7 +80,7 @@ class TestMilvusIndex(IndexContract):
                     self.seen(index)
                 view = self.seen(index)
                 assert self.found(view, "black")[0] == "tea"
-                words, wholes = query_analyser(view.languages()).query("black")
+                words, wholes, _ = query_analyser(view.languages()).query("black")
                 assert view.keyword(KeywordQuery(words, wholes)).document_count == len(NOTES) + 1
         assert gone
         assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none

@@ -193,7 +193,7 @@ def test_a_texts_own_words_find_it(text: str, language: str, others: list[str]) 
     asked = analysis.QueryAnalyser([*others, language])
     terms = analyser.terms(text)
     for query in (text, *text.split()):
-        words, wholes = asked.query(query)
+        words, wholes, _ = asked.query(query)
         assert len({word[0] for word in words}) == len(words)
         stems = {stem for word in words for stem in word}
         own = analyser.terms(query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -72,7 +73,7 @@ def rows(view: View, keys: list[int]) -> list[FeatureRow]:
 def numbers(row: FeatureRow) -> list[float]:
     """The features of a memory, with its terms as one number each."""
     shares = [value for value in row[2:-1] if isinstance(value, float)]
-    sentences = [value or 0.0 for value in row.sentences if not isinstance(value, frozenset)]
+    sentences = [value for value in row.sentences if isinstance(value, float)]
     return [*shares, *sentences, *sorted(row.sentences.term_ids)]
 
 
@@ -113,7 +114,7 @@ def compared(
     query: str, *bodies: str, title: str = "", rarity: float = 1.0
 ) -> list[SentenceFeatures]:
     """Compare memories with a query, without vectors."""
-    words, _ = query_analyser(ENGLISH).query(query)
+    words, _, identifiers = query_analyser(ENGLISH).query(query)
     english = analyser("english")
     blocks = [
         encode_blocks(
@@ -122,7 +123,7 @@ def compared(
         )
         for body in bodies
     ]
-    return compute(SentenceQuery(query, words, [rarity] * len(words)), blocks)
+    return compute(SentenceQuery(query, words, [rarity] * len(words), identifiers), blocks)
 
 
 nouns = ["ship", "harbour", "storm", "lantern", "rope"]
@@ -199,7 +200,7 @@ FITS = sorted(fits())
 
 def record_of(path: str, size: int, day: str, importance: object) -> MemoryRecord:
     """The record of a memory."""
-    header = {"importance": importance}
+    header = {"importance": importance, "created": day}
     memory = Memory(path, "a", "T", "context", (), day, day, header, "", "etag")
     return MemoryRecord.from_memory(0, size, memory, "english")
 
@@ -494,23 +495,52 @@ def test_fusion_ranks_fairly(
                 assert score >= other_score - 1e-9
 
 
-TERMS = st.frozensets(st.integers(0, 12) | st.integers(0, 3).map(lambda n: n | DISTINCTIVE_BIT))
+TERMS = st.lists(st.integers(0, 12) | st.integers(0, 3).map(lambda n: n | DISTINCTIVE_BIT))
 
 
-@given(st.lists(TERMS | st.sampled_from([frozenset(range(n)) for n in range(8, 14)]), max_size=12))
-def test_duplicates_are_those_of_a_full_comparison(terms: list[frozenset[int]]) -> None:
-    """Each memory belongs to the first group whose first one shares nearly all of its terms."""
+@given(st.lists(TERMS | st.sampled_from([list(range(n)) for n in range(8, 14)]), max_size=12))
+def test_duplicates_are_those_of_a_full_comparison(texts: list[list[int]]) -> None:
+    """A memory joins the first group whose first memory has nearly all of its terms in common.
 
-    def alike(one: frozenset[int], other: frozenset[int]) -> bool:
-        shared = len(one & other)
-        enough = shared >= constants().duplicate_overlap * len(one | other)
-        return enough and bool(one) and not any(term & DISTINCTIVE_BIT for term in one ^ other)
+    Their numbers and negations must be the same, in the same order.
+    """
+
+    def alike(one: list[int], other: list[int]) -> bool:
+        shared = len({*one} & {*other})
+        enough = shared >= constants().duplicate_overlap * len({*one, *other})
+        distinctive = [[term for term in text if term & DISTINCTIVE_BIT] for text in (one, other)]
+        return enough and bool(one) and distinctive[0] == distinctive[1]
 
     groups: list[list[int]] = []
-    for place, own in enumerate(terms):
-        group = next((found for found in groups if alike(own, terms[found[0]])), None)
+    for place, own in enumerate(texts):
+        group = next((found for found in groups if alike(own, texts[found[0]])), None)
         if group is None:
             groups.append([place])
         else:
             group.append(place)
-    assert group_duplicates(terms) == groups
+    memories = [
+        SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset(text), None, [array("I", text)])
+        for text in texts
+    ]
+    assert group_duplicates(memories) == groups
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "others"),
+    [
+        ("4.1.4", "version 4.1.4 is out", ["version 4.1.1 is out", "version 4.4.1 is out"]),
+        ("10.0.1.1", "it answers on 10.0.1.1", ["it answers on 10.0.1.10", "on 1.10.0.1"]),
+        ("v4.1", "release 4.1 is stable", ["release 4.2 is stable", "release 1.4 is stable"]),
+        ("4.1", "release v4.1 is stable", ["release v4.2 is stable", "release v1.4 is stable"]),
+        ("ticket E-1234", "see E-1234", ["see E-4321", "see 1234-E"]),
+        ("16 GB", "it has 16GB", ["it has 61GB"]),
+        ("16GB", "it has 16 GB", ["it has 61 GB"]),
+    ],
+)
+def test_number_coverage_needs_the_exact_identifier(
+    query: str, text: str, others: list[str]
+) -> None:
+    """A version, an address or a quantity is found only as it is, in usual spellings."""
+    right, *wrong = (found.number_coverage for found in compared(query, text, *others))
+    assert right == 1.0
+    assert all(value is not None and value < 1 for value in wrong)

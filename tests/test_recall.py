@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, recalled, sampled, titles, write
+from conftest import Run, explained, index_of, recalled, sampled, succeeded, titles, write
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -26,6 +26,7 @@ from memvault.index.text.bm25f import (
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory
+from memvault.recall.answer import RELEVANT
 from test_consolidate import consolidated
 
 MODES = ("tag", "keyword", "vector", "hybrid")
@@ -281,7 +282,7 @@ def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
         reached = [other for other in whole if other["why"]["chance"] >= threshold]
         assert recalled(texts, limit=50, threshold=threshold, **asked) == reached
     strict = recalled(texts, limit=50, strict=True, **asked)
-    assert strict == [entry for entry in whole if entry["strength"] != "weak"]
+    assert strict == [entry for entry in whole if entry["why"]["chance"] >= RELEVANT]
 
 
 def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -> None:
@@ -363,13 +364,29 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     read: list[int] = []
     original = Snapshot.text
 
-    def counted(self: Snapshot, key: int) -> Memory | None:
+    def counted(self: Snapshot, key: int, accept_changed: bool = False) -> Memory | None:
         read.append(key)
-        return original(self, key)
+        return original(self, key, accept_changed)
 
     monkeypatch.setattr(Snapshot, "text", counted)
     assert explained(vault, '"storm river"') == []
     assert len(read) == len(set(read)) > 0
+
+
+def test_long_memories_are_indexed_up_to_a_limit(folder: Path, run: Run) -> None:
+    """Of a longer memory the start is found; its links still count, and a setting changes it."""
+    write(folder, "memvault.toml", "[index]\ncharacters = 1_000\n")
+    write(folder, "target.md", "# Target\n")
+    filler = "Nothing of interest happened today.\n" * 60
+    write(folder, "log.md", f"# Log\n\nThe harbour opened.\n{filler}The [[target]] lamp.\n")
+    for mode in ("keyword", "hybrid"):
+        found = succeeded(run("recall", "harbour", "--mode", mode, "--strict", "--json")).json
+        assert titles(found) == ["Log"]
+    assert titles(succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json) == []
+    assert len(succeeded(run("backlinks", "target", "--json")).json["backlinks"]) == 1
+    write(folder, "memvault.toml", "[index]\ncharacters = 0\n")
+    found = succeeded(run("recall", "lamp", "--mode", "keyword", "--json")).json
+    assert titles(found) == ["Log"]
 
 
 SENTENCES = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, recalled, sampled, write
 from memvault import open_vault
+from memvault.settings.exclusions import Exclusions
 from memvault.vault.reader import Scan, scan
 
 MANY = 700
@@ -137,6 +138,6 @@ def test_other_bytes_are_no_scan(data: bytes) -> None:
 
 def test_a_folder_without_memories_is_a_scan_too(tmp_path: Path) -> None:
     """An empty vault is remembered like any other."""
-    found = scan(tmp_path)
+    found = scan(tmp_path, Exclusions(tmp_path))
     assert Scan.unpack(found.packed).files == []
     assert found.paths_that_differ(Scan.unpack(found.packed)) == set()

@@ -570,3 +570,35 @@ def test_what_another_user_put_into_tmp_is_not_ones_own(foreign: Path, run: Run)
     foreign.chmod(0o1777)
     (mine := foreign / "mine").mkdir()
     assert "belongs to another user" in refused(run("list", cwd=mine), 3)
+
+
+def test_default_vault_is_used_outside_of_any_vault(tmp_path: Path, run: Run) -> None:
+    """After ``init --default`` commands work in other folders, and name the vault they use."""
+    notes, elsewhere = tmp_path / "My Notes", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    made = succeeded(run("init", str(notes), "--default", cwd=tmp_path))
+    assert "Outside of any vault it is used as my-notes" in made.out
+    done = succeeded(run("remember", "Tides", "High at noon.", cwd=elsewhere))
+    assert done.err.splitlines()[0] == f"note: using your default vault my-notes: {notes}"
+    assert not list(elsewhere.iterdir())
+    found = succeeded(run("recall", "tides", "--json", cwd=elsewhere))
+    assert [entry["title"] for entry in found.json["memories"]] == ["Tides"]
+    succeeded(run("recall", "tides", "--vaults", "my-notes", cwd=elsewhere))
+    assert succeeded(run("today", "bought tickets", "--quiet", cwd=elsewhere)).err == ""
+    other = tmp_path / "other"
+    succeeded(run("init", str(other), cwd=tmp_path))
+    assert "default vault" not in succeeded(run("list", cwd=other)).err
+    (notes / "memvault.toml").unlink()
+    assert "is not a vault" in refused(run("list", cwd=elsewhere), 3)
+    succeeded(run("vaults", "default", cwd=elsewhere))
+    assert "No memvault.toml" in refused(run("list", cwd=elsewhere), 3)
+
+
+def test_init_names_default_vaults_uniquely(tmp_path: Path, run: Run) -> None:
+    """Vaults in folders of one name get names of their own; the last one made comes first."""
+    for folder in ("a/notes", "b/notes", "all", "ノート"):
+        succeeded(run("init", str(tmp_path / folder), "--default", "--bare", cwd=tmp_path))
+    listed = succeeded(run("vaults", "list", "--json", cwd=tmp_path)).json["vaults"]
+    assert {entry["name"] for entry in listed} == {"notes", "notes-2", "all-2", "vault-2"}
+    done = succeeded(run("list", cwd=tmp_path))
+    assert "default vault vault-2" in done.err

@@ -99,6 +99,11 @@ FAULTS = [
         {".memvault/access.json": "{}", ".memvault/.gitignore": "*\n"},
         make=large(".memvault/access.json"),
     ),
+    Fault(
+        "memory-partly-indexed",
+        "a.md",
+        {"a.md": "# A\n" + "A line.\n" * 20, "memvault.toml": "[index]\ncharacters = 100\n"},
+    ),
     Fault("file-binary", "a.md", {"a.md": bytes(range(8)) * 200}),
     Fault("not-utf8", "a.md", {"a.md": "# Tür\n".encode("cp1252")}),
     Fault(

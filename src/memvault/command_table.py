@@ -30,3 +30,13 @@ TOOLS = tuple(command for command in COMMANDS if command.tool)
 """The commands of the tools."""
 GROUPS = {command.group: command.heading for command in TOOLS}
 """The heading of each group of tools, in the same order."""
+HELP_GROUPS = GROUPS | {command.group: command.heading for command in COMMANDS if command.heading}
+"""The heading of each group of commands in the help: those of tools, then the others."""
+
+
+def visible_commands() -> list[Command]:
+    """Return each command once, in the order of the help.
+
+    A command that is not generated from a tool comes before one of the same words that is.
+    """
+    return list({command.words: command for command in reversed(COMMANDS)}.values())[::-1]

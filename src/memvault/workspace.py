@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memvault.files.plain_files import FileStamp, state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
+from memvault.settings.exclusions import sources_state
 
 if TYPE_CHECKING:
     from memvault.index.milvus.remote import RemoteIndex
@@ -65,13 +66,13 @@ class Workspace:
         self.lock = threading.RLock()
         self.condition = Turn(self.lock)
         self.progress = progress
-        self._settings_state: FileStamp | None = None
+        self._settings_state: tuple[FileStamp | None, ...] = ()
         self._other_vaults: dict[Path, Workspace] = {}
 
     @cached_property
     def settings(self) -> vault_settings.Settings:
         """The vault's settings, as last loaded."""
-        self._settings_state = state_of(self.root / SETTINGS_FILE)
+        self._settings_state = self._current_settings_state()
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
             from memvault.secrets import detector
@@ -81,13 +82,16 @@ class Workspace:
         return settings
 
     def refresh_settings(self) -> None:
-        """Reload the settings and parts if ``memvault.toml`` has changed since it was loaded."""
+        """Reload the settings and parts if a file that they come from has changed."""
         if "settings" in self.__dict__:
-            state = state_of(self.root / SETTINGS_FILE)
-            if state is None:
+            state = self._current_settings_state()
+            if state[0] is None:
                 locate.find_vault(str(self.root))  # raises if it is no longer a vault
             if state != self._settings_state:
                 self.reload()
+
+    def _current_settings_state(self) -> tuple[FileStamp | None, ...]:
+        return state_of(self.root / SETTINGS_FILE), *sources_state(self.root)
 
     @cached_property
     def store(self) -> MemoryStore:

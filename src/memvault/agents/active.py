@@ -23,7 +23,7 @@ from memvault.model import Memory
 from memvault.recall import resolve
 from memvault.recall.engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.paths import is_ignored, is_memory_path, resolve_inside
+from memvault.vault.paths import is_memory_path, resolve_inside
 
 MAX_LENGTH = 20_000
 """Maximum number of characters that one load adds to active memory."""
@@ -270,7 +270,7 @@ class ActiveMemory:
             Ambiguous: its file was moved, and several files have its memId.
         """
         with contextlib.suppress(NotFound):
-            if not is_ignored(piece.path, self._store.settings.ignore):
+            if not self._store.settings.exclusions.covers(piece.path):
                 memory = self._store.read(piece.path)
                 if memory.mem_id == piece.mem_id:
                     return memory

@@ -215,10 +215,10 @@ def gather(
     found: list[RecallResult] = []
     if task.strip():
         found = read("no memories were recalled", lambda: _recalled(engine(), task))
-    recalled = [entry for entry in found if entry.strength != "weak"]
+    recalled = [entry for entry in found if entry.is_relevant]
     if len(found) > len(recalled):
         omitted = len(found) - len(recalled)
-        notes.append(f"weak matches left out: {omitted}; memvault recall shows them")
+        notes.append(f"unlikely matches left out: {omitted}; memvault recall shows them")
     return PromptContext(
         [
             PromptSection(

@@ -12,7 +12,9 @@ from memvault.cli.registry import command
 from memvault.tools.core import registry
 
 
-@command("browse", ("memvault browse", "memvault browse which database tag:work"))
+@command(
+    "browse", ("memvault browse", "memvault browse which database tag:work"), group="historian"
+)
 def browse(
     options: GlobalOptions,
     query: Annotated[

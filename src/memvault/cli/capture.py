@@ -12,7 +12,6 @@ from memvault.cli import commands, editor, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
-from memvault.settings.locate import find_vault
 from memvault.tools.core import registry
 
 _PASTE_COMMANDS = {"darwin": ("pbpaste",)}
@@ -35,6 +34,7 @@ Text = Annotated[
 @command(
     "today",
     ("memvault today bought the tickets", "memvault today", "memvault today --date yesterday"),
+    group="daily",
 )
 def today(
     options: GlobalOptions,
@@ -73,6 +73,7 @@ def today(
         "memvault capture --clip --tags later",
         'date | memvault capture --to "Deploy notes"',
     ),
+    group="daily",
 )
 def capture(
     options: GlobalOptions,
@@ -140,7 +141,7 @@ def _clipboard(options: GlobalOptions) -> str:
 
     if sys.platform == "win32":  # where no program can be run
         raise Refused("The clipboard cannot be read on Windows", "Get-Clipboard | memvault capture")
-    environment = process.environment(find_vault(options.vault))
+    environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
         with contextlib.suppress(UsageError):  # there is no such program
             done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)

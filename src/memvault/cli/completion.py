@@ -217,7 +217,7 @@ def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
         return []
     from memvault.settings.locate import find_vault
 
-    root = find_vault(vault or None)
+    root = find_vault(vault or None, lambda *_: None)
     if value != "tag":
         return list(lister(root, typed))
     head, comma, _ = typed.rpartition(",")

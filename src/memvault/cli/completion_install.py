@@ -52,20 +52,30 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _MARK = "# completion of memvault"
 
 
-@command("completion bash", ("memvault completion bash", "source <(memvault completion bash)"))
+@command(
+    "completion bash",
+    ("memvault completion bash", "source <(memvault completion bash)"),
+    group="setup",
+)
 def bash(options: GlobalOptions) -> None:
     """Print the bash completion script, to be sourced."""
     output.text(_BASH, options.json)
 
 
-@command("completion zsh", ("memvault completion zsh", "memvault completion zsh > _memvault"))
+@command(
+    "completion zsh",
+    ("memvault completion zsh", "memvault completion zsh > _memvault"),
+    group="setup",
+)
 def zsh(options: GlobalOptions) -> None:
     """Print the zsh completion script, to be sourced."""
     output.text(_ZSH, options.json)
 
 
 @command(
-    "completion fish", ("memvault completion fish", "memvault completion fish > memvault.fish")
+    "completion fish",
+    ("memvault completion fish", "memvault completion fish > memvault.fish"),
+    group="setup",
 )
 def fish(options: GlobalOptions) -> None:
     """Print the fish completion script, to be sourced."""
@@ -75,6 +85,7 @@ def fish(options: GlobalOptions) -> None:
 @command(
     "completion install",
     ("memvault completion install bash", "memvault completion install bash --remove"),
+    group="setup",
 )
 def install(
     options: GlobalOptions,  # noqa: ARG001  # every command has them

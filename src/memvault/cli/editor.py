@@ -43,7 +43,12 @@ MemoryOrVault = Annotated[
 ]
 
 
-@command("path", ('memvault path "Deploy notes"', "memvault path use-postgresql"), view="{path}")
+@command(
+    "path",
+    ('memvault path "Deploy notes"', "memvault path use-postgresql"),
+    view="{path}",
+    group="notes",
+)
 def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
 
@@ -58,6 +63,7 @@ def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     "edit",
     ('memvault edit "Deploy notes"', "EDITOR=nano memvault edit use-postgresql"),
     view=_EDITED,
+    group="notes",
 )
 def edit(
     options: GlobalOptions,
@@ -109,6 +115,7 @@ def open_entry(
     "open",
     ('memvault open "Deploy notes" --print', "memvault open --with obsidian"),
     view=f"    {{address}}{_EDITED}",
+    group="notes",
 )
 def open_memory(
     options: GlobalOptions,
@@ -153,6 +160,7 @@ def open_in_obsidian(file: Path, root: Path) -> None:
         'memvault new "Disk full on db1" --type issue',
         'memvault new "Move to ARM" --template architectural-decision',
     ),
+    group="notes",
 )
 def new(
     options: GlobalOptions,

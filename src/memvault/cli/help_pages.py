@@ -7,7 +7,7 @@ import re
 import sys
 
 from memvault.cli.options import GLOBAL_OPTIONS
-from memvault.command_table import COMMANDS, GROUPS
+from memvault.command_table import HELP_GROUPS, visible_commands
 
 _NARROW = 80
 _HEADING = re.compile(r"^(?:Usage|[A-Z][\w ,&'-]*):", re.MULTILINE)
@@ -42,19 +42,38 @@ def _is_looked_at() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-_DAILY = (
-    ("recall QUESTION", "Find what is known, the best first"),
-    ("remember TITLE TEXT", "Write a new memory"),
-    ("show MEMORY", "Read a whole memory"),
-    ("list", "List memories, newest change first"),
-    ("compound MEMORY TEXT", "Add to what is known"),
-    ("forget MEMORY", "Move a memory to the trash, after a preview"),
-    ("undo", "Undo your last change"),
-    ("context TASK", "Write what fits a task as one block for a prompt"),
-    ("git sync", "Commit, pull and push"),
-    ("doctor", "Find problems, and with --fix repair them"),
-)
-"""The ten most used commands, as the overview page shows them."""
+_OVERVIEW = {
+    "Find and read": (
+        ("recall QUESTION", "Find the memories that answer, the best first"),
+        ("browse", "Find, read and edit on the whole screen"),
+        ("show MEMORY", "Read a whole memory"),
+        ("list", "List memories, newest change first"),
+        ("tasks", "List the tasks in all notes"),
+        ("context TASK", "Print the memories for a task as one block for a prompt"),
+    ),
+    "Write and look after": (
+        ("remember TITLE TEXT", "Write a new memory"),
+        ("today TEXT", "Add a thought to the note of the day"),
+        ("capture TEXT", "Remember a thought without a title"),
+        ("compound MEMORY TEXT", "Add to a memory"),
+        ("edit MEMORY", "Edit a memory in your editor"),
+        ("forget MEMORY", "Move a memory to the trash, after a preview"),
+        ("undo", "Undo your last change"),
+        ("review", "Go through duplicates, conflicts, secrets and more"),
+        ("doctor", "Find problems, and with --fix repair them"),
+        ("git sync", "Commit, pull and push"),
+    ),
+    "Set up": (
+        ("init", "Create a vault in a folder"),
+        ("import PATH", "Import notes from other programs, or sessions of agents"),
+        ("setup PROGRAM", "Connect an agent's program, such as Claude Code"),
+        ("web", "Show the vault in a browser"),
+        ("completion install", "Complete commands and names with the Tab key"),
+        ("help --all", "List all commands by purpose, and the global options"),
+        ("help COMMAND", "Show a command's arguments and examples"),
+    ),
+}
+"""The most used commands, as the overview page shows them."""
 _USAGE = (
     "Usage: memvault [OPTIONS] COMMAND [ARGS]...",
     "",
@@ -65,34 +84,19 @@ _USAGE = (
 
 def overview() -> str:
     """Return the overview page: the most used commands, and how to list all others."""
-    lines = [*_USAGE, "Every day:", *_rows(list(_DAILY))]
-    lines += [
-        "",
-        "More:",
-        *_rows(
-            [
-                ("init", "Create a vault in a folder"),
-                ("setup PROGRAM", "Use it in an agent's program, such as Claude Code"),
-                ("help --all", "All commands, by purpose"),
-                ("help COMMAND", "What a command takes, with examples"),
-                ("completion install", "Complete commands and names with the Tab key"),
-            ]
-        ),
-        "",
-        "Options, before or after the command:",
-        *_rows(_options()),
-    ]
-    return "\n".join(lines) + "\n"
+    lines = [*_USAGE]
+    for heading, entries in _OVERVIEW.items():
+        lines += [f"{heading}:", *_rows(list(entries)), ""]
+    return "\n".join(lines)
 
 
 def everything() -> str:
     """Return the page that lists all commands, grouped by purpose."""
     lines = [*_USAGE]
-    groups: dict[str, dict[str, str]] = {name: {} for name in GROUPS}
-    for command in COMMANDS:
-        groups[command.group][command.words] = command.summary
-    for name, entries in groups.items():
-        lines += [f"{GROUPS[name]}:", *_rows([*entries.items()]), ""]
+    commands = visible_commands()
+    for group, heading in HELP_GROUPS.items():
+        entries = [(one.words, one.summary) for one in commands if one.group == group]
+        lines += [f"{heading}:", *_rows(entries), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
     lines.append("memvault help COMMAND shows the arguments of a command.")
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from memvault.call import Caller
     from memvault.workspace import Workspace
@@ -50,6 +51,7 @@ class GlobalOptions:
         self.no_pager = False
         self._placeholders: dict[str, str] = {}
         self._vault_on_line: str | None = None
+        self._has_noted_default = False
 
     @classmethod
     def from_environment(cls) -> GlobalOptions:
@@ -123,7 +125,8 @@ class GlobalOptions:
         from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
 
-        return Workspace(find_vault(self.vault or self._vault_on_line))
+        root = find_vault(self.vault or self._vault_on_line, lambda *_: None)
+        return Workspace(root)
 
     def unescape(self, value: str) -> str:
         """Return the text that a placeholder replaces, or the value itself."""
@@ -144,9 +147,25 @@ class GlobalOptions:
         """
         from memvault.cli.kept_vaults import open_workspace
         from memvault.cli.output import ProgressBar
+
+        return open_workspace(self.root(), ProgressBar(self.quiet))
+
+    def root(self) -> Path:
+        """Return the vault's folder; outside of any vault the default one, with a note.
+
+        Raises:
+            VaultNotFound: If there is no vault.
+        """
         from memvault.settings.locate import find_vault
 
-        return open_workspace(find_vault(self.vault), ProgressBar(self.quiet))
+        return find_vault(self.vault, self._note_default)
+
+    def _note_default(self, name: str, root: Path) -> None:
+        from memvault.cli import output
+
+        if not self.quiet and not self._has_noted_default:
+            self._has_noted_default = True
+            output.notes([f"using your default vault {name}: {root}"])
 
     @property
     def may_ask(self) -> bool:

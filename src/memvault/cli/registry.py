@@ -49,6 +49,12 @@ class CliCommand(NamedTuple):
 ShellCommand = Tool | CliCommand
 """What a command line can run."""
 _COMMANDS: dict[str, CliCommand] = {}
+_HEADINGS = {
+    "moving": "Import, export and pages",
+    "programs": "Agents' programs and servers",
+    "setup": "Vaults, settings and the shell",
+}
+"""The headings of the groups that have no tools."""
 
 
 def command(
@@ -64,7 +70,7 @@ def command(
         words: The words of the command.
         examples: Command lines for the help, two or three.
         view: How its result is printed for people; by default by its values' types.
-        group: The group of tools with which the help lists it.
+        group: The group of tools, or of ``_HEADINGS``, with which the help lists it.
         always_json: Whether it prints JSON only.
     """
 
@@ -120,7 +126,7 @@ def command_table() -> list[Command]:
             entry.words,
             entry.function.__module__.removeprefix("memvault."),
             entry.group,
-            "",
+            _HEADINGS.get(entry.group, ""),
             "",
             entry.doc.partition("\n")[0].rstrip("."),
         )

@@ -108,10 +108,8 @@ def _print_human(
 
 def _root(options: GlobalOptions) -> Path | None:
     """Return the vault, from which no pager may be run; None if there is no vault."""
-    from memvault.settings.locate import find_vault
-
     try:
-        return find_vault(options.vault)
+        return options.root()
     except MemvaultError:
         return None
 

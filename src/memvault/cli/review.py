@@ -36,6 +36,7 @@ _KEYS = {
 @command(
     "review",
     ("memvault review", "memvault review --kind conflict", "memvault review --json"),
+    group="vault",
 )
 def review(
     options: GlobalOptions,

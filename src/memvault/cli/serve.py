@@ -28,6 +28,7 @@ TokenName = Annotated[str, Arg("The token's name", positional=True)]
         {name:<14}{count:>4} tools {tokens:>7} tokens  {heading}
 
         About four characters are a token""",
+    group="programs",
 )
 def mcp(
     options: GlobalOptions,
@@ -63,7 +64,7 @@ def mcp(
     caller = options.caller()._replace(
         may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=vault_names
     )
-    root = locate.find_vault(options.vault)
+    root = options.root()
     address(caller.agent)  # report an invalid name now, not at each call
     selection = profiles.ToolSelection(tools)
     try:
@@ -84,6 +85,7 @@ def mcp(
         "memvault serve --http :8420",
         "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
     ),
+    group="programs",
 )
 def serve(
     _: GlobalOptions,
@@ -160,6 +162,7 @@ def _vaults(text: str) -> tuple[str, ...]:
     view="""{token}
 
         It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
+    group="programs",
 )
 def add(
     _: GlobalOptions,
@@ -189,6 +192,7 @@ def add(
     ("memvault tokens list", "memvault tokens list --json"),
     view="""*tokens
         {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:day}  {problem}""",
+    group="programs",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""
@@ -203,6 +207,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     "tokens remove",
     ("memvault tokens remove ann", "memvault tokens remove ci"),
     view="Nobody comes in with the token {name} any more",
+    group="programs",
 )
 def remove(_: GlobalOptions, name: TokenName) -> dict[str, Any]:
     """Revoke a token; this takes effect at once, also for clients that are using it."""

@@ -37,6 +37,7 @@ _IMPORTED = ("opencode",)
         "memvault setup codex --user --dry-run",
         "memvault setup opencode --remove",
     ),
+    group="programs",
 )
 def setup(
     options: GlobalOptions,
@@ -187,6 +188,7 @@ FORMS = {
 @command(
     "skill",
     ("memvault skill", "memvault skill --as text", "memvault skill --as claude --out skills"),
+    group="programs",
 )
 def print_guide(
     options: GlobalOptions,
@@ -225,6 +227,7 @@ def print_guide(
         """echo '{"prompt": "which database"}' | memvault hook prompt""",
         "memvault hook session-start --for claude-code < /dev/null",
     ),
+    group="programs",
 )
 def run_hook(
     options: GlobalOptions,

@@ -72,6 +72,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         "memvault import --kinds",
     ),
     view=Template(_IMPORT_VIEW, _for_people),
+    group="moving",
 )
 def import_notes(
     options: GlobalOptions,
@@ -184,6 +185,7 @@ def _import(
     view="""
     Exported {files:file|files} to {target} ({format})
        left out: {leftOut:each}""",
+    group="moving",
 )
 def export(
     options: GlobalOptions,
@@ -248,7 +250,7 @@ def _require_apart(call: Call, source: Source, kind: Kind) -> None:
     elif place.is_relative_to(root):
         what = "is in the vault"
         note = place if place.is_file() else place / "memory.md"
-        if not paths.is_memory(note.relative_to(root).as_posix(), call.settings.ignore):
+        if not paths.is_memory(note.relative_to(root).as_posix(), call.settings.exclusions):
             return
     else:
         return
@@ -266,7 +268,7 @@ def _target_folder(call: Call, to: str) -> str:
 
     folder = paths.resolve_inside(call.root, to)
     folder = "" if folder == "." else folder
-    if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.ignore):
+    if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.exclusions):
         raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
     paths.require_plain_folders(call.root, folder)
     return folder

@@ -68,7 +68,9 @@ def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     return {"name": name, "wasTrusted": trusts.revoke(options.workspace().root, name)}
 
 
-@command("vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"))
+@command(
+    "vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"), group="setup"
+)
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault that belongs to another user, so that it is used without being named.
 
@@ -81,7 +83,11 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     return {"trusted": vaults.trust(folder)}
 
 
-@command("vaults untrust", ("memvault vaults untrust .", "memvault vaults untrust ~/notes"))
+@command(
+    "vaults untrust",
+    ("memvault vaults untrust .", "memvault vaults untrust ~/notes"),
+    group="setup",
+)
 def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Revoke the trust in a vault of another user; it is then used only when named."""
     from memvault.settings import vaults

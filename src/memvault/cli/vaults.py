@@ -5,11 +5,15 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
+from memvault import sanitize
 from memvault.arguments.parameters import Arg
+from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import UsageError
@@ -19,15 +23,41 @@ from memvault.tools.core.results import list_result
 Name = Annotated[str, Arg("The vault's name", positional=True)]
 
 
+_MAX_SHOWN = 8
+"""The most excluded files and folders that ``init`` lists."""
+
+
+def _shortened(paths: list[str]) -> str:
+    more = len(paths) - _MAX_SHOWN
+    return ", ".join([*paths[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])])
+
+
+def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of ``init`` with the texts that its view shows."""
+    folder = os.path.relpath(made["vault"])
+    cd = f"cd {sanitize.quote_argument(folder)} && " if folder != "." else ""
+    first = "recall WORDS" if made["memories"] else 'remember "First note" "What to remember"'
+    return {
+        **made,
+        "untouched": made["memories"] or None,
+        "left_out": _shortened(made.get("excluded", [])),
+        "next": f"{cd}memvault {first}",
+    }
+
+
 @command(
     "init",
-    ("memvault init notes", "memvault init --bare work/notes"),
+    ("memvault init notes", "memvault init ~/notes --default", "memvault init --bare work/notes"),
     view=Template(
         """{vault} is a vault
            {created:each}
-        {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
-        lambda found: {**found, "untouched": found["memories"] or None},
+        {untouched:markdown file|markdown files} in it can be recalled now, unchanged
+        Left out: {left_out}
+        Outside of any vault it is used as {default}
+        Next: {next}""",
+        _shown,
     ),
+    group="setup",
 )
 def init(
     options: GlobalOptions,
@@ -36,17 +66,25 @@ def init(
     ] = "",
     bare: Annotated[bool, Arg("Only memvault.toml")] = False,
     examples: Annotated[bool, Arg("Add an example memory per type")] = False,
+    default: Annotated[bool, Arg("Use it outside of any vault, under the folder's name")] = False,
 ) -> dict[str, Any]:
     """Create a vault in a folder; existing files are not changed.
 
     A new or empty folder gets the full template: settings, README, AGENTS.md,
     Obsidian settings and templates; --examples adds an example memory per type,
     which list shows and searches leave out. A folder that has files only gets
-    memvault.toml.
+    memvault.toml. On a terminal, it offers to make your first vault the default one,
+    which every command uses outside of any vault.
     """
+    from memvault.settings.vaults import has_default, make_default
     from memvault.vault.init import init_vault
 
-    return init_vault(folder or options.vault or ".", bare, examples)
+    made = init_vault(folder or options.vault or ".", bare, examples)
+    if not default and options.may_ask and not has_default():
+        default = output.prefers((), "Use this vault when you are outside of any vault?")
+    if default:
+        made["default"] = make_default(made["vault"])
+    return made
 
 
 @command(
@@ -58,6 +96,7 @@ def init(
     ),
     view="""{name} is {folder}
         {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:day}""",
+    group="setup",
 )
 def add(
     _: GlobalOptions,
@@ -107,6 +146,7 @@ def add(
     view="""
         {name} names nothing any more
            {folder} {stays:stays as it is|is deleted, which held what was fetched of it}""",
+    group="setup",
 )
 def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     """Remove a vault's name; the vault itself is not changed.
@@ -125,6 +165,7 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
     ("memvault vaults list", "memvault vaults list --json"),
     view="""*vaults
         {name:<12}  {folder}  {default:searched by default|}  sent by {sentBy}  {problem}""",
+    group="setup",
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
@@ -134,7 +175,11 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     return list_result("vaults", vault_table(), nothing)
 
 
-@command("vaults default", ("memvault vaults default work,home", "memvault vaults default"))
+@command(
+    "vaults default",
+    ("memvault vaults default work,home", "memvault vaults default"),
+    group="setup",
+)
 def default(
     _: GlobalOptions,
     vaults: Annotated[
@@ -156,6 +201,7 @@ def default(
     "index push",
     ("memvault index push", "MEMVAULT_MILVUS_TOKEN=… memvault index push"),
     view="Sent to {uri}  {documents:document|documents}  vault {vault}",
+    group="setup",
 )
 def push(
     options: GlobalOptions,
@@ -187,6 +233,7 @@ def push(
            {documents:document|documents}  {rows[passages]:passage|passages}
            sent by {host}  {sent:minute}
            {problem}""",
+    group="setup",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
     """Compare what this machine has sent to the engine with the engine's contents."""
@@ -196,7 +243,12 @@ def status(options: GlobalOptions) -> dict[str, Any]:
         return publish.status(workspace)
 
 
-@command("index drop", ("memvault index drop", "memvault index drop --all --yes"), view="{outcome}")
+@command(
+    "index drop",
+    ("memvault index drop", "memvault index drop --all --yes"),
+    view="{outcome}",
+    group="setup",
+)
 def drop(
     options: GlobalOptions,
     all_vaults: Annotated[

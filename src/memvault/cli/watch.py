@@ -24,6 +24,7 @@ own_status: Callable[[], dict[str, Any]] | None = None
         {commands:command|commands}  {megabytes:.0f} MB
            {vaults:each}
         {stopped:the resident process has ended|no resident process runs}""",
+    group="setup",
 )
 def watch(
     _: GlobalOptions,

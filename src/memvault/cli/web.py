@@ -13,12 +13,11 @@ from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused, UsageError
-from memvault.settings.locate import find_vault
 
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
 
-@command("web", ("memvault web", "memvault web --port 8421 --no-open"))
+@command("web", ("memvault web", "memvault web --port 8421 --no-open"), group="moving")
 def web(
     options: GlobalOptions,
     port: Annotated[
@@ -32,7 +31,7 @@ def web(
     It serves this machine only, until Ctrl-C, to the browser that opens the address that
     it prints. The pages read and change nothing. It needs the extra web.
     """
-    root = find_vault(options.vault)
+    root = options.root()
     with require_extra():
         from memvault.web import pages, server
 
@@ -65,6 +64,7 @@ def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
     "graph",
     ("memvault graph ~/map.html", "memvault graph ~/map.html --force"),
     view="Wrote {filePath}  {memories:memory|memories}  {size}",
+    group="moving",
 )
 def graph(
     options: GlobalOptions,
@@ -79,7 +79,7 @@ def graph(
     from memvault.files.target import target_file
     from memvault.vault.paths import require_outside
 
-    root = find_vault(options.vault)
+    root = options.root()
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{file} is no HTML file", "end its name in .html")

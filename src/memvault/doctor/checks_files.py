@@ -45,6 +45,20 @@ def large_files(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(entry["filePath"], f"The file is {entry['problem']}")
 
 
+@check("memory-partly-indexed", "note", "A memory with more characters than are indexed")
+def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
+    most = vault.call.settings.index.characters
+    for memory in vault.memories:
+        if 0 < most < memory.record.size and not memory.file.trouble:
+            length = len(vault.call.reader.read(memory.path).body)
+            if length > most:
+                yield Finding(
+                    memory.path,
+                    f"Only the first {most:,} of {length:,} characters can be found; split the "
+                    "file, or raise characters under [index] in memvault.toml",
+                )
+
+
 @check(
     "front-matter-broken",
     "error",

@@ -20,6 +20,7 @@ from memvault.call import Call
 from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
+from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import writer
 from memvault.vault import document, paths
 from memvault.vault.front_matter import MAX_HEADER, repeated_keys, split_front_matter
@@ -35,25 +36,30 @@ operating system accepts.
 """
 
 
-def walk_tree(root: Path, ignore: tuple[str, ...]) -> dict[EntryKind, list[str]]:
+def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
     """Return the paths of a vault's entries by kind, sorted.
 
-    Entries whose names begin with a dot, and those that the settings ignore, are left out.
+    Entries whose names begin with a dot, and excluded ones, are left out.
     """
     real = os.path.realpath(root)
     tree: dict[EntryKind, list[str]] = {kind: [] for kind in get_args(EntryKind)}
-    pending = [""]
+    pending: list[tuple[str, Levels]] = [("", ())]
     while pending:
-        folder = pending.pop()
+        folder, above = pending.pop()
         try:
-            with os.scandir(root / folder) as entries:
-                for entry in entries:
+            with os.scandir(root / folder) as listed:
+                entries = list(listed)
+                markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
+                levels = exclusions.levels(folder, markers, above)
+                for entry in entries if levels is not None else ():
                     path = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.name.startswith(".") or (ignore and paths.is_ignored(path, ignore)):
-                        continue
                     kind = _kind(entry, real)
+                    if entry.name.startswith(".") or exclusions.excludes(
+                        path, kind == "folder", levels or ()
+                    ):
+                        continue
                     if kind == "folder":
-                        pending.append(path)
+                        pending.append((path, levels or ()))
                     if kind is not None:
                         tree[kind].append(path)
         except FileNotFoundError:
@@ -139,7 +145,7 @@ class VaultInspection:
             return latest_first(by_key.values()), LinkGraph(call.index.links(view), by_key.get)
 
         records, self.links = call.engine.on_view(read_index)
-        self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.ignore)
+        self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.exclusions)
         self.memories = [_inspect_memory(call, record) for record in records]
         self.memory_paths = frozenset(record.path for record in records)
         self.others = [

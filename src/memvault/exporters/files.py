@@ -79,7 +79,7 @@ class ExportedFiles:
                     self.problems.append(f"{prefix}{name} is a link or no plain file")
                 else:
                     path = f"{prefix}{name}"
-                    is_memory = paths.is_memory(path, self._store.settings.ignore)
+                    is_memory = paths.is_memory(path, self._store.settings.exclusions)
                     found.append(ExportedFile(path, file, is_memory))
         return sorted(found)
 

@@ -31,6 +31,7 @@ from memvault.git.program import (
 )
 from memvault.git.tree_merge import TreeMerge
 from memvault.sanitize import replace_surrogates
+from memvault.settings.exclusions import Exclusions
 from memvault.store import writer
 from memvault.vault import paths
 from memvault.vault.document import decode
@@ -206,7 +207,7 @@ def _merge_remote(
         return head
     new, notes = others, dict[str, list[Any]]()
     if head and not _contains(git, others, head):
-        new, notes = _merge_commit(repository, subject, head, others, call.settings.ignore)
+        new, notes = _merge_commit(repository, subject, head, others, call.settings.exclusions)
     fast_forward(repository, call.store, repository.branch, head, new)
     done["pulled"] += _count(git, head, others)
     for key, entries in notes.items():
@@ -215,13 +216,13 @@ def _merge_remote(
 
 
 def _merge_commit(
-    repository: Repository, subject: str, head: str, others: str, ignore: tuple[str, ...]
+    repository: Repository, subject: str, head: str, others: str, exclusions: Exclusions
 ) -> tuple[str, dict[str, list[Any]]]:
     """Write the merge of two commits, signed if the settings say so; return its id and notes."""
     git = repository.git
     base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
-        merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, ignore)
+        merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)

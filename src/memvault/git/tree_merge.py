@@ -29,6 +29,7 @@ from memvault.git.program import Git
 from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates as _shown
 from memvault.secrets.detector import masked
+from memvault.settings.exclusions import Exclusions
 from memvault.vault import document, paths
 from memvault.vault.file_names import referenced_names
 from memvault.vault.markdown import first_heading
@@ -63,9 +64,9 @@ class TreeMerge:
         base: str,
         ours: str,
         theirs: str,
-        ignore: tuple[str, ...] = (),
+        exclusions: Exclusions | None = None,
     ) -> None:
-        """Merge two trees; files that match a pattern of ``ignore`` are not memories.
+        """Merge two trees; excluded files are not memories.
 
         Temporary files are written to the folder ``scratch``.
         """
@@ -73,7 +74,7 @@ class TreeMerge:
         self._merger = MemoryMerger(git, scratch)
         self._base = base
         self._theirs = theirs
-        self._ignore = ignore
+        self._exclusions = exclusions
         self._files: dict[str, TreeEntry] = {}
         self._folders: Counter[str] = Counter()
         self._changed: dict[str, TreeEntry | None] = {}
@@ -279,7 +280,9 @@ class TreeMerge:
         return path in self._files or self._folders[path] > 0
 
     def _is_memory_path(self, path: str) -> bool:
-        return paths.is_memory(path, self._ignore)
+        return paths.is_memory_path(path) and not (
+            self._exclusions is not None and self._exclusions.covers(path)
+        )
 
     def _is_memory(self, path: str, entry: TreeEntry) -> bool:
         return entry.is_plain and self._is_memory_path(path)

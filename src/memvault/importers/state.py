@@ -76,7 +76,7 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
         return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
 
     def is_found(path: str) -> bool:
-        return is_memory(path, store.settings.ignore)
+        return is_memory(path, store.settings.exclusions)
 
     return VaultState(imported, every, is_taken, holds, type_of, is_found)
 

@@ -34,6 +34,7 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analysis import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
+from memvault.vault.file_names import DateRange
 
 _ANY_LANGUAGE = "none"
 _TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
@@ -252,6 +253,10 @@ class FederatedView:
         """Yield the record of every memory."""
         return self._records("", lambda view: view.records())
 
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and a few others."""
+        return self._records("", lambda view: view.dated(days))
+
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""
         return latest_of(self.records(), limit, offset)
@@ -273,10 +278,10 @@ class FederatedView:
                 for record in ask(view):
                     yield record._replace(key=self._key(place, record.key), vault=name)
 
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; errors as for ``View.text``."""
         own_key, place = divmod(key, len(self.vaults))
-        return self.vaults[place].view.text(own_key)
+        return self.vaults[place].view.text(own_key, accept_changed)
 
 
 class FederatedIndex:

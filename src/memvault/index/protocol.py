@@ -18,6 +18,9 @@ from memvault.errors import MemvaultError
 from memvault.model import Memory, Passage, aliases_of
 
 if TYPE_CHECKING:
+    from array import array
+
+    from memvault.vault.file_names import DateRange
     from memvault.vault.folder_watch import FolderWatch
 
 
@@ -200,12 +203,14 @@ pairs in scripts without spaces, and further stems of one word."""
 class SentenceQuery(NamedTuple):
     """A query to compare with sentences: its text, its words, and the rarity of each word.
 
-    A word is a group of stems, of which a memory may contain any.
+    A word is a group of stems, of which a memory may contain any. ``identifiers`` are the positions
+    among the words of the parts of each version, address or other identifier with digits.
     """
 
     text: str
     words: Sequence[Sequence[str]]
     rarity: Sequence[float]
+    identifiers: Sequence[tuple[int, ...]] = ()
 
 
 class SentenceFeatures(NamedTuple):
@@ -217,8 +222,9 @@ class SentenceFeatures(NamedTuple):
     the query has no two words; ``title_coverage`` the share in title and tags. ``soft_match`` is
     how similar the words of the best stretch are to the query's, ``title_soft_match`` how similar
     title and tags are, None if there was no data to compute them. ``term_ids`` are the ids of all
-    terms. ``number_coverage`` is the share of the query's words with a digit that the memory
-    contains, None if there are none.
+    terms. ``number_coverage`` is the share of the query's numbers and identifiers that the memory
+    contains, identifiers with all parts in order; None if there are none. ``codes`` are the term
+    ids in the order of the text.
     """
 
     coverage: float
@@ -229,6 +235,7 @@ class SentenceFeatures(NamedTuple):
     title_soft_match: float | None
     term_ids: frozenset[int]
     number_coverage: float | None = None
+    codes: Sequence[array[int]] = ()
 
 
 class VectorQuery(NamedTuple):
@@ -372,6 +379,9 @@ class View(Protocol):
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
 
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and a few others."""
+
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""
 
@@ -388,11 +398,14 @@ class View(Protocol):
         searched, ``vault`` limits the answer to one of them.
         """
 
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
 
+        With ``accept_changed`` a file that changed since the refresh is returned as it is now; its
+        etag then differs from the record's.
+
         Raises:
-            StaleView: the file was deleted or changed since the refresh.
+            StaleView: the file was deleted since the refresh, or it changed.
         """
 
 

@@ -20,13 +20,15 @@ SoftMatch = tuple[float | None, float | None]
 class _Terms(NamedTuple):
     """The query's words by the term ids that they may have in memories, and their rarities.
 
-    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words that contain a digit.
+    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words that contain a digit
+    and belong to no identifier.
     """
 
     words: Mapping[int, int]
     weights: Sequence[float]
     pairs: Sequence[float]
     numbers: frozenset[int]
+    identifiers: Sequence[tuple[int, ...]]
 
 
 def compute(
@@ -50,7 +52,8 @@ def compute(
         for number, stems in enumerate(asked.words)
         if any(letter.isdigit() for letter in stems[0])
     )
-    terms = _Terms(words, weights, pairs, numbers)
+    numbers -= frozenset(chain.from_iterable(asked.identifiers))
+    terms = _Terms(words, weights, pairs, numbers, asked.identifiers)
     soft = soft_matches or [(None, None)] * len(memories)
     return [_features_of(terms, *entry) for entry in zip(memories, soft, strict=True)]
 
@@ -64,6 +67,7 @@ def _features_of(
     matched: set[int] = set()
     neighbours: set[int] = set()
     stretches: list[set[int]] = []
+    identifiers: set[tuple[int, ...]] = set()
     for block in blocks:
         for place, codes in enumerate(_stretches(block)):
             matched_here = {words[value] for value in words.keys() & codes}
@@ -76,9 +80,15 @@ def _features_of(
                 stretches.append(matched_here)
             if len(matched_here) > 1:
                 neighbours |= _neighbours(words, codes)
+            identifiers.update(
+                parts
+                for parts in terms.identifiers
+                if matched_here.issuperset(parts) and _contains_run(words, codes, parts)
+            )
     term_ids = frozenset(chain.from_iterable(block.codes for block in blocks))
     found = {words[value] for value in term_ids.intersection(words)}
     total = sum(weights) or 1.0
+    numbers = len(terms.numbers) + len(terms.identifiers)
     best = max(
         (_weight(head | matched_here, weights) for matched_here in stretches),
         default=_weight(head, weights),
@@ -93,7 +103,8 @@ def _features_of(
         _weight(head, weights) / total,
         *soft,
         term_ids,
-        len(found & terms.numbers) / len(terms.numbers) if terms.numbers else None,
+        (len(found & terms.numbers) + len(identifiers)) / numbers if numbers else None,
+        [block.codes for block in blocks],
     )
 
 
@@ -107,6 +118,13 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
     for count in block.counts:
         yield block.codes[start : start + count]
         start += count
+
+
+def _contains_run(words: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]) -> bool:
+    """Return whether a stretch contains the parts of an identifier one directly after another."""
+    numbers = [words.get(value, -1) for value in codes]
+    starts = range(len(numbers) - len(parts) + 1)
+    return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
 def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from memvault.results import MemoryCandidate, MemoryReference, ValidityMarks
 
 Strength = Literal["strong", "fair", "weak"]
-STRONG, FAIR = 0.8, 0.08
-"""The minimum match probabilities of a strong and of a fair answer."""
+STRONG, FAIR = 0.8, 0.25
+"""The minimum match probabilities of a strong and of a fair answer.
+
+A first result that is called fair is more likely right than wrong: see docs/quality.md."""
+RELEVANT = 0.08
+"""The minimum match probability of a result that may answer the query at all."""
 
 
 class RecallRequest(NamedTuple):
@@ -22,9 +26,10 @@ class RecallRequest(NamedTuple):
 
     With ``rerank`` a cross-encoder reorders the best results. Without ``diverse`` a memory that
     repeats a better result, or was superseded, keeps its score and rank. ``threshold`` is the
-    minimum match probability, and ``strict`` leaves out weak results. ``only_current`` leaves out
-    memories that are superseded, expired or not yet valid; ``as_of`` searches the vault as of a
-    moment; ``lines`` adds to each result a line that starts at its most relevant sentence.
+    minimum match probability, and ``strict`` leaves out results that are not relevant.
+    ``only_current`` leaves out memories that are superseded, expired or not yet valid; ``as_of``
+    searches the vault as of a moment; ``lines`` adds to each result a line that starts at its most
+    relevant sentence.
     ``patience`` overrides, for this request, how long to wait for another process that is indexing.
     """
 
@@ -145,6 +150,11 @@ class RecallResult(NamedTuple):
         return self.title_coverage > 0
 
     @property
+    def is_relevant(self) -> bool:
+        """Whether the memory may answer the query."""
+        return self.probability >= RELEVANT
+
+    @property
     def strength(self) -> Strength:
         """The strength of the match as a category of its probability."""
         if self.probability >= STRONG:
@@ -160,7 +170,9 @@ class RecallAnswer(NamedTuple):
 
     @property
     def best(self) -> Strength | Literal["none"]:
-        """The strength of the strongest result."""
+        """The strength of the strongest result; none if no memory may answer the query."""
+        if not any(entry.is_relevant for entry in self.found):
+            return "none"
         order: tuple[Strength, ...] = ("strong", "fair", "weak")
         strengths = {entry.strength for entry in self.found}
         return next((strength for strength in order if strength in strengths), "none")

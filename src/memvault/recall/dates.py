@@ -6,6 +6,7 @@ languages are left to ``foreign_dates``, which uses a library that takes long to
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -22,9 +23,8 @@ from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.document import MODIFIED
 from memvault.vault.file_names import (
     DateRange,
-    dates_in_path,
+    declared_dates,
     note_days,
-    parse_date_range,
     parse_period,
 )
 
@@ -93,41 +93,33 @@ def _part_of_year(year: DateRange, first: int, last: int) -> DateRange:
 def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
     """Return the days of a memory: the declared ones, its creation and its last change."""
     return [
-        *declared_dates(entry),
+        *declared_dates(entry.path, entry.metadata),
         *(_single_day(text) for text in (entry.created, entry.modified)),
     ]
-
-
-def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
-    """Return the days in a memory's file name and in the ``date`` of its header."""
-    value = entry.metadata.get("date")
-    spans = [
-        dates_in_path(entry.path),
-        parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None,
-    ]
-    return [days for days in spans if days is not None]
 
 
 _DAY_LENGTH = len("2026-11-05")
 
 
 def effective_date(entry: MemoryRecord | Memory) -> str:
-    """Return a memory's declared date, or else its time, as text for ``is_newer``.
+    """Return the date by which a memory may be newer than another, as text for ``is_newer``.
 
-    The time is that of the header: of the last change, or else of the creation, since a copied or
-    checked out file has a time of its own. If only the file system provides a time, it is cut to
-    the day: of files that were copied together none counts as newer than the others.
+    This is the date in its name or header, or else the header's time of the last change or of the
+    creation. It is empty if only the file system provides a time: copying, checking out and
+    touching a file set it.
     """
-    days = declared_dates(entry)
+    days = declared_dates(entry.path, entry.metadata)
     if days:
         return max(span.last for span in days).isoformat()
     if any(entry.metadata.get(key) for key in MODIFIED):
         return entry.modified
-    return entry.created if entry.metadata.get("created") else clock.local(entry.modified)
+    return entry.created if entry.metadata.get("created") else ""
 
 
 def is_newer(date: str, other: str) -> bool:
     """Return whether an effective date is after another; one without a time is the whole day."""
+    if not date or not other:
+        return False
     if len(date) > _DAY_LENGTH < len(other):
         return date > other
     return clock.local(date) > clock.local(other)
@@ -165,8 +157,17 @@ def span_proximity(found: DateRange, other: DateRange) -> float:
     The value halves again with each length of ``found`` (at least 3 days) between them.
     """
     gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
-    length = max(3, (found.last - found.first).days + 1)
-    return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
+    return float(0.5 ** (1 + (gap - 1) / _length(found))) if gap else 1.0
+
+
+def days_near(found: DateRange, min_proximity: float) -> DateRange:
+    """Return the days that are at least so near to a span, as ``span_proximity`` rates them."""
+    gap = 1 + _length(found) * (math.log2(1 / min_proximity) - 1)
+    return found.widened(math.ceil(gap))
+
+
+def _length(found: DateRange) -> int:
+    return max(3, (found.last - found.first).days + 1)
 
 
 def _single_day(text: str) -> DateRange:

@@ -34,6 +34,11 @@ Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 10
 """Views to try while others write; each writer of a busy vault may outdate one."""
+_EXACT_ATTEMPTS = 2
+"""Searches after which a file that changed again is shown as it is now, ranked by its older text.
+
+A file that another program keeps appending to would be left out of every view.
+"""
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 
@@ -73,7 +78,7 @@ class RecallEngine:
         if self._within is not None:
             filters = self._within._replace(passes=request.filters.predicate())
             request = request._replace(filters=filters)
-        return self._retry_stale(lambda last: self._search(request, last))
+        return self._retry_stale(lambda left: self._search(request, left))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
@@ -98,7 +103,7 @@ class RecallEngine:
             return []
         now = clock.now()
 
-        def check(_: bool) -> list[Validity]:
+        def check(_: int) -> list[Validity]:
             view = self._current_view(False, PARTIAL_NOW)
             return validity.check(view, entries, now)
 
@@ -125,7 +130,7 @@ class RecallEngine:
         return (
             memory
             if memory is not None
-            else self._retry_stale(lambda last: self._read_named(name, last))
+            else self._retry_stale(lambda left: self._read_named(name, left == 0))
         )
 
     def resolve_similar(self, name: str, partial: bool, suggests: bool = True) -> Memory:
@@ -220,14 +225,14 @@ class RecallEngine:
         view = self._current_view(request.uses_vectors, request.patience)
         return self._index.at(view, request.as_of) if request.as_of is not None else view
 
-    def _retry_stale(self, action: Callable[[bool], Result]) -> Result:
+    def _retry_stale(self, action: Callable[[int], Result]) -> Result:
         """Run an action on a view, and retry with a fresh one if the view is stale.
 
-        ``action`` receives whether this is the last attempt.
+        ``action`` receives the number of attempts that are left.
         """
         for left in reversed(range(_MAX_ATTEMPTS)):
             try:
-                return action(left == 0)
+                return action(left)
             except StaleView as error:
                 self.invalidate()
                 if left == 0:
@@ -235,12 +240,18 @@ class RecallEngine:
                     raise (error.reason or changed) from error
         raise AssertionError("the last attempt returns or raises")
 
-    def _search(self, request: RecallRequest, last: bool) -> RecallAnswer:
-        search = Search(self._view_for(request), request, self._store.settings.ranking)
+    def _search(self, request: RecallRequest, left: int) -> RecallAnswer:
+        accept_changed = left < _MAX_ATTEMPTS - _EXACT_ATTEMPTS
+        ranking = self._store.settings.ranking
+        search = Search(self._view_for(request), request, ranking, accept_changed)
         results = search.results(self._index.rerank_scores)
-        if search.is_stale and not last:
+        if search.stale and left:
             raise StaleView
-        return RecallAnswer(results, [*self._index.notes(), *self.notes(), *search.notes])
+        notes = [*self._index.notes(), *self.notes(), *search.notes]
+        if search.stale:
+            counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
+            notes.append(f"{counted} left out: deleted or moved during the search; try again")
+        return RecallAnswer(results, notes)
 
     def _records_named(self, name: str) -> list[MemoryRecord]:
         cleaned = resolve.cleaned(name)

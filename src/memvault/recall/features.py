@@ -56,7 +56,9 @@ def compute(
 ) -> list[FeatureRow]:
     """Compute the features of the given memories, one row each; skip missing ones."""
     rarity = [candidates.idf.get(word[0], 1.0) for word in query.search_groups]
-    sentence_query = SentenceQuery(query.text, query.words, rarity[: len(query.words)])
+    sentence_query = SentenceQuery(
+        query.text, query.words, rarity[: len(query.words)], query.identifiers
+    )
     max_bm25 = _MAX_TERM_GAIN * sum(rarity) or 1.0
     max_score = max((hit.score for hit in candidates.keyword.values()), default=0.0) or 1.0
     locations = {key: candidates.location(key) for key in keys}

@@ -8,6 +8,7 @@ ignored.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class Query(NamedTuple):
     A word is a group of stems, one for each form that a memory may contain; its name is the first.
     ``ideographs`` are additional search terms and do not count as words. ``language`` is the
     language of the text, chosen among those of the vault. Without ``has_content`` all words are
-    stop words.
+    stop words. ``identifiers`` are as in ``AnalysedQuery``.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Query(NamedTuple):
     phrases: tuple[str, ...]
     ideographs: tuple[str, ...]
     has_content: bool = True
+    identifiers: Sequence[tuple[int, ...]] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -72,7 +74,7 @@ class Query(NamedTuple):
 def parse(text: str, analyser: QueryAnalyser) -> Query:
     """Parse a query."""
     cleaned = plain(text)
-    words, wholes = analyser.query(cleaned)
+    words, wholes, identifiers = analyser.query(cleaned)
     quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(cleaned)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
     if len(cleaned.split()) > _INCIDENTAL_RATIO * sum(len(phrase.split()) for phrase in phrases):
@@ -80,7 +82,16 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
     phrases = tuple(islice(dict.fromkeys(phrases), _MAX_PHRASES))
     language = analyser.analyser_for(cleaned).language
     has_content = not words or analyser.has_content(cleaned)
-    return Query(cleaned, language, words, wholes, phrases, tuple(ideographs(cleaned)), has_content)
+    return Query(
+        cleaned,
+        language,
+        words,
+        wholes,
+        phrases,
+        tuple(ideographs(cleaned)),
+        has_content,
+        identifiers,
+    )
 
 
 def plain(text: str) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, combinations
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord, SentenceFeatures
 from memvault.recall.answer import ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
 from memvault.recall.features import FeatureRow, columns, evidence
@@ -205,7 +205,13 @@ def _likeness_with_shared_words(
 
 
 def _identifies_older(old: Ranked, new: Ranked) -> bool:
-    """Return whether the query's words identify the older of two memories and not the newer one."""
+    """Return whether the query's words identify the older of two memories and not the newer one.
+
+    So do its numbers and identifiers.
+    """
+    numbers = old.row.sentences.number_coverage or 0.0
+    if numbers > (new.row.sentences.number_coverage or 0.0):
+        return True
     coverage = old.row.sentences.coverage
     return (
         coverage >= constants().identifying_coverage
@@ -271,7 +277,7 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     """
     groups = [
         [ranked[place] for place in group]
-        for group in group_duplicates([entry.row.sentences.term_ids for entry in ranked])
+        for group in group_duplicates([entry.row.sentences for entry in ranked])
     ]
     demoted = []
     for group in groups:
@@ -305,13 +311,14 @@ def _match_quality(entry: Ranked) -> float:
 _TERM_BITS = 32
 
 
-def group_duplicates(terms: Sequence[Set[int]]) -> list[list[int]]:
+def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
     """Return groups of places of duplicates, in the order of their first ones.
 
-    Each memory, given by its terms, is compared with the first of each group. Only those are
+    Each memory is compared with the first of each group. Only those are
     compared that have one of their rarest terms in common, as all sets have that are as alike as
     duplicates are: the prefix filter of Chaudhuri, Ganti and Kaushik 2006.
     """
+    terms = [memory.term_ids for memory in memories]
     counts = Counter(chain.from_iterable(terms))
     groups: list[list[int]] = []
     groups_by_term: defaultdict[int, list[int]] = defaultdict(list)
@@ -320,7 +327,10 @@ def group_duplicates(terms: Sequence[Set[int]]) -> list[list[int]]:
         rarest_first = sorted([counts[term] << _TERM_BITS | term for term in own])
         prefix = rarest_first[: len(own) - least + 1]
         near = sorted({number for term in prefix for number in groups_by_term.get(term, ())})
-        found = (number for number in near if _are_duplicates(own, terms[groups[number][0]]))
+        own_memory = memories[place]
+        found = (
+            number for number in near if _are_duplicates(own_memory, memories[groups[number][0]])
+        )
         group = next(found, None)
         if group is not None:
             groups[group].append(place)
@@ -331,9 +341,18 @@ def group_duplicates(terms: Sequence[Set[int]]) -> list[list[int]]:
     return groups
 
 
-def _are_duplicates(first: Set[int], second: Set[int]) -> bool:
-    """Return whether two memories share nearly all terms and all numbers and negations."""
-    shared = len(first & second)
-    if shared < constants().duplicate_overlap * (len(first) + len(second) - shared):
+def _are_duplicates(first: SentenceFeatures, second: SentenceFeatures) -> bool:
+    """Return whether two memories share nearly all terms, and all numbers and negations in order.
+
+    The order matters since versions and addresses are numbers in a row: 4.1.1 is not 4.1.4.
+    """
+    terms, others = first.term_ids, second.term_ids
+    shared = len(terms & others)
+    if shared < constants().duplicate_overlap * (len(terms) + len(others) - shared):
         return False
-    return not any(term & DISTINCTIVE_BIT for term in first ^ second)
+    return _distinctive(first) == _distinctive(second)
+
+
+def _distinctive(memory: SentenceFeatures) -> list[int]:
+    """Return the numbers and negations of a memory in the order of its text."""
+    return [code for code in chain.from_iterable(memory.codes) if code & DISTINCTIVE_BIT]

@@ -19,7 +19,7 @@ from memvault.index.protocol import (
 )
 from memvault.model import is_example
 from memvault.recall.answer import RecallRequest, ScoredMemory
-from memvault.recall.dates import date_proximity, is_note_of
+from memvault.recall.dates import date_proximity, days_near, is_note_of
 from memvault.recall.filters import Filters, tagged
 from memvault.recall.query import Query
 from memvault.recall.weights import constants
@@ -285,7 +285,7 @@ def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]
     """
     min_proximity = constants().min_date_proximity
     dated = []
-    for record in view.records():
+    for record in view.dated(days_near(span, min_proximity)):
         if allowed is None or record.key in allowed:
             proximity = date_proximity(record, span)
             if proximity >= min_proximity:

@@ -10,10 +10,11 @@ from itertools import islice
 from memvault import clock
 from memvault.index.protocol import StaleView, View
 from memvault.index.text.analysis import analyser, query_analyser
-from memvault.model import Memory, is_example
+from memvault.index.text.passages import split_passages
+from memvault.model import Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
 from memvault.recall.answer import (
-    FAIR,
+    RELEVANT,
     RecallRequest,
     RecallResult,
     ScoredMemory,
@@ -23,6 +24,7 @@ from memvault.recall.dates import date_constraint, note_first
 from memvault.recall.features import FeatureRow
 from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
+from memvault.recall.snippets import Snippet
 from memvault.recall.validity import ValidatedMemory
 from memvault.recall.weights import RankingWeights, constants, weights_with
 from memvault.settings.vault_settings import RankingSettings
@@ -42,11 +44,18 @@ _NEXT = 100
 class Search:
     """A search of one view; rows and files are computed and read once.
 
-    ``notes`` are notes for the caller. ``is_stale`` is true after ``results`` if a memory was left
-    out because its file has changed since the refresh.
+    ``notes`` are notes for the caller. After ``results``, ``stale`` contains the memories that were
+    left out because their files have changed since the refresh. With ``accept_changed`` a changed
+    file is shown as it is now, and only deleted ones are left out.
     """
 
-    def __init__(self, view: View, request: RecallRequest, settings: RankingSettings) -> None:
+    def __init__(
+        self,
+        view: View,
+        request: RecallRequest,
+        settings: RankingSettings,
+        accept_changed: bool = False,
+    ) -> None:
         self._view = view
         self._request = request
         self._settings = settings if request.diverse else settings.replace(diversity=False)
@@ -64,8 +73,10 @@ class Search:
         self._missing: set[int] = set()
         self._validities: dict[int, Validity] = {}
         self._files: dict[int, Memory | None] = {}
+        self._snippets: dict[int, Snippet] = {}
         self.notes = self._candidates.notes
-        self.is_stale = False
+        self._accept_changed = accept_changed
+        self.stale: set[int] = set()
 
     def results(
         self, rerank_scores: Callable[[str, Sequence[str]], list[float]]
@@ -124,12 +135,10 @@ class Search:
         self._compare(best)
         texts = []
         for key, memory in best.items():
+            passages, nearest = self._passages(key, memory)
+            language = self._rows[key].record.language
             passage = snippets.best_passage(
-                memory.body,
-                self._view.passages(key, self._candidates.location(key)),
-                self._query,
-                analyser(self._rows[key].record.language),
-                self._candidates.passage(key),
+                memory.body, passages, self._query, analyser(language), nearest
             )
             texts.append(f"{memory.title}\n{passage.text}")
         scores = rerank_scores(self._query.text, texts)
@@ -153,7 +162,7 @@ class Search:
                 self._validities,
                 request.filters.predicate(),
                 request.only_current,
-                lambda key: probability(key) >= FAIR,
+                lambda key: probability(key) >= RELEVANT,
             )
         results = self._results(order, probability, newer, next_score)
         if self._settings.diversity:
@@ -196,7 +205,7 @@ class Search:
                 chance = max(chance, probability(entry.stands_for))
             is_dissimilar = key in self._candidates.dissimilar
             is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
-            if chance < request.threshold or (is_doubtful and chance < FAIR):
+            if chance < request.threshold or (is_doubtful and chance < RELEVANT):
                 continue
             memory = self._read(key)
             if memory is not None:
@@ -225,7 +234,7 @@ class Search:
             rows = features.compute(self._view, self._query, self._candidates, new)
             self._rows |= {row.key: row for row in rows}
             self._missing |= set(new) - self._rows.keys()
-            self.is_stale |= bool(self._missing)
+            self.stale |= self._missing
 
     def _check_validity(self) -> None:
         """Check the memories compared so far, and compare and check those that replace them."""
@@ -250,11 +259,11 @@ class Search:
         if key not in self._files:
             memory = None
             try:
-                memory = self._view.text(key)
+                memory = self._view.text(key, self._accept_changed)
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                self.is_stale = True
+                self.stale.add(key)
             if memory is not None and (
                 is_example(memory.metadata)
                 or not self._query.has_phrases(f"{memory.title}\n{memory.body}")
@@ -262,6 +271,26 @@ class Search:
                 memory = None
             self._files[key] = memory
         return self._files[key]
+
+    def _snippet(self, key: int, memory: Memory) -> Snippet:
+        """Return the snippet of a memory; it is cut once, however often results are presented."""
+        if key not in self._snippets:
+            passages, nearest = self._passages(key, memory)
+            self._snippets[key] = snippets.make_snippet(
+                memory.body,
+                passages,
+                self._query,
+                analyser(self._rows[key].record.language),
+                nearest,
+            )
+        return self._snippets[key]
+
+    def _passages(self, key: int, memory: Memory) -> tuple[list[tuple[int, Passage]], int | None]:
+        """Return the passages around a memory's best matches, and the number of the nearest."""
+        if memory.etag == self._rows[key].record.etag:
+            location = self._candidates.location(key)
+            return self._view.passages(key, location), self._candidates.passage(key)
+        return list(enumerate(split_passages(memory.body))), None  # the index has an older text's
 
     def _result(
         self,
@@ -275,9 +304,7 @@ class Search:
         key = row.key
         query, candidates, record = self._query, self._candidates, row.record
         memory_analyser = analyser(record.language)
-        passages = self._view.passages(key, candidates.location(key))
-        nearest = candidates.passage(key)
-        snippet = snippets.make_snippet(memory.body, passages, query, memory_analyser, nearest)
+        snippet = self._snippet(key, memory)
         line = ""
         if self._request.lines:
             from memvault.recall.lines import best_sentence

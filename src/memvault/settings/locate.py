@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memvault import sanitize
@@ -16,10 +16,12 @@ ALL, THIS = "all", "this"
 """Names that no vault can have: they mean every named vault, and the vault of the call."""
 
 
-def find_vault(given: str | None) -> Path:
+def find_vault(given: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
     """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
-    A vault is given by its folder, or by the name that the user gave it.
+    A vault is given by its folder, or by the name that the user gave it. With ``on_default``, the
+    first of the user's default vaults is used outside of any vault; the function is called with its
+    name and root.
 
     A vault found in a parent folder that belongs to another user is used only if this user trusts
     it, since its ``memvault.toml`` decides what is read and run here.
@@ -30,7 +32,35 @@ def find_vault(given: str | None) -> Path:
     """
     with _readable():
         named = given or os.environ.get("MEMVAULT_VAULT")
-        return _resolve_vault(named) if named else _nearest_vault(_working_folder())
+        if named:
+            return _resolve_vault(named)
+        nearest = _nearest_vault(_working_folder())
+        if nearest is not None:
+            return nearest
+        default = _default_vault() if on_default is not None else None
+        if on_default is None or default is None:
+            raise VaultNotFound(
+                f"No {SETTINGS_FILE} in {_working_folder()} or above it",
+                "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names "
+                "another; memvault vaults default NAME sets one to use everywhere",
+            )
+        name, root = default
+        on_default(name, root)
+        return root
+
+
+def _default_vault() -> tuple[str, Path] | None:
+    """Return the name and root of the first of the user's default vaults; None without one.
+
+    Raises:
+        VaultNotFound: it no longer exists.
+    """
+    from memvault.settings import user_settings
+
+    vaults = user_settings.load().vaults
+    names = (*vaults.names,) if ALL in vaults.default else vaults.default
+    name = next((name for name in names if name in vaults.names), None)
+    return None if name is None else (name, _resolve_vault(vaults.names[name]))
 
 
 @contextlib.contextmanager
@@ -135,7 +165,7 @@ def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> V
     return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
-def _nearest_vault(here: Path) -> Path:
+def _nearest_vault(here: Path) -> Path | None:
     for folder in (here, *here.parents):
         try:
             status = os.lstat(folder / SETTINGS_FILE)
@@ -150,10 +180,7 @@ def _nearest_vault(here: Path) -> Path:
                 "writes there; --vault or MEMVAULT_VAULT names it for once",
             )
         return folder
-    raise VaultNotFound(
-        f"No {SETTINGS_FILE} in {here} or above it",
-        "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names another",
-    )
+    return None
 
 
 def _is_trusted(folder: Path) -> bool:

@@ -87,9 +87,18 @@ def set_values(
         if value is None:
             table.pop(key, None)
         elif isinstance(current, list):  # the comments of its entries are kept
-            for entry in [entry for entry in current if entry not in value]:
-                current.remove(entry)
-            current.extend(entry for entry in value if entry not in current)
+            _update_list(current, value)
         else:
             table[key] = value
     return tomlkit.dumps(document).encode()
+
+
+def _update_list(current: list[Any], value: list[Any]) -> None:
+    """Give a list of a document the entries of another one, in their order."""
+    for entry in [entry for entry in current if entry not in value]:
+        current.remove(entry)
+    if list(current) != [entry for entry in value if entry in current]:
+        current.clear()
+    for position, entry in enumerate(value):
+        if entry not in current:
+            current.insert(position, entry)

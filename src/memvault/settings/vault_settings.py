@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from memvault.errors import VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.model import MemoryType
 from memvault.settings import table
+from memvault.settings.exclusions import Exclusions
 from memvault.settings.table import (
     FLAG,
     MODEL,
@@ -236,6 +238,7 @@ class EngineSettings(Section):
     fallback = Setting(False, FLAG, "true: this machine's index answers while it is away")
     patience = Setting(3.0, _SECONDS, "seconds that it has for an answer")
     sent = Setting("", _SENDER)
+    characters = Setting(2_000_000, whole(0), "indexed of each memory; 0: all")
 
 
 class PlansSettings(Section):
@@ -251,12 +254,15 @@ class WorldSettings(Section):
 
 
 class Settings(Section):
-    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``."""
+    """The settings in force; ``explicit`` names those in ``memvault.toml``: ``embedder.model``.
+
+    ``exclusions`` are the files that are not memories, by ``ignore`` and other files of the vault.
+    """
 
     version = Setting(1, _VERSION, "of this file")
     language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
     ignore: Setting[tuple[str, ...]] = Setting(
-        (), _PATTERNS, "files that are no memories", ["drafts/**"]
+        (), _PATTERNS, "more files that are not memories", ["drafts/**"]
     )
     embedder = EmbedderSettings()
     ranking = RankingSettings()
@@ -272,6 +278,7 @@ class Settings(Section):
     world = WorldSettings()
     searches: Setting[dict[str, dict[str, Any]]] = Setting({}, _SEARCHES)
     types = Setting(BUILTIN_TYPES, _TYPES, "more than the built-in ones", [_OWN_TYPE])
+    exclusions: Exclusions = Exclusions(Path(os.devnull))
     explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
@@ -311,4 +318,6 @@ def load_settings(root: Path) -> Settings:
     if len(unknown) > _MAX_WARNED:
         more = len(unknown) - _MAX_WARNED
         warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
-    return settings.replace(explicit=explicit, warnings=tuple(warnings))
+    return settings.replace(
+        exclusions=Exclusions(root, settings.ignore), explicit=explicit, warnings=tuple(warnings)
+    )

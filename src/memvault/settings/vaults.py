@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ from memvault.settings.vault_settings import load_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 """Valid names of vaults and tokens."""
+_MAX_STEM = 30
+"""The most characters of a folder's name that a vault's name takes."""
 
 
 def check(name: str) -> None:
@@ -87,6 +90,26 @@ def set_default(names: Sequence[str]) -> None:
         return vaults.replace(default=tuple(dict.fromkeys(names)))
 
     _update(chosen)
+
+
+def has_default() -> bool:
+    """Return whether the user has a default vault."""
+    return bool(user_settings.load().vaults.default)
+
+
+def make_default(root: str) -> str:
+    """Make a vault the first default one, name it after its folder, and return its name."""
+    vaults = user_settings.load().vaults
+    name = next((name for name, folder in vaults.names.items() if folder == root), None)
+    if name is None:
+        stem = re.sub(r"[^a-z0-9_-]+", "-", Path(root).name.lower()).strip("-_")[:_MAX_STEM]
+        taken = {*vaults.names, ALL, THIS, ""}
+        numbered = (f"{stem or 'vault'}-{number}" for number in itertools.count(2))
+        candidates = itertools.chain((stem,), numbered)
+        name = next(candidate for candidate in candidates if candidate not in taken)
+        add_vault(name, root)
+    set_default([name, *vaults.default])
+    return name
 
 
 def trust(folder: str) -> list[str]:

@@ -96,15 +96,15 @@ class MemoryStore:
 
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
-        ignore = self.settings.ignore
-        found = scan(self.root, ignore) if watch is None else watch.scan(ignore)
+        exclusions = self.settings.exclusions
+        found = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
         self.unlisted = found.unreadable
         return found
 
     def states_of(self, found: Iterable[str]) -> list[FileState]:
         """Return the states of those of the given paths that a scan of their folders would list."""
-        ignore = self.settings.ignore
-        listed = (path for path in found if not paths.is_ignored(path, ignore))
+        covers = self.settings.exclusions.covers
+        listed = (path for path in found if not covers(path))
         return [state for path in listed if (state := state_of(self.root, path)) is not None]
 
     def state(self) -> Hashable:
@@ -136,7 +136,7 @@ class MemoryStore:
         A move that was interrupted is completed first.
         """
         self.complete_interrupted_move()
-        if listed(self.root, path, self.settings.ignore):
+        if listed(self.root, path, self.settings.exclusions):
             with contextlib.suppress(NotFound):
                 return self.read(path)
         return None
@@ -329,10 +329,12 @@ class MemoryStore:
     def _check_path(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or that is ignored by the settings."""
         paths.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
-        if paths.is_ignored(path, self.settings.ignore):
+        if self.settings.exclusions.covers(path):
             raise Refused(
-                f"{path} is ignored by memvault.toml, so nothing would be found there",
-                "choose another type, or change ignore",
+                f"{path} would not be a memory: memvault.toml, an ignore file or Obsidian's "
+                "settings exclude it",
+                "choose another type, or change ignore in memvault.toml; a line !FOLDER/ in "
+                ".ignore includes a folder that .gitignore excludes",
             )
 
     def _path_for_type(self, memory: Memory, memory_type: str | None) -> str:

@@ -30,10 +30,11 @@ from memvault.tools.core.results import (
     filters,
     list_result,
     paginate,
+    relevant,
     tags_in,
     warn_unknown_filters,
+    with_notice,
     without_none,
-    without_weak,
 )
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def memory_load(
     threshold: Annotated[
         float | None,
         Arg(
-            "Minimum similarity; by default weak matches are left out",
+            "Minimum similarity; by default unlikely matches are left out",
             minimum=0,
             maximum=1,
             aliases=THRESHOLD_ALIASES,
@@ -266,7 +267,7 @@ def _search_texts(
     results = collect_hits(call, call.engine.search(request))
     ranked = _by_probability(results)
     page = ranked[offset : offset + limit]
-    count_retrievals(call, (entry.memory for entry in without_weak(page)))
+    count_retrievals(call, (entry.memory for entry in relevant(page)))
     memories: list[LoadedText] = [
         {
             "id": entry.memory.mem_id,
@@ -438,11 +439,14 @@ def memory_mutate(
     read_only=True,
     works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
-    view="""{best:weak=Nothing fits well; these come nearest}
+    view=Template(
+        """{notice}
         *results
-        {score:.2f}  {strength}  {memId}  {title}
+        {strength}  {memId}  {title}
            {marks}
            > {snippet:each}""",
+        with_notice,
+    ),
 )
 def memory_search(
     call: Call,

@@ -39,12 +39,13 @@ from memvault.tools.core.results import (
     list_result,
     paginate,
     parse_date_argument,
+    relevant,
     similar_memories,
     tags_in,
     token_to_confirm,
     warn_unknown_filters,
+    with_notice,
     without_none,
-    without_weak,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
+_MAX_LIMIT = 1_000
+"""The most results of one recall; each is read and gets a snippet."""
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
@@ -74,7 +77,7 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
         for entry in found["memories"]
     ]
-    return {**found, "memories": memories}
+    return {**with_notice(found), "memories": memories}
 
 
 @group.tool(
@@ -102,9 +105,9 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
         "memvault recall --tags network --since 2020-01-01",
     ),
     view=Template(
-        """{best:weak=Nothing fits well; these come nearest}
+        """{notice}
         *memories
-        {number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
+        {number}. {title}  {strength}  {memoryType}  {tags}
            {vault}  {memId}  {place|filePath}  {modified:day}
            {marks}
            > {content|snippet:each}
@@ -143,6 +146,7 @@ def memory_recall(
         Arg(
             f"How many at most; {LISTED} with isAll",
             minimum=1,
+            maximum=_MAX_LIMIT,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
         ),
@@ -169,7 +173,7 @@ def memory_recall(
             aliases=THRESHOLD_ALIASES,
         ),
     ] = 0.0,
-    strict: Annotated[bool, Arg("Leave out weak memories")] = False,
+    strict: Annotated[bool, Arg("Leave out memories that are unlikely to answer")] = False,
     expression: Expression = None,
     since: Since = None,
     until: Until = None,
@@ -204,8 +208,8 @@ def memory_recall(
     """Recall memories: the best for a question, with the passage that fits.
 
     strength says how well a memory fits: strong, fair or weak, comparable across vaults; best
-    is that of the strongest. Memories that are superseded, expired or not yet valid are marked
-    and listed after current ones.
+    is that of the strongest, or none if no memory is likely to answer. Memories that are
+    superseded, expired or not yet valid are marked and listed after current ones.
 
     Scores are only comparable within one result. With asOf later memories are left out, and
     texts are as they were then, if a kept revision shows it; memories deleted since are missing.
@@ -260,7 +264,7 @@ def memory_recall(
     rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in found]
     own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
     result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
-    selection.count(without_weak(found[: result["count"]]))
+    selection.count(relevant(found[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
         from memvault.tools.core import agent_state
 
@@ -331,7 +335,9 @@ def _render_result(
 ) -> RenderedMemory:
     score = round(entry.score, 4)
     marks: dict[Any, Any] = {**entry.validity.marks(), **as_of_field(entry.sent)}
-    why = {"chance": round(entry.probability, 4), **entry.why} if explain else None
+    why = None
+    if explain:
+        why = {"chance": round(entry.probability, 4), "score": score, **entry.why}
     whole: RecalledMemory = {
         **_entry(entry.memory, score, entry.strength, entry.snippet, full, entry.vault),
         **without_none(line=None if entry.is_earlier or entry.sent else entry.line_number),

@@ -227,6 +227,14 @@ class DateRange(NamedTuple):
 
         return cls(day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1]))
 
+    def widened(self, days: int) -> DateRange:
+        """Return the range with some more days at both ends, within the calendar."""
+        before, after = (self.first - date.min).days, (date.max - self.last).days
+        return DateRange(
+            self.first - timedelta(days=min(days, before)),
+            self.last + timedelta(days=min(days, after)),
+        )
+
     def edge(self, end: bool) -> datetime:
         """Return the first moment of these days in the user's time zone, or the last, in UTC."""
         try:
@@ -236,6 +244,16 @@ class DateRange(NamedTuple):
         except (OverflowError, OSError, ValueError):  # at the ends of the calendar
             day = self.last if end else self.first
             return datetime.combine(day, time.max if end else time.min, UTC)
+
+
+def declared_dates(path: str, metadata: Mapping[str, Any]) -> list[DateRange]:
+    """Return the days in a memory's file name and in the ``date`` of its header."""
+    value = metadata.get("date")
+    spans = [
+        dates_in_path(path),
+        parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None,
+    ]
+    return [days for days in spans if days is not None]
 
 
 def dates_in_path(path: str) -> DateRange | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from memvault.files import inotify
 from memvault.files.inotify import FolderEvent, Inotify, Mounts
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions
 from memvault.vault import reader
 from memvault.vault.reader import Scan
 
@@ -54,7 +55,7 @@ class FolderWatch:
         """Return the descriptor that can be read when something has changed."""
         return self._inotify.descriptor
 
-    def scan(self, ignore: tuple[str, ...] = ()) -> Scan:
+    def scan(self, exclusions: Exclusions) -> Scan:
         """Scan the vault, and watch the folders that the scan enters from now on.
 
         Raises as ``reader.scan``.
@@ -63,13 +64,13 @@ class FolderWatch:
             try:
                 self._open()
             except OSError:
-                return reader.scan(self._root, ignore)
+                return reader.scan(self._root, exclusions)
         self._drain()
         self._changed.clear()
         earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
         self._mounts.has_changed()
-        found = reader.scan(self._root, ignore, self._enter)
+        found = reader.scan(self._root, exclusions, self._enter)
         for watch in earlier.keys() - self._folders.keys():
             self._inotify.remove(watch)
         self._is_complete &= not found.has_hard_links
@@ -135,6 +136,8 @@ class FolderWatch:
         if folder is None:  # the end of a watch that a scan has removed
             return bool(event.mask & inotify.IGNORED)
         if event.mask & inotify.OVERFLOW:
+            return False
+        if event.name in FOLDER_MARKERS:
             return False
         if event.name[:1] == ".":
             return True

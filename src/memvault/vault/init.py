@@ -60,11 +60,12 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
             name = path.relative_to(TEMPLATE).as_posix()
             atomic.create(root / name, path.read_bytes())
             created.append(name)
-    scanned = scan(root, load_settings(root).ignore)
+    scanned = scan(root, load_settings(root).exclusions)
     return {
         "vault": str(root.resolve()),
         "created": created,
         "memories": len(scanned.files) if entries else 0,
+        **({"excluded": sorted(scanned.excluded)} if entries and scanned.excluded else {}),
     }
 
 

@@ -10,8 +10,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from fnmatch import translate
-from functools import lru_cache
 from itertools import count
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +17,7 @@ from memvault import clock
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
+from memvault.settings.exclusions import Exclusions
 from memvault.vault.file_names import normalize
 
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
@@ -149,33 +148,17 @@ def normal_type(name: str) -> str:
     return kebab
 
 
-@lru_cache(maxsize=32)
-def _ignore_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    expressions = []
-    for pattern in patterns:
-        cleaned = pattern.strip().removeprefix("./").rstrip("/")
-        if cleaned:
-            expressions += [translate(cleaned), translate(f"{cleaned}/*")]
-    return re.compile("|".join(expressions)) if expressions else None
-
-
-def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a path relative to the vault matches one of the ``ignore`` patterns."""
-    compiled = _ignore_pattern(patterns)
-    return compiled is not None and compiled.match(path) is not None
-
-
 def is_memory_path(path: str) -> bool:
-    """Return whether a file at this path can be a memory, regardless of ``ignore``."""
+    """Return whether a file at this path can be a memory, regardless of exclusions."""
     parts = PurePosixPath(path).parts
     hidden = any(part.startswith(".") for part in parts)
     reserved = len(parts) > 1 and parts[0] in RESERVED
     return path.lower().endswith(".md") and not hidden and not reserved
 
 
-def is_memory(path: str, ignore: tuple[str, ...]) -> bool:
-    """Return whether a file at this path is a memory in a vault with these ``ignore`` patterns."""
-    return is_memory_path(path) and not is_ignored(path, ignore)
+def is_memory(path: str, exclusions: Exclusions) -> bool:
+    """Return whether a file at this path is a memory in a vault with these exclusions."""
+    return is_memory_path(path) and not exclusions.covers(path)
 
 
 def require_outside(root: Path, target: Path) -> None:

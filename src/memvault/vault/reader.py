@@ -16,6 +16,7 @@ from memvault.errors import VaultUnreadable
 from memvault.files import atomic, plain_files
 from memvault.model import FileState
 from memvault.sanitize import replace_surrogates
+from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.vault import paths
 from memvault.vault.document import Document
 
@@ -29,11 +30,13 @@ TIMESTAMP_GRANULARITY = 1_000_000_000
 class Scan:
     """The files found by a scan; ``unreadable`` are folders that could not be listed.
 
+    ``excluded`` are the files and folders that are not memories, without what is in the folders.
     ``has_hard_links`` is whether a file has more than one name.
     """
 
     def __init__(self) -> None:
         self.unreadable: list[str] = []
+        self.excluded: list[str] = []
         self.has_hard_links = False
         self._paths: list[str] = []
         self._states = array("q")
@@ -120,37 +123,33 @@ def _no_watch(folder: str) -> None:
     """Let a folder change unnoticed."""
 
 
-def scan(
-    root: Path, ignore: tuple[str, ...] = (), enter: Callable[[str], object] = _no_watch
-) -> Scan:
+def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _no_watch) -> Scan:
     """List the files of all memories without opening them.
 
     Symbolic links are not followed: their target is either in the vault under its own name or does
-    not belong to it. ``enter`` is called with each folder before it is listed.
+    not belong to it. ``enter`` is called with each folder before it is listed, also if it is
+    excluded by a file in it.
 
     Raises:
         VaultUnreadable: the root folder cannot be listed.
     """
     found = Scan()
-    pending = [""]
+    pending: list[tuple[str, Levels]] = [("", ())]
     while pending:
-        folder = pending.pop()
+        folder, above = pending.pop()
         enter(folder)
         try:
-            with _entries(root / folder if folder else root) as entries:
-                for entry in entries:
-                    name = entry.name
-                    path = f"{folder}/{name}" if folder else name
-                    if name[0] == "." or (ignore and paths.is_ignored(path, ignore)):
-                        continue
-                    try:
-                        is_named = name[-3:].lower() == ".md"
-                        if is_named and entry.is_file(follow_symlinks=False):
-                            found.add(path, entry.stat(follow_symlinks=False))
-                        elif entry.is_dir(follow_symlinks=False) and path not in paths.RESERVED:
-                            pending.append(path)
-                    except FileNotFoundError:
-                        continue
+            with _entries(root / folder if folder else root) as listed_entries:
+                entries = list(listed_entries)
+                markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
+                levels = exclusions.levels(folder, markers, above)
+                if levels is None:
+                    found.excluded.append(folder)
+                    continue
+                pending += (
+                    (path, levels)
+                    for path in _add_files(found, folder, entries, exclusions, levels)
+                )
         except FileNotFoundError:
             continue  # deleted between the listing and the check
         except OSError as error:
@@ -160,6 +159,33 @@ def scan(
                 ) from error
             found.unreadable.append(folder)
     return found
+
+
+def _add_files(
+    found: Scan,
+    folder: str,
+    entries: list[os.DirEntry[str]],
+    exclusions: Exclusions,
+    levels: Levels,
+) -> Iterator[str]:
+    """Add the files of memories among the entries of a folder; yield the folders to scan."""
+    for entry in entries:
+        name = entry.name
+        if name[0] == ".":
+            continue
+        path = f"{folder}/{name}" if folder else name
+        try:
+            is_file = name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False)
+            if not is_file and (not entry.is_dir(follow_symlinks=False) or path in paths.RESERVED):
+                continue
+            if exclusions.excludes(path, not is_file, levels):
+                found.excluded.append(path)
+            elif is_file:
+                found.add(path, entry.stat(follow_symlinks=False))
+            else:
+                yield path
+        except FileNotFoundError:
+            continue
 
 
 @contextmanager
@@ -177,7 +203,7 @@ def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
+def listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
     Each folder of the path is listed, since a file system may accept a name in another spelling.
@@ -191,10 +217,10 @@ def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
             linked = part not in os.listdir(root / folder) or (root / inside).is_symlink()
         except OSError:
             return False
-        if linked or paths.is_ignored(inside, ignore):
+        if linked:
             return False
         folder = inside
-    return True
+    return not exclusions.covers(path)
 
 
 def state_of(root: Path, path: str) -> FileState | None:

@@ -7,7 +7,6 @@ import os
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.shutdown import Exit
-from memvault.settings.locate import find_vault
 
 _LEFT = 130
 """The exit code of a picker that was left without a choice, as of an interrupted command."""
@@ -40,7 +39,7 @@ def run(options: GlobalOptions, query: str, picks: bool = False) -> tuple[str, s
     from memvault.cli.browse.app import MemoryBrowser
     from memvault.cli.browse.session import BrowserSession
 
-    session = BrowserSession(find_vault(options.vault), options.caller())
+    session = BrowserSession(options.root(), options.caller())
     browser = MemoryBrowser(options, session, query, picks)
     session.progress = browser.progress
     try:

@@ -17,6 +17,7 @@ from memvault.index.text.indexed_text import (
     TextBlock,
     encode_blocks,
     keyword_documents,
+    leading_part,
     passage_texts,
     split_memory,
 )
@@ -157,8 +158,9 @@ def analyse(
     ``report`` is called with the number of files done.
     """
     read = [found for state in task.files if (found := read_file(store, state)) is not None]
-    setting = store.settings.language
-    detected = detect_each(setting, [memory for memory, _, _ in read])
+    setting, most = store.settings.language, store.settings.index.characters
+    parts = [leading_part(memory, most) for memory, _, _ in read]
+    detected = detect_each(setting, parts)
     language = language or main_language(setting, detected, task.languages)
     result = NOTHING._replace(
         rows=[], documents=[], blocks={}, links={}, passages={}, cuts={},
@@ -168,12 +170,13 @@ def analyse(
         if number % _REPORTED == 0:
             report(number)
         uid, words = task.first_uid + number, analyser(detected[number] or language)
-        counted = keyword_documents(uid, memory, words)
+        part = parts[number]
+        counted = keyword_documents(uid, part, words)
         record = MemoryRecord.from_memory(uid, fresh.size, memory, words.language)
         result.rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
         result.documents.extend(counted)
-        result.passages[uid] = passage_texts(memory)
-        result.cuts[uid] = split_memory(memory)
+        result.passages[uid] = passage_texts(part)
+        result.cuts[uid] = split_memory(part)
         result.blocks[uid] = encode_blocks(result.cuts[uid], words)
         result.links[uid] = link_entry(memory)
     return result

@@ -449,11 +449,13 @@ class LocalIndex:
         the same texts even if the file cannot be read.
         """
         from memvault.index.local.file_analysis import read_file
-        from memvault.index.text.indexed_text import passage_texts
+        from memvault.index.text.indexed_text import leading_part, passage_texts
 
         state = state_of(self._store.root, path)
         read = read_file(self._store, state) if state is not None else None
-        return passage_texts(read[0]) if read is not None else [path]
+        if read is None:
+            return [path]
+        return passage_texts(leading_part(read[0], self._store.settings.index.characters))
 
     def _is_complete(self) -> bool:
         """Return whether all static vectors and the subwords of all blocks have been computed."""

@@ -24,7 +24,14 @@ from memvault.index.local.database import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.indexed_text import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
-from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
+from memvault.vault.file_names import (
+    SUPERSEDES,
+    DateRange,
+    declared_dates,
+    name_key,
+    normalize_title,
+    referenced_names,
+)
 
 
 class IndexCommit(NamedTuple):
@@ -206,7 +213,7 @@ CREATE TABLE memories (
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
     metadata TEXT, problem TEXT, language TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
-    folded TEXT
+    folded TEXT, first_day TEXT, last_day TEXT
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
@@ -239,8 +246,12 @@ _COLUMNS = (
     "metadata, problem, language"
 )
 _FILE_COLUMNS = (
-    "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
+    "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded, "
+    "first_day, last_day"
 )
+_COLUMN_COUNT = len(f"{_COLUMNS}, {_FILE_COLUMNS}".split(", "))
+_LENGTHS = slice(-8, -3)
+"""The columns of a row with the number of terms of each field."""
 _READ_ALL_FROM = 500
 """The number of uids above which reading all paths is faster than selecting each."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
@@ -381,6 +392,19 @@ class Manifest:
         """Yield every record."""
         return self._select("", ())
 
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and a few others.
+
+        Stored times are in UTC, so a day more counts at both ends.
+        """
+        wider = days.widened(1)
+        first, last = wider.first.isoformat(), wider.last.isoformat() + "~"
+        return self._select(
+            "WHERE created BETWEEN ? AND ? OR modified BETWEEN ? AND ? "
+            "OR (first_day <= ? AND last_day >= ?)",
+            (first, last, first, last, last, first),
+        )
+
     def latest(self, limit: int, offset: int) -> Iterator[MemoryRecord]:
         """Yield a page of the records, in the order of ``by_time`` reversed."""
         page = min(limit, _MAX_INTEGER), min(offset, _MAX_INTEGER)
@@ -472,7 +496,7 @@ class Manifest:
             self._db.execute_each("INSERT INTO aliases VALUES (?, ?)", aliases)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
-                f"VALUES ({','.join('?' * 23)})",
+                f"VALUES ({','.join('?' * _COLUMN_COUNT)})",
                 rows,
             )
             self._db.execute(
@@ -482,7 +506,7 @@ class Manifest:
 
     def _count(self, removed: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> None:
         """Count the memories and their terms as they will be after rows are removed and added."""
-        changes = [len(rows), *map(sum, zip(*(row[-6:-1] for row in rows), strict=True))]
+        changes = [len(rows), *map(sum, zip(*(row[_LENGTHS] for row in rows), strict=True))]
         changes += [0] * (1 + len(_FIELDS) - len(changes))
         following = self.next_uid()
         replaced = {*removed, *(row[0] for row in rows if row[0] < following)}
@@ -558,11 +582,20 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         row.checked,
         *(row.lengths.get(name, 0) for name in _FIELDS),
         normalize_title(record.title),
+        *_declared_days(record),
     )
     for value in columns:
         if isinstance(value, str):
             value.encode()
     return columns
+
+
+def _declared_days(record: MemoryRecord) -> tuple[str | None, str | None]:
+    """Return the first and the last day that a memory's name and header declare, or None."""
+    days = declared_dates(record.path, record.metadata)
+    if not days:
+        return None, None
+    return min(days).first.isoformat(), max(span.last for span in days).isoformat()
 
 
 def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:

@@ -8,7 +8,7 @@ memories that have both. On average, missing vectors therefore neither raise nor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +32,11 @@ class ScoredPassages(NamedTuple):
             return self
         return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
-    def joined(self, uid: int, hashes: Hashes, cosines: Matrix) -> ScoredPassages:
-        """Return the same passages and those of one more memory."""
+    def joined(self, counts: Mapping[int, int], hashes: Hashes, cosines: Matrix) -> ScoredPassages:
+        """Return the same passages and those of more memories, by their number per uid."""
+        uids = np.repeat(np.array([*counts], np.int64), [*counts.values()])
         return ScoredPassages(
-            np.append(self.uids, np.full(len(hashes), uid, np.int64)),
+            np.append(self.uids, uids),
             np.append(self.hashes, hashes),
             np.append(self.cosines, cosines),
         )

@@ -32,6 +32,7 @@ from memvault.index.text.indexed_text import (
     TextBlock,
     encode_blocks,
     keyword_documents,
+    leading_part,
     passage_texts,
     split_memory,
 )
@@ -178,16 +179,22 @@ def read_overlay(
     )
     overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {}, {})
     for (key, memory, fresh), language in zip(found, detected, strict=True):
-        add_memory(overlay, key, memory, fresh.size, language)
+        add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
     return overlay
 
 
-def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
-    """Add a memory that is in no index to an overlay; ``size`` is that of its file, in bytes."""
+def add_memory(
+    overlay: Overlay, key: int, memory: Memory, size: int, language: str, most: int
+) -> None:
+    """Add a memory that is in no index to an overlay.
+
+    ``size`` is that of its file, in bytes; ``most`` is as for ``leading_part``.
+    """
+    part = leading_part(memory, most)
     overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
-    overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
-    overlay.passages[key] = passage_texts(memory)
-    overlay.cuts[key] = split_memory(memory)
+    overlay.documents.extend(keyword_documents(key, part, analyser(language)))
+    overlay.passages[key] = passage_texts(part)
+    overlay.cuts[key] = split_memory(part)
     overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
     overlay.links[key] = link_entry(memory)
 

@@ -37,8 +37,9 @@ def with_texts(
         _select(previous.links, unchanged),
         replaced,
     )
+    most = seen.store.settings.index.characters
     for now, (key, memory) in zip(texts, replaced.items(), strict=True):
-        add_memory(overlay, key, memory, len(memory.body), languages[now])
+        add_memory(overlay, key, memory, len(memory.body), languages[now], most)
     return seen._replace(overlay=overlay)
 
 

@@ -32,11 +32,17 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analysis import analyser, query_languages
 from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
-from memvault.index.text.indexed_text import EncodedBlock, TextBlock, encode_blocks, split_memory
+from memvault.index.text.indexed_text import (
+    EncodedBlock,
+    TextBlock,
+    encode_blocks,
+    leading_part,
+    split_memory,
+)
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
 from memvault.vault.document import decode, etag
-from memvault.vault.file_names import SUPERSEDES, name_key, referenced_names
+from memvault.vault.file_names import SUPERSEDES, DateRange, name_key, referenced_names
 from memvault.vault.front_matter import split_front_matter
 
 if TYPE_CHECKING:
@@ -162,6 +168,14 @@ class Snapshot(NamedTuple):
         return iter(found)
 
     @stale_if_corrupted
+    def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
+        """Yield the records of the memories with a day among the given ones, and some others."""
+        found = list(self.overlay.records.values())
+        if self.manifest is not None:
+            found += self._visible(self.manifest.dated(days))
+        return iter(found)
+
+    @stale_if_corrupted
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""
         if self.manifest is None or self.overlay.alive is not None:
@@ -206,8 +220,10 @@ class Snapshot(NamedTuple):
         return found
 
     @stale_if_corrupted
-    def text(self, key: int) -> Memory | None:
+    def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; None if it cannot be read.
+
+        With ``accept_changed`` a changed memory is returned as its file is now.
 
         Raises:
             StaleView: the memory has changed or was removed.
@@ -226,11 +242,13 @@ class Snapshot(NamedTuple):
                 parts = split_front_matter(decode(data).text)
                 memory = record.memory(parts.body, parts.newline, parts.body_line)
                 memory = memory._replace(etag=etag(data))
+                if accept_changed and memory.etag != record.etag:
+                    memory = self.store.read(record.path)
         except NotFound as error:
             raise StaleView from error
         except MemvaultError:
             return None
-        if memory.etag != record.etag:
+        if memory.etag != record.etag and not accept_changed:
             raise StaleView
         return memory
 
@@ -275,7 +293,10 @@ class Snapshot(NamedTuple):
         if key in self.overlay.cuts:
             return self.overlay.cuts[key]
         memory = self.text(key)
-        return split_memory(memory) if memory is not None else ()
+        return self._split(memory) if memory is not None else ()
+
+    def _split(self, memory: Memory) -> list[TextBlock]:
+        return split_memory(leading_part(memory, self.store.settings.index.characters))
 
     def _blocks(self, places: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
         """Return each memory's first blocks and those around its best matches, in order."""
@@ -310,7 +331,7 @@ class Snapshot(NamedTuple):
                 if error.reason is not None:
                     raise
                 return ()  # its text was replaced meanwhile; the next refresh leaves it out
-            cuts = split_memory(memory) if memory is not None else []
+            cuts = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(cuts, analyser(language)) if cuts else []
             self.overlay.cuts[key], self.overlay.blocks[key] = cuts, blocks

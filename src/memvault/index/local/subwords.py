@@ -18,7 +18,13 @@ from memvault.index.embedding.static import StaticEmbedder, Subwords
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import IndexCorrupted
 from memvault.index.sentence_features import SoftMatch
-from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory, tokens_of
+from memvault.index.text.indexed_text import (
+    EncodedBlock,
+    TextBlock,
+    leading_part,
+    split_memory,
+    tokens_of,
+)
 from memvault.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -115,7 +121,7 @@ def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwor
 
 def _split(store: MemoryStore, path: str) -> list[TextBlock]:
     try:
-        return split_memory(store.read(path))
+        return split_memory(leading_part(store.read(path), store.settings.index.characters))
     except MemvaultError:
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +60,13 @@ class VectorSearch(NamedTuple):
             if visible is None and (self.waiting or _has_others(passages, manifest)):
                 visible = manifest.uids() if manifest is not None else set()
             passages = passages.of(visible)
-        for uid, texts in overlay.items():
-            if visible is None or uid in visible:
-                passages = passages.joined(uid, hashes_of(texts), table.embed(texts) @ vector)
+        changed = {
+            uid: texts for uid, texts in overlay.items() if visible is None or uid in visible
+        }
+        if changed:
+            texts = list(chain.from_iterable(changed.values()))
+            counts = {uid: len(own) for uid, own in changed.items()}
+            passages = passages.joined(counts, hashes_of(texts), table.embed(texts) @ vector)
         scores = TransformerScores()
         if self.transformer is not None and not query.only_static:
             scores = self.transformer.score(query.text, query.language, passages)

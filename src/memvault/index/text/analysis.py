@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
@@ -47,6 +47,11 @@ _MARKS = lazy_pattern(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
 _MAX_UNSPACED_WORD = 3
 """The maximum length of a word in a script without spaces; a longer run is several words."""
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
+_DIGIT = lazy_pattern(r"[0-9]")
+_NUMBER = lazy_pattern(r"[0-9]+")
+_UNIT = lazy_pattern(r"[A-Za-zµμ]{1,4}")
+_QUANTITY = lazy_pattern(r"([0-9]+)([A-Za-zµμ]{1,4})")
+_VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
 _MAX_CACHED, _MAX_ANALYSED = 60_000, 10_000
 """The maximum numbers of chunks whose terms are cached, and whose whole analysis is."""
@@ -85,6 +90,18 @@ class AnalysedToken(NamedTuple):
     words: tuple[tuple[str, ...], ...]
     stems: tuple[str, ...]
     wholes: tuple[str, ...]
+
+
+class AnalysedQuery(NamedTuple):
+    """A query's distinct words, its whole terms, and its identifiers with digits, in order.
+
+    A word is a group of stems of which a memory may contain any. An identifier, such as a version
+    or an address, is the positions of its parts among the words, repetitions included.
+    """
+
+    words: list[tuple[str, ...]]
+    wholes: list[str]
+    identifiers: list[tuple[int, ...]]
 
 
 class TermCounts(NamedTuple):
@@ -271,24 +288,33 @@ class QueryAnalyser:
         others = [] if is_english_possible else [analyser(DEFAULT_LANGUAGE)]
         self._possible = [*self._analysers, *others]
 
-    def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
-        """Return a query's distinct words and whole terms, in order, without stop words.
+    def query(self, text: str) -> AnalysedQuery:
+        """Analyze a query without its stop words; if it has no other words, they are kept.
 
-        A word is a group of stems of which a memory may contain any, that of the vault's main
-        language first. If a query consists of stop words only, they are kept.
+        The first stem of a word is that of the vault's main language.
         """
         chunks = tokenize(text)
         main = self.analyser_for(text)
         content = [main.strip_elision(chunk) for chunk in chunks if not main.is_stop_word(chunk)]
         words: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
-        for chunk in content or chunks:
+        identifiers: list[list[str]] = []
+        for chunk, following in pairwise([*_split_units(content or chunks), ""]):
             analysed = [one.analyse_query_token(chunk) for one in self._analysers]
             wholes += analysed[0].wholes
+            names: list[str] = []
             for forms in zip(*(parts.words for parts in analysed), strict=True):
-                group = tuple(dict.fromkeys(chain.from_iterable(forms)))
+                stems = chain(chain.from_iterable(forms), _spellings(chunk, following, names))
+                group = tuple(dict.fromkeys(stems))
+                names.append(group[0])
                 words.setdefault(group[0], group)
-        return list(words.values()), list(dict.fromkeys(wholes))
+            if len(names) > 1 and _DIGIT.search(chunk):
+                identifiers.append(names)
+        positions = {name: position for position, name in enumerate(words)}
+        numbered = (tuple(positions[name] for name in names) for names in identifiers)
+        return AnalysedQuery(
+            list(words.values()), list(dict.fromkeys(wholes)), list(dict.fromkeys(numbered))
+        )
 
     def has_content(self, text: str) -> bool:
         """Return whether a query has a word that is no stop word."""
@@ -308,6 +334,27 @@ class QueryAnalyser:
                 one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
             ),
         )
+
+
+def _split_units(chunks: Sequence[str]) -> Iterator[str]:
+    """Yield a query's chunks, with a number and its unit as two: ``16GB`` as ``16`` and ``GB``."""
+    for chunk in chunks:
+        match = _QUANTITY.fullmatch(chunk)
+        yield from match.groups() if match else (chunk,)
+
+
+def _spellings(chunk: str, following: str, before: Sequence[str]) -> Iterator[str]:
+    """Yield other spellings of a part of a query's chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
+
+    ``following`` is the next chunk, and ``before`` the parts of this one that come before.
+    """
+    if before:
+        return
+    if _NUMBER.fullmatch(chunk) and _UNIT.fullmatch(following):
+        yield fold(chunk + following)
+    version = _VERSION.match(chunk)
+    if version:
+        yield version[2] if version[1] else f"v{version[2]}"
 
 
 def _whole(text: str) -> str:

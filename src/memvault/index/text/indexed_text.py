@@ -80,6 +80,17 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
     return array("H", counts), array("H", tokens)
 
 
+def leading_part(memory: Memory, most: int) -> Memory:
+    """Return a memory with the lines at the start of its body, at most so many characters.
+
+    This is all that is indexed of a longer memory. With 0 there is no limit.
+    """
+    if not 0 < most < len(memory.body):
+        return memory
+    end = memory.body.rfind("\n", 0, most) + 1
+    return memory._replace(body=memory.body[: end or most])
+
+
 def split_memory(memory: Memory) -> list[TextBlock]:
     """Split a memory into blocks, each with its head and stretches of about 150 characters.
 

@@ -375,9 +375,21 @@ def without_none(**values: Any) -> dict[Any, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def without_weak(found: Iterable[RecallResult]) -> list[RecallResult]:
-    """Leave out weak results, which are not counted as retrievals."""
-    return [entry for entry in found if entry.strength != "weak"]
+_NOTICES = {
+    "none": "Probably no memory answers this. Closest results:",
+    "weak": "No good match. Closest results:",
+}
+
+
+def with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with a line that warns if none of its memories is a good match."""
+    shown = found.get("memories") or found.get("results")
+    return {**found, "notice": _NOTICES.get(found.get("best", "")) if shown else None}
+
+
+def relevant(found: Iterable[RecallResult]) -> list[RecallResult]:
+    """Return the results that count as retrievals: those that may answer the query."""
+    return [entry for entry in found if entry.is_relevant]
 
 
 def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:

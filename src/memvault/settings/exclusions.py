@@ -1,0 +1,304 @@
+"""Decide which files in a vault's folder are not memories.
+
+These are the files that match the setting ``ignore``; a line of a ``.gitignore`` or ``.ignore`` in
+the vault; Obsidian's excluded files, template folders and attachment folder; and all files in
+folders that tools fill, such as ``node_modules``. As in ripgrep, ``.ignore`` has precedence over
+``.gitignore``, so a line ``!drafts/`` in it includes a folder that git ignores. Ignore files above
+the vault are not read: the vault itself may be an ignored folder.
+
+Patterns may come from anyone, so no pattern is matched by more than one unbounded loop at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import translate
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.files import plain_files
+from memvault.files.plain_files import FileStamp, state_of
+
+IGNORE_FILES = (".ignore", ".gitignore")
+"""The names of ignore files, the one with precedence first."""
+_OBSIDIAN = ".obsidian"
+_OBSIDIAN_FILES = (
+    f"{_OBSIDIAN}/app.json",
+    f"{_OBSIDIAN}/templates.json",
+    f"{_OBSIDIAN}/plugins/templater-obsidian/data.json",
+)
+_TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
+_TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
+"""Files that mark their folder as a cache, and as a virtual environment of Python."""
+FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
+"""The names of files that decide about the other entries of their folder."""
+_MAX_BYTES = 64 * 1024
+_MAX_PATTERNS = 5_000
+
+
+class _Rule(NamedTuple):
+    """A pattern of an ignore file: a regular expression for the path below the file's folder."""
+
+    expression: str
+    only_folders: bool
+    negated: bool
+
+
+class IgnoreFile:
+    """The patterns of a ``.gitignore`` or ``.ignore``; of several that match the last decides."""
+
+    def __init__(self, text: str) -> None:
+        lines = text.splitlines()[:_MAX_PATTERNS]
+        self._rules = [rule for line in lines if (rule := _parse(line)) is not None]
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def decision(self, path: str, is_folder: bool) -> bool | None:
+        """Return whether a path is ignored or included; None if no pattern matches it."""
+        for pattern, negated in self.folder_patterns if is_folder else self.file_patterns:
+            if pattern.match(path):
+                return not negated
+        return None
+
+    @cached_property
+    def file_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
+        """The patterns for files, each with whether it includes, those with precedence first."""
+        return _combined(rule for rule in self._rules if not rule.only_folders)
+
+    @cached_property
+    def folder_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
+        """The patterns for folders, each with whether it includes, those with precedence first."""
+        return _combined(self._rules)
+
+
+def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
+    """Return patterns with whether they include, last first, those of one kind in a row joined."""
+    runs: list[tuple[list[str], bool]] = []
+    for rule in rules:
+        if not runs or runs[-1][1] != rule.negated:
+            runs.append(([], rule.negated))
+        runs[-1][0].append(rule.expression)
+    return [(re.compile("|".join(run)), negated) for run, negated in reversed(runs)]
+
+
+def _parse(line: str) -> _Rule | None:
+    """Return the rule of a line in git's syntax; None for a comment, and for hidden entries."""
+    text = re.sub(r"(?<!\\)[ \t]+$", "", line)
+    if not text or text.startswith("#"):
+        return None
+    negated = text.startswith("!")
+    text = text[negated:]
+    only_folders = text.endswith("/")
+    text = text.rstrip("/")
+    is_anchored = "/" in text
+    segments = text.removeprefix("/").split("/")
+    if not text or segments[0].startswith("."):  # hidden entries are never memories
+        return None
+    if not is_anchored:
+        segments = ["**", *segments]
+    return _Rule(_expression(segments), only_folders, negated)
+
+
+def _expression(segments: list[str]) -> str:
+    """Return the regular expression of a pattern's segments.
+
+    Of the runs of segments between ``**``, all but the last match where they first can, without
+    going back: a later match would leave less of the path for the rest.
+    """
+    runs: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == "**":
+            runs.append([])
+        else:
+            runs[-1].append(_segment(segment))
+    first, *others = runs
+    if not others:
+        return rf"(?s:{'/'.join(first)}\Z)"
+    text = "/".join(first) + "/" if first else ""
+    for run in others[:-1]:
+        text += rf"(?>(?:[^/]+/)*?{'/'.join(run)}/)" if run else ""
+    last = "/".join(others[-1])
+    return rf"(?s:{text}(?:[^/]+/)*{last}\Z)" if last else rf"(?s:{text}.+\Z)"
+
+
+def _segment(text: str) -> str:
+    """Return the regular expression of a pattern for one name; stars do not go back."""
+    parts = [""]
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character == "*":
+            parts.append("")
+        elif character == "?":
+            parts[-1] += "[^/]"
+        elif character == "[" and (end := text.find("]", position + 2)) > 0:
+            inside = text[position:end].replace("\\", r"\\").replace("[", r"\[")
+            if inside[0] in "!^":
+                inside = f"^{inside[1:]}"
+            parts[-1] += f"(?!/)[{inside}]"
+            position = end + 1
+        else:
+            if character == "\\" and position < len(text):
+                character = text[position]
+                position += 1
+            parts[-1] += re.escape(character)
+    first, *others = parts
+    if not others:
+        return first
+    middle = "".join(f"(?>[^/]*?{part})" for part in others[:-1] if part)
+    return rf"{first}{middle}[^/]*{others[-1]}(?=/|\Z)"
+
+
+class _Level(NamedTuple):
+    """The ignore files of a folder, the one with precedence first."""
+
+    folder: str
+    files: tuple[IgnoreFile, ...]
+
+    def decision(self, path: str, is_folder: bool) -> bool | None:
+        """Return whether a path in the vault is ignored; None if no pattern matches it."""
+        below = path[len(self.folder) + 1 :] if self.folder else path
+        for file in self.files:
+            decision = file.decision(below, is_folder)
+            if decision is not None:
+                return decision
+        return None
+
+
+Levels = tuple[_Level, ...]
+"""The ignore files that apply in a folder, the deepest first."""
+
+
+class Exclusions:
+    """The files in a vault's folder that are not memories.
+
+    ``patterns`` are those of the setting ``ignore``. The ignore files of subfolders are read when
+    they are needed, and again when they have changed.
+    """
+
+    def __init__(self, root: Path, patterns: tuple[str, ...] = ()) -> None:
+        self.patterns = patterns
+        self._root = root
+        self._pattern = _settings_pattern(patterns)
+        self._prefixes = tuple(_obsidian_prefixes(root))
+        self._read: dict[str, tuple[FileStamp | None, IgnoreFile]] = {}
+        self._top = self._level("", FOLDER_MARKERS)
+
+    def levels(self, folder: str, names: Iterable[str], above: Levels) -> Levels | None:
+        """Return the ignore files that apply in a folder; None if the folder is excluded.
+
+        ``names`` are those of ``FOLDER_MARKERS`` that the folder contains, and ``above`` the ignore
+        files of the folder above.
+        """
+        if not folder:
+            return self._top
+        found = frozenset(names)
+        if found & _TOOL_MARKERS:
+            return None
+        return (*self._level(folder, found), *above) if found else above
+
+    def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:
+        """Return whether an entry of a folder to which ``levels`` apply is excluded."""
+        if self._pattern is not None and self._pattern.match(path):
+            return True
+        for level in levels:
+            decision = level.decision(path, is_folder)
+            if decision is not None:
+                return decision
+        if is_folder and path.rpartition("/")[2] in _TOOL_FOLDERS:
+            return True
+        return bool(self._prefixes) and (f"{path}/" if is_folder else path).startswith(
+            self._prefixes
+        )
+
+    def covers(self, path: str) -> bool:
+        """Return whether a file is excluded, itself or with a folder above it."""
+        levels: Levels | None = self._top
+        parts = path.split("/")
+        for count in range(1, len(parts) + 1):
+            inside = "/".join(parts[:count])
+            is_folder = count < len(parts)
+            if levels is None or self.excludes(inside, is_folder, levels):
+                return True
+            if is_folder:
+                folder = self._root / inside
+                names = [name for name in FOLDER_MARKERS if os.path.lexists(folder / name)]
+                levels = self.levels(inside, names, levels)
+        return False
+
+    def _level(self, folder: str, names: Iterable[str]) -> Levels:
+        read = (self._file(folder, name) for name in IGNORE_FILES if name in names)
+        files = tuple(file for file in read if file)
+        return (_Level(folder, files),) if files else ()
+
+    def _file(self, folder: str, name: str) -> IgnoreFile:
+        path = f"{folder}/{name}" if folder else name
+        stamp = state_of(self._root / path)
+        known = self._read.get(path)
+        if known is None or known[0] != stamp:
+            known = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
+            self._read[path] = known
+        return known[1]
+
+
+def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
+    """Return a value that differs once a file in which exclusions are set has changed.
+
+    Ignore files of subfolders are not among them.
+    """
+    return tuple(state_of(root / name) for name in (*IGNORE_FILES, *_OBSIDIAN_FILES))
+
+
+def _obsidian_prefixes(root: Path) -> Iterator[str]:
+    """Yield the beginnings of paths that Obsidian excludes, or has for templates or attachments.
+
+    A filter of Obsidian that is a regular expression, between slashes, is not applied: the time it
+    takes has no limit.
+    """
+    if not os.path.lexists(root / _OBSIDIAN):
+        return
+    app, templates, templater = (_json(root / name) for name in _OBSIDIAN_FILES)
+    filters = app.get("userIgnoreFilters")
+    for text in filters if isinstance(filters, list) else ():
+        if isinstance(text, str) and text.strip("/") and not (text[0] == text[-1] == "/"):
+            yield text
+    attachments = app.get("attachmentFolderPath")
+    folders = [templates.get("folder"), templater.get("templates_folder"), attachments]
+    for folder in folders:
+        if isinstance(folder, str) and not folder.startswith("."):  # ./ is beside each note
+            name = folder.strip("/")
+            if name:
+                yield f"{name}/"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_text(path) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if it is missing, too large or cannot be read."""
+    try:
+        return plain_files.read(path, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=32)
+def _settings_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    expressions = []
+    for pattern in patterns:
+        cleaned = pattern.strip().removeprefix("./").rstrip("/").removesuffix("/**")
+        for form in dict.fromkeys((cleaned, cleaned.removeprefix("**/"))):
+            if form:
+                expressions += [translate(form), translate(f"{form}/*")]
+    return re.compile("|".join(expressions)) if expressions else None

@@ -1,0 +1,165 @@
+"""Files that git, Obsidian or other tools exclude are not memories."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conftest import Run, refused, succeeded, titles, write
+from memvault import Vault, open_vault
+from memvault.settings.exclusions import Exclusions
+from memvault.vault.reader import scan
+
+
+def listed(vault: Vault) -> set[str]:
+    """Return the paths of all memories."""
+    return {entry["filePath"] for entry in vault.call("memory_list", limit=500)["memories"]}
+
+
+def note(folder: Path, *paths: str) -> None:
+    """Write a note at each path."""
+    for path in paths:
+        write(folder, path, f"# {path}\n\nThe harbour.\n")
+
+
+names = st.sampled_from(["a", "b", "ab", "abc", "a.md", "b.md", "draft 1.md", "x#y.md", "[a].md"])
+note_paths = st.lists(
+    st.lists(names, min_size=1, max_size=4).map(lambda parts: "/".join([*parts[:-1], "n.md"])),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+pieces = st.sampled_from(
+    ["a", "b", "ab", "n", ".md", "*", "**", "?", "/", "!", "[ab]", "[!a]", "[^b]", "\\", "#", " "]
+)
+lines = st.lists(pieces, min_size=1, max_size=6).map("".join)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty git repository."""
+    root = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+@given(st.lists(lines, min_size=1, max_size=6), note_paths)
+@example(["*.md", "!b.md"], ["b.md", "a/b.md", "a.md"])
+@example(["a/", "!a/b/"], ["a/b/n.md"])
+@example(["/a/**/b", "**/ab", "ab/**"], ["a/b/n.md", "a/x/b/n.md", "b/ab/n.md", "ab/n.md"])
+@example(["a*b/*c"], ["aab/abc/n.md", "ab/abc/n.md"])
+def test_ignore_files_exclude_the_same_files_as_git(
+    repository: Path, patterns: list[str], paths: list[str]
+) -> None:
+    """Git's own answer about a path is that of memvault, whatever the patterns are."""
+    (repository / ".gitignore").write_text("\n".join(patterns) + "\n", "utf-8")
+    asked = "\0".join(paths)
+    answer = subprocess.run(
+        ["git", "-C", repository, "check-ignore", "-z", "--stdin", "--no-index"],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ignored = set(filter(None, answer.stdout.split("\0")))
+    exclusions = Exclusions(repository)
+    assert {path for path in paths if exclusions.covers(path)} == ignored
+
+
+def test_ignored_files_are_not_memories(folder: Path, vault: Vault) -> None:
+    """Ignore files in any folder count, the deeper and ``.ignore`` first, also when they change."""
+    note(folder, "a.md", "private/b.md", "build/c.md", "src/drafts/d.md", "src/e.md", "src/log.md")
+    write(folder, ".gitignore", "build/\nprivate/\n*.log\n")
+    write(folder, "src/.gitignore", "/drafts\nlog.md\n")
+    assert listed(vault) == {"a.md", "src/e.md"}
+    write(folder, ".ignore", "!private/\n")
+    assert listed(vault) == {"a.md", "src/e.md", "private/b.md"}
+    write(folder, "src/.ignore", "!log.md\n")
+    (folder / ".gitignore").unlink()
+    assert listed(vault) == {"a.md", "src/e.md", "src/log.md", "private/b.md", "build/c.md"}
+    with open_vault(folder) as fresh:
+        assert listed(fresh) == listed(vault)
+
+
+def test_folders_of_tools_are_not_memories(folder: Path, vault: Vault) -> None:
+    """Installed packages, virtual environments and marked caches are left out at any depth."""
+    note(folder, "a.md", "node_modules/x/README.md", "app/node_modules/y/README.md")
+    note(folder, "env/lib/site.md", "cache/page.md", "app/__pycache__/z.md")
+    write(folder, "env/pyvenv.cfg", "home = /usr\n")
+    write(folder, "cache/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert listed(vault) == {"a.md"}
+    (folder / "env/pyvenv.cfg").unlink()
+    write(folder, ".ignore", "!app/node_modules/\n")
+    assert listed(vault) == {"a.md", "env/lib/site.md", "app/node_modules/y/README.md"}
+
+
+def test_obsidian_exclusions_are_not_memories(folder: Path, vault: Vault) -> None:
+    """Excluded files, template folders and the attachment folder of Obsidian are left out."""
+    note(folder, "a.md", "Private/diary.md", "draft-1.md", "Templates/Meeting.md", "T2/x.md")
+    note(folder, "assets/export.md", "b/assets/kept.md")
+    write(
+        folder,
+        ".obsidian/app.json",
+        '{"userIgnoreFilters": ["Private/", "draft-", "/.*secret.*/", 3],'
+        ' "attachmentFolderPath": "assets"}',
+    )
+    assert listed(vault) == {"a.md", "Templates/Meeting.md", "T2/x.md", "b/assets/kept.md"}
+    write(folder, ".obsidian/templates.json", '{"folder": "Templates"}')
+    write(folder, ".obsidian/plugins/templater-obsidian/data.json", '{"templates_folder": "T2/"}')
+    assert listed(vault) == {"a.md", "b/assets/kept.md"}
+    write(folder, ".obsidian/app.json", '{"attachmentFolderPath": "./files", "userIgnoreFilters":')
+    write(folder, ".obsidian/templates.json", '["folder"]')
+    assert listed(vault) == {
+        *("a.md", "Private/diary.md", "draft-1.md", "Templates/Meeting.md"),
+        *("assets/export.md", "b/assets/kept.md"),
+    }
+
+
+def test_ignore_files_above_the_vault_do_not_count(tmp_path: Path) -> None:
+    """A vault in a folder that its repository ignores has its memories."""
+    write(tmp_path, ".gitignore", "notes/\n")
+    note(tmp_path / "notes", "a.md")
+    write(tmp_path / "notes", "memvault.toml", "version = 1\n")
+    with open_vault(tmp_path / "notes") as vault:
+        assert listed(vault) == {"a.md"}
+
+
+def test_excluded_folder_accepts_no_new_memory(folder: Path, run: Run) -> None:
+    """A memory that could not be found again is refused, with the way to include its folder."""
+    write(folder, ".gitignore", "fact/\n")
+    message = refused(run("remember", "Tides", "High at noon.", "--type", "fact"), 1)
+    assert "would not be a memory" in message
+    write(folder, ".ignore", "!fact/\n")
+    succeeded(run("remember", "Tides", "High at noon.", "--type", "fact"))
+    assert titles(succeeded(run("recall", "tides", "--json")).json) == ["Tides"]
+
+
+def test_init_lists_excluded_folders(tmp_path: Path, run: Run) -> None:
+    """``init`` reports which folders it leaves out, before anything is recalled."""
+    note(tmp_path, "a.md", "node_modules/x/README.md", "private/b.md")
+    write(tmp_path, ".gitignore", "private/\n")
+    done = succeeded(run("init", str(tmp_path)))
+    assert "1 markdown file" in done.out
+    assert "Left out: node_modules, private" in done.out
+    made = succeeded(run("init", str(tmp_path / "empty"), "--json")).json
+    assert "excluded" not in made
+
+
+def test_doctor_ignores_excluded_files(folder: Path, vault: Vault) -> None:
+    """Files that are not memories are not inspected."""
+    write(folder, "node_modules/x/broken.md", "---\na: [\n---\n")
+    write(folder, "a.md", "# A\n")
+    found = vault.call("vault_doctor")["findings"]
+    assert not [entry for entry in found if "node_modules" in entry.get("filePath", "")]
+
+
+def test_hostile_patterns_take_linear_time(tmp_path: Path) -> None:
+    """No ignore file makes a scan hang."""
+    stars = "*a" * 100
+    write(tmp_path, ".gitignore", f"{stars}b\n**/{stars}/**/{stars}/**/x\n" + "!z\n*a*\n" * 2_000)
+    note(tmp_path, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md")
+    scan(tmp_path, Exclusions(tmp_path))
