@@ -304,3 +304,14 @@ def test_a_file_saved_earlier_is_read_anew(vault: Vault, folder: Path) -> None:
         file = write(folder, "a.md", f"# A\n\n{word}\n")
         os.utime(file, (1_000_000_000 - number, 1_000_000_000 - number))
         assert titles(vault.call("memory_recall", query=word, type="keyword")) == ["A"]
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
+def test_open_file_limit_is_not_reported_as_a_broken_install(folder: Path) -> None:
+    """A command that may open too few files says so, and does not suggest to install anew."""
+    write(folder, "a.md", "# Zebra\n\nIt sleeps.\n")
+    hints = ""
+    for number in (5, 6, 7, 8):
+        hints += child(folder, "recall", "zebra", prefix=["prlimit", f"--nofile={number}"]).err
+    assert "ulimit -n" in hints
+    assert "reinstall" not in hints

@@ -40,7 +40,8 @@ class Watching:
         self.folder = Path(hand_over.socket_folder(os.environ))
         command = [sys.executable, "-m", "memvault", "watch"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        until((self.folder / "socket").exists)
+        until(self.folder.exists)
+        until(Path(*hand_over.socket_place(str(self.folder))).exists)
 
     def status(self) -> dict[str, Any]:
         """Return what the process says of itself."""
@@ -264,7 +265,7 @@ def test_notes_follow_their_result_from_the_process_too(
     assert noted == sorted(noted), done.stdout
 
 
-def _reads(process: int, pipe: Any) -> bool:
+def is_reading(process: int, pipe: Any) -> bool:
     """Return whether a process has a pipe's other end as its standard input."""
     theirs = Path(f"/proc/{process}/fd/0").readlink()
     return str(theirs) == f"pipe:[{os.fstat(pipe.fileno()).st_ino}]"
@@ -273,7 +274,7 @@ def _reads(process: int, pipe: Any) -> bool:
 def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -> None:
     """Ctrl-C ends a command that waits for its input; the process goes on."""
     for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
-        process = _reading(folder, watching.process.pid)
+        process = reading(folder, watching.process.pid)
         process.send_signal(sent)
         assert process.wait(20) == code
         process.communicate()
@@ -281,15 +282,15 @@ def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -
         assert watching.process.poll() is None
 
 
-def _reading(folder: Path, process: int) -> subprocess.Popen[bytes]:
+def reading(folder: Path, process: int, *options: str) -> subprocess.Popen[bytes]:
     """Start a command that the resident process runs, and that reads its standard input."""
-    command = [sys.executable, "-m", "memvault", "remember", "Long"]
+    command = [sys.executable, "-m", "memvault", "remember", "Long", *options]
     for _ in range(20):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started = subprocess.Popen(command, cwd=folder, **pipes)  # type: ignore[call-overload]
         until_time = time.monotonic() + 1
         while time.monotonic() < until_time:
-            if _reads(process, started.stdin):
+            if is_reading(process, started.stdin):
                 return started  # type: ignore[no-any-return]
             time.sleep(0.01)
         started.kill()  # a busy machine let it run by itself
@@ -343,7 +344,7 @@ def test_a_prompt_hook_is_answered(folder: Path, watching: Watching) -> None:
     write(folder, "a.md", "---\nid: m1\n---\n\n# Zebra crossing\n\nZebras cross at night.\n")
     for prompt in ("When do zebras cross at night?", "unrelated words", "/slash"):
         event = json.dumps({"prompt": prompt}).encode()
-        for _ in range(5):  # a hook that a busy machine delays prints nothing
+        for _ in range(20):  # a hook that a busy machine delays prints nothing
             alone, resident = both(folder, "hook", "prompt", stdin=event)
             if alone == resident:
                 break
@@ -394,7 +395,7 @@ def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPa
     assert not (folder / "cache/resident").exists()
 
 
-def _blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
+def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
     """Start a command that the resident process runs, and that waits for its output to be read."""
     command = [sys.executable, "-m", "memvault", *line]
     for _ in range(20):
@@ -425,7 +426,7 @@ def test_a_command_whose_process_dies_says_so(
     long: Path, watching: Watching, interrupted: bool
 ) -> None:
     """A command that has printed something is not run again when the process is killed."""
-    started = _blocked(long, watching.process.pid, "show", "Long")
+    started = blocked(long, watching.process.pid, "show", "Long")
     if interrupted:
         os.kill(watching.process.pid, signal.SIGSTOP)
         started.send_signal(signal.SIGINT)
@@ -439,7 +440,7 @@ def test_a_command_whose_process_dies_says_so(
 
 def test_a_process_that_is_stopped_lets_its_client_go(long: Path, watching: Watching) -> None:
     """Ctrl-C, given twice, ends a command whose process does not answer any more."""
-    started = _blocked(long, watching.process.pid, "show", "Long")
+    started = blocked(long, watching.process.pid, "show", "Long")
     os.kill(watching.process.pid, signal.SIGSTOP)
     started.send_signal(signal.SIGINT)
     time.sleep(0.2)
@@ -453,7 +454,7 @@ def test_a_process_that_is_stopped_lets_its_client_go(long: Path, watching: Watc
 
 def test_a_running_command_is_finished_before_the_end(long: Path, watching: Watching) -> None:
     """When the process is asked to end, the command that it runs is not cut off."""
-    started = _blocked(long, watching.process.pid, "show", "Long")
+    started = blocked(long, watching.process.pid, "show", "Long")
     watching.process.terminate()
     time.sleep(0.2)
     out, err = started.communicate(timeout=30)
@@ -479,7 +480,7 @@ def test_closed_outputs_cost_no_descriptor(long: Path, watching: Watching) -> No
     """However often an output is closed early, the process has as few files open as before."""
     counts = []
     for _ in range(6):
-        started = _blocked(long, watching.process.pid, "show", "Long")
+        started = blocked(long, watching.process.pid, "show", "Long")
         assert started.stdout is not None
         started.stdout.close()
         assert started.wait(20) == 0
@@ -487,4 +488,4 @@ def test_closed_outputs_cost_no_descriptor(long: Path, watching: Watching) -> No
         started.stderr.close()
         child(long, "list", "--limit", "1")
         counts.append(len(list(Path(f"/proc/{watching.process.pid}/fd").iterdir())))
-    assert counts[-1] <= counts[1] + 1, counts  # the last connection may be open yet
+    assert counts[-1] <= counts[1] + 2, counts  # the last connection may be open yet

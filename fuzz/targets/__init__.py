@@ -26,6 +26,7 @@ NAMES = (
     "letters",
     "plans",
     "tool_files",
+    "requests",
 )
 """The modules of this package, the quick and the slow."""
 

@@ -1,10 +1,11 @@
 """Hand a command line over to the resident process, before anything else is loaded.
 
-The client sends its arguments and environment. The process answers within ``PATIENCE`` seconds
-that it is ready, and begins only when the client confirms that it still waits, with its standard
-streams; otherwise the command is run here, as always. So no other process holds the streams of a
-command that runs here. If the process dies meanwhile, a command is run here only if it reads and
-has printed nothing.
+Both processes check each other first (``agree``). Then the client sends its arguments and the
+variables that matter (``is_sent``). The process answers within ``PATIENCE`` seconds that it is
+ready, and begins only when the client confirms that it still waits, with its standard streams;
+otherwise the command is run here, as always. So no other process holds the streams of a command
+that runs here. If the process dies later, a command is run here only if it reads and has printed
+nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
 import os
 import sys
+import time
 
 from memvault import __version__
 
@@ -20,28 +22,59 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from socket import socket
 
+    if sys.platform == "linux":
+        from memvault.cli.peer import Process
+    else:
+        from typing import Any as Process
+
 VARIABLE = "MEMVAULT_RESIDENT"
 FOLDER = "resident"
-"""The folder in the user's cache folder that contains the socket."""
+"""The folder in the user's cache folder that the resident process serves."""
 SOCKET = "socket"
+"""The name of the socket in that folder, where there is no runtime folder."""
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
 HOOK_SECONDS = 0.9
 """Seconds that a hook may take; the client's agent waits for it."""
+SECRET_DESCRIPTOR = 3
+"""The descriptor behind which the resident process keeps its secret."""
+SECRET_SIZE, DESCRIPTOR_SIZE = 8, 4
+"""Bytes of a secret, and of the number of a descriptor.
+
+The client begins with the secret of the process and the descriptor of its own secret. The process
+answers with the client's secret and a number that the client repeats in its request.
+"""
 READS, WRITES, BEGIN = b"r", b"w", b"b"
 """The answers of a process that is ready to run a command that reads, or one that changes
 something, and the confirmation of the client."""
 PRINTS, ENDED, LATE = b"p", b"e", b"l"
 """Messages of the process: it begins to print; the command has ended, with the exit code."""
+LEFT = b"d"
+"""The answer of a process that has not begun the command, which the client has to run. The reason
+may follow."""
 SIZE = 4
 """Bytes of the number before a request: its length."""
 MAX_REQUEST = 1 << 20
+TERMINAL = "terminal"
+APPLIED = frozenset((
+    "COLUMNS", "LINES", "MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_VAULT", "NO_COLOR", "TERM",
+    "TZ",
+))  # fmt: skip
+"""Variables that the process sets as the client has them, for one command."""
+_COMPARED = (
+    "ANDROID_DATA", "HOME", "SUDO_UID", "TEMP", "TMP", "TMPDIR", "TZDIR", "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
+_COMPARED_PREFIXES = (
+    "FAKETIME", "GLIBC_", "GRPC_", "HF_", "LD_", "MALLOC_", "MEMVAULT_", "OMP_", "OPENBLAS_",
+    "PYTHON", "SSL_CERT_",
+)  # fmt: skip
+_NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
+"""Variables that only the client reads."""
 _RECENT_SECONDS = 600.0
 _LOST = 70
-_LOST_MESSAGE = (
-    b"error: The resident process ended while it ran the command\n"
-    b"hint: memvault log shows what was changed; then run it again\n"
-)
+_LOST_MESSAGE = "The resident process ended while it ran the command"
+_LOST_HINT = "memvault log shows what was changed; then run it again"
 
 
 def hand_over(arguments: Sequence[str]) -> int | None:
@@ -49,16 +82,20 @@ def hand_over(arguments: Sequence[str]) -> int | None:
 
     The exit code is returned once the command has ended.
     """
-    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or not hasattr(os, "eventfd"):
         return None
     if None in (sys.stdin, sys.stdout, sys.stderr) or sys.gettrace() or sys.getprofile():
         return None
     if sys.getfilesystemencoding() != "utf-8" or sys.stdout.encoding.lower() != "utf-8":
         return None
-    folder = socket_folder(os.environ)
     try:
-        connection = connected(folder) if folder else None
-        return None if connection is None else _run(connection, arguments)
+        connection = connected(socket_folder(os.environ))
+        if connection is None:
+            return None
+        try:
+            return _run(connection, arguments)
+        finally:
+            connection.close()
     except OSError:
         return None
 
@@ -76,7 +113,6 @@ def was_used_lately() -> bool:
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
         return False
-    import time
     from contextlib import suppress
     from pathlib import Path
 
@@ -95,7 +131,7 @@ def was_used_lately() -> bool:
 
 
 def socket_folder(environment: Mapping[str, str]) -> str:
-    """Return the folder of the socket, below the user's cache folder; empty if it is unknown.
+    """Return the folder that the process serves, in the cache folder; empty if it is unknown.
 
     The cache folder is that of ``user_folders.user_folder`` on Linux.
     """
@@ -108,38 +144,126 @@ def socket_folder(environment: Mapping[str, str]) -> str:
     return os.path.join(base, FOLDER) if base.startswith("/") else ""
 
 
+def socket_place(folder: str) -> tuple[str, str]:
+    """Return the folder and the name of the socket of the process that serves ``folder``.
+
+    It is in the user's runtime folder, since a sandbox may be allowed to write to a cache folder.
+
+    Raises:
+        OSError: there is no such folder, so no process serves it.
+    """
+    status = os.stat(folder)
+    if sys.platform != "win32":
+        for place in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
+            try:
+                if place.startswith("/") and _is_private(os.lstat(place)):
+                    return place, f"memvault-{status.st_dev:x}-{status.st_ino:x}"
+            except OSError:
+                continue
+    return folder, SOCKET
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Return whether something is a folder that only this user can access."""
+    is_folder = status.st_mode & 0o170000 == 0o040000
+    is_own = sys.platform == "win32" or status.st_uid == os.geteuid()
+    return is_folder and is_own and not status.st_mode & 0o077
+
+
 def identity() -> str:
     """Return the program's version and folder, and Python's flags, which both processes share."""
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # the same
-    flags = [
-        f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:6] == "PYTHON"
-    ]
     modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
-    return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes} {flags}"
+    return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes}"
+
+
+def is_sent(name: str) -> bool:
+    """Return whether a variable is part of a request: a command run by the process may read it."""
+    return name not in _NOT_COMPARED and (
+        name in APPLIED
+        or name in _COMPARED
+        or name.startswith(_COMPARED_PREFIXES)
+        or name[-6:].lower() == "_proxy"
+    )
 
 
 def connected(folder: str) -> socket | None:
-    """Connect to the socket in a private folder of this user; None if it is not one.
+    """Connect to the process that serves a folder; None if its socket is not this user's alone.
 
     Raises:
         OSError: no process listens.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not folder:
         return None
     import _socket
 
+    place, name = socket_place(folder)
     # A descriptor, since the folder cannot be replaced then, and its path may be too long.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        status = os.fstat(descriptor)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        if not _is_private(os.fstat(descriptor)):
             return None
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_PASSCRED, 1)
         connection.settimeout(PATIENCE)
-        connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        connection.connect(f"/proc/self/fd/{descriptor}/{name}")
     finally:
         os.close(descriptor)
     return connection  # type: ignore[return-value]  # what socket.socket is a subclass of
+
+
+def ask(connection: socket, arguments: Sequence[str]) -> bytes:
+    """Send a command line to the process, once both have checked each other; return its answer.
+
+    Raises:
+        OSError: it must not run commands for this one, or does not answer.
+    """
+    if sys.platform != "linux":
+        raise OSError
+    from memvault.cli import peer
+
+    until = time.monotonic() + PATIENCE
+    with peer.find_peer(connection) as server:
+        number = _agree(connection, server)
+    message = request(arguments)
+    if len(message) > MAX_REQUEST:
+        raise OSError("the command line is too long")
+    connection.settimeout(max(0.001, until - time.monotonic()))
+    connection.sendall(len(message).to_bytes(SIZE, "big") + number + message)
+    return connection.recv(1)
+
+
+def _agree(connection: socket, server: Process) -> bytes:
+    """Check a process, and have it check this one; return the number to repeat in a request.
+
+    Raises:
+        OSError: it has other rights, may be in a sandbox, or is not the one that answers.
+    """
+    if sys.platform != "linux":
+        raise OSError
+    import _socket
+
+    from memvault.cli import peer
+
+    with peer.Process(os.getpid()) as own:
+        differing = peer.differences(server.rights(), own.rights())
+    if differing:
+        raise PermissionError(f"other {', '.join(differing)}")
+    secret, descriptor = peer.keep_secret()
+    try:
+        theirs = server.secret(SECRET_DESCRIPTOR).to_bytes(SECRET_SIZE, "big")
+        connection.sendall(theirs + descriptor.to_bytes(DESCRIPTOR_SIZE, "big"))
+        space = _socket.CMSG_SPACE(peer.CREDENTIALS)
+        answer, ancillary, _, _ = connection.recvmsg(2 * SECRET_SIZE, space)
+    finally:
+        os.close(descriptor)
+    senders = [
+        peer.sender_of(data) for _, kind, data in ancillary if kind == _socket.SCM_CREDENTIALS
+    ]
+    server.check()  # so the number of the sender was its own
+    if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
+        raise PermissionError("no answer of the process itself")
+    return answer[SECRET_SIZE:]
 
 
 def _run(connection: socket, arguments: Sequence[str]) -> int | None:
@@ -147,11 +271,7 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
         return None
     import _socket
 
-    message = request(arguments)
-    if len(message) > MAX_REQUEST:
-        return None
-    connection.sendall(len(message).to_bytes(SIZE, "big") + message)
-    answer = connection.recv(1)
+    answer = ask(connection, arguments)
     if answer not in (READS, WRITES):
         return None
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
@@ -167,16 +287,33 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
     signals.restore()
     if signals.received:
         return 128 + signals.received
-    if answer == READS and message != PRINTS:
+    if message == LEFT or (answer == READS and message != PRINTS):
         return None
-    os.write(2, _LOST_MESSAGE)
+    return _lost(arguments, message == PRINTS)
+
+
+def _lost(arguments: Sequence[str], has_printed: bool) -> int:
+    """Report that the process has died; return the exit code."""
+    as_json = "--json" in arguments or os.environ.get("MEMVAULT_JSON", "") not in ("", "0", "false")
+    if as_json and not has_printed:
+        from memvault.errors import Bug
+        from memvault.sanitize import as_json_lines
+
+        text, stream = as_json_lines(Bug(_LOST_MESSAGE, _LOST_HINT).result()), 1
+    else:
+        text, stream = f"error: {_LOST_MESSAGE}\nhint: {_LOST_HINT}", 2
+    data = text.encode() + b"\n"
+    from contextlib import suppress
+
+    with suppress(OSError):  # nobody reads it
+        os.write(stream, data)
     return _LOST
 
 
 def _last_message(connection: socket) -> bytes:
-    """Return what the process says last: ``ENDED`` and the exit code, ``PRINTS``, or nothing.
+    """Return what the process says last: ``ENDED`` and the exit code, or another message.
 
-    ``LATE`` if it takes too long.
+    Nothing if it has ended before; ``LATE`` if it takes too long.
     """
     message = b""
     try:
@@ -192,12 +329,17 @@ def _last_message(connection: socket) -> bytes:
 
 
 def request(arguments: Sequence[str]) -> bytes:
-    """Return a command line as the resident process reads it: texts that end with a null byte."""
+    """Return a command line as ``request.parse`` reads it: texts that end with a null byte."""
+    has_terminal = TERMINAL if any(map(os.isatty, (0, 1, 2))) else ""
     errors = sys.stdin.errors or "strict"
-    has_terminal = "terminal" if any(map(os.isatty, (0, 1, 2))) else ""
-    texts = [identity(), errors, has_terminal, str(len(arguments)), *arguments]
-    variables = [f"{name}={value}" for name, value in os.environ.items()]
-    return b"\0".join(os.fsencode(text) for text in (*texts, *variables))
+    texts = [identity(), str(int(time.time() * 1_000)), errors, has_terminal]
+    variables = [f"{name}={value}" for name, value in os.environ.items() if is_sent(name)]
+    return encoded((*texts, str(len(arguments)), *arguments, *variables))
+
+
+def encoded(texts: Sequence[str]) -> bytes:
+    """Return the texts of a request as bytes."""
+    return b"\0".join(map(os.fsencode, texts))
 
 
 class _Signals:

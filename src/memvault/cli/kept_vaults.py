@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +14,10 @@ if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
 
 _MAX_KEPT = 4
-_PER_CALL = ("MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_PAGER", "MEMVAULT_VAULT")
-"""Variables that the command line reads at each call."""
 
 
 class KeptWorkspaces:
-    """The vaults that a resident process keeps open: those used last, by folder and environment."""
+    """The vaults that a resident process keeps open: those used last."""
 
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
@@ -32,7 +29,7 @@ class KeptWorkspaces:
 
     def open(self, root: Path) -> Workspace:
         """Return a vault that is kept open from now on."""
-        key = root, _surroundings()
+        key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
             workspace = Workspace(root, stays=True)
@@ -43,13 +40,13 @@ class KeptWorkspaces:
         return workspace
 
     def watched(self) -> list[FolderWatch]:
-        """Return the watches of the folders of this environment's vaults."""
+        """Return the watches of the folders of the vaults with the current settings."""
         indexes = (workspace.__dict__.get("index") for _, workspace in self._current())
         watches = (index.watch for index in indexes if index is not None)
         return [watch for watch in watches if watch is not None]
 
     def for_each(self, work: Callable[[Workspace], object]) -> None:
-        """Do some work in each vault of this environment; drop the vaults in which it fails."""
+        """Do some work in each vault with the current settings; drop those in which it fails."""
         from memvault.errors import MemvaultError
 
         for key, workspace in self._current():
@@ -61,8 +58,8 @@ class KeptWorkspaces:
                 self._drop(key)
 
     def _current(self) -> list[tuple[tuple[Path, object], Workspace]]:
-        surroundings = _surroundings()
-        return [entry for entry in self._workspaces.items() if entry[0][1] == surroundings]
+        settings = _user_settings()
+        return [entry for entry in self._workspaces.items() if entry[0][1] == settings]
 
     def close(self) -> None:
         """Close all vaults."""
@@ -86,16 +83,10 @@ def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silen
     return workspace
 
 
-def _surroundings() -> object:
-    """Return what a vault's parts depend on besides its folder: variables and the user's settings.
+def _user_settings() -> object:
+    """Return the state of the user's settings, which a vault's parts depend on.
 
-    Those that the command line reads at each call are left out.
+    The variables that they depend on are those of the process.
     """
-    variables = tuple(
-        (name, value)
-        for name, value in sorted(os.environ.items())
-        if name.startswith(("MEMVAULT_", "XDG_", "HOME", "OPENBLAS_", "HF_"))
-        and name not in _PER_CALL
-    )
     folder = user_folder("config")
-    return variables, None if folder is None else state_of(folder / "settings.toml")
+    return None if folder is None else state_of(folder / "settings.toml")

@@ -1,100 +1,182 @@
-"""What Linux knows about the process at the other end of a socket."""
+"""The process at the other end of a local socket, as Linux describes it.
+
+The client and the resident process check each other with this module before they exchange anything
+of value. It is loaded by every client, so it imports next to nothing.
+
+A process is identified by its folder in /proc, which is opened once. The folder of a process that
+has ended stays empty, so a new process with the same number is never taken for it. Namespaces,
+rights and limits are compared. A Landlock sandbox appears in no file, so each process also has to
+state a secret of the other, which the kernel shows only to a process that may inspect it. That is
+denied to a sandboxed process, root included.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import os
-import resource
-import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from socket import SOL_SOCKET, socket
-from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
 
 assert sys.platform == "linux"
-_CREDENTIALS = struct.Struct("3i")
-"""Process, user and group."""
-_RIGHTS = ("Uid", "Gid", "Groups", "Seccomp", "Seccomp_filters", "CapEff")
+CREDENTIALS = 12
+"""Bytes of a process number, a user and a group."""
+_PEER_PIDFD = 77
+"""SO_PEERPIDFD, from Linux 6.5 on."""
+_STATUS = (
+    "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
+    "Seccomp", "Seccomp_filters",
+)  # fmt: skip
 """Lines of /proc/PID/status that have to be equal for one process to act for the other."""
 _SANDBOXED = "NoNewPrivs"
-"""The line that is 1 in a process that may be in a sandbox of Landlock, which no file shows."""
-_NAMESPACES = ("cgroup", "mnt", "net", "pid", "user")
-_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_CPU)
+"""The line that is 1 in most sandboxes."""
+_LINKS = (
+    "root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/time", "ns/user", "ns/uts",
+)  # fmt: skip
+_LABEL = "attr/current"
+"""The file with the label of a security module such as AppArmor or SELinux."""
+_MAX_FILE = 1 << 16
 
 
-class Peer(NamedTuple):
-    """A process of the same user with the same rights; ``umask`` is its file mode mask."""
+class Process:
+    """A process, which stays the same one even if its number is used again.
 
-    process: int
-    umask: int
+    ``folder`` is a descriptor of its folder in /proc. All methods raise OSError once it has ended.
+    """
 
-    @contextmanager
-    def folder_and_mask(self) -> Iterator[None]:
-        """Work in its folder and with its file mode mask.
+    def __init__(self, number: int) -> None:
+        """Open a process's folder in /proc.
 
         Raises:
-            OSError: the folder cannot be entered.
+            OSError: there is no such process.
         """
-        os.chdir(f"/proc/{self.process}/cwd")
-        mask = os.umask(self.umask)
+        self.number = number
+        self.folder = os.open(f"/proc/{number}", os.O_PATH | os.O_DIRECTORY)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder."""
+        os.close(self.folder)
+
+    def check(self) -> None:
+        """Raise OSError if it has ended."""
+        os.stat("status", dir_fd=self.folder)
+
+    def rights(self) -> dict[str, str]:
+        """Return its user, capabilities, namespaces and label, by name."""
+        status = self.read("status")
+        found = {name: line_of(status, name) for name in _STATUS}
+        for name in _LINKS:
+            try:
+                found[name] = os.readlink(name, dir_fd=self.folder)
+            except FileNotFoundError:  # a kernel without such a namespace
+                self.check()
         try:
-            yield
+            found[_LABEL] = self.read(_LABEL)
+        except OSError:  # no security module
+            self.check()
+        return found
+
+    def secret(self, descriptor: int) -> int:
+        """Return the secret that it keeps behind a descriptor of its own, as ``keep_secret`` does.
+
+        Raises:
+            OSError: this process must not inspect it, or there is no secret.
+        """
+        for line in self.read(f"fdinfo/{descriptor}").splitlines():
+            name, _, value = line.partition(":")
+            if name == "eventfd-count":
+                return int(value, 16)
+        raise OSError("no secret")
+
+    def read(self, name: str) -> str:
+        """Return the text of a file in its folder."""
+        descriptor = os.open(name, os.O_RDONLY, dir_fd=self.folder)
+        try:
+            return os.read(descriptor, _MAX_FILE).decode("utf-8", "replace")
         finally:
-            os.umask(mask)
-            os.chdir("/")
+            os.close(descriptor)
 
 
-def find_peer(connection: socket) -> Peer | None:
-    """Return the connected process; None if this process must not act for it.
-
-    Another user, a sandbox, a container, other limits and another priority are reasons.
-    """
-    process, user, _ = _credentials(connection)
-    if user != os.geteuid() or not process:
-        return None
-    with contextlib.suppress(OSError, ValueError):
-        theirs, ours = (_status(number) for number in (str(process), "self"))
-        is_alike = (
-            all(theirs.get(name) == ours.get(name) for name in _RIGHTS)
-            and theirs.get(_SANDBOXED) == "0"
-            and _surroundings(str(process)) == _surroundings("self")
-            and all(
-                resource.prlimit(process, number) == resource.getrlimit(number)
-                for number in _LIMITS
-            )
-            and os.getpriority(os.PRIO_PROCESS, process) == os.getpriority(os.PRIO_PROCESS, 0)
-        )
-        return Peer(process, int(theirs["Umask"], 8)) if is_alike else None
-    return None
+def line_of(text: str, name: str) -> str:
+    """Return the value of a line such as ``Uid:  0``, empty if there is none."""
+    start = text.find(f"\n{name}:") + 1
+    return text[start + len(name) + 1 : text.find("\n", start)].strip() if start else ""
 
 
-def process_behind(connection: socket) -> int:
-    """Return the process at the other end; 0 if it is in another namespace.
+def find_peer(connection: socket) -> Process:
+    """Return the process of this user that has connected, or that listens.
 
     Raises:
-        OSError: the connection has none.
+        OSError: it has ended, or is of another user or another process namespace.
     """
-    return _credentials(connection)[0]
+    data = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, CREDENTIALS)
+    number = sender_of(data)
+    if number <= 0 or int.from_bytes(data[4:8], sys.byteorder) != os.geteuid():
+        raise OSError("another user or namespace")
+    process = Process(number)
+    try:
+        _check_number(connection, number)
+    except BaseException:
+        process.close()
+        raise
+    return process
 
 
-def _credentials(connection: socket) -> tuple[int, ...]:
-    from socket import SO_PEERCRED
+def _check_number(connection: socket, number: int) -> None:
+    """Raise OSError if a process has ended, and another one may have its number.
 
-    data = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(data)
+    Older kernels cannot tell. There, and for a socket that another process has inherited, only
+    the sender of a later message counts: see ``sender_of``.
+    """
+    try:
+        data = connection.getsockopt(_socket.SOL_SOCKET, _PEER_PIDFD, 4)
+    except OSError as error:
+        if error.errno in (92, 95):  # ENOPROTOOPT, EOPNOTSUPP
+            return
+        raise
+    descriptor = int.from_bytes(data, sys.byteorder)
+    file = None
+    try:
+        file = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY)
+        lines = os.read(file, _MAX_FILE).decode("ascii", "replace").splitlines()
+    finally:
+        os.close(descriptor)
+        if file is not None:
+            os.close(file)
+    if f"Pid:\t{number}" not in lines:
+        raise OSError("the process has ended")
 
 
-def _status(process: str) -> dict[str, str]:
-    text = Path(f"/proc/{process}/status").read_text("utf-8", "replace")
-    lines = (line.partition(":") for line in text.splitlines())
-    return {name: value.strip() for name, _, value in lines}
+def sender_of(credentials: bytes) -> int:
+    """Return the number of the process that sent a message, from its SCM_CREDENTIALS."""
+    return int.from_bytes(credentials[:4], sys.byteorder, signed=True)
 
 
-def _surroundings(process: str) -> list[str]:
-    names = [f"ns/{name}" for name in _NAMESPACES]
-    found = [str(Path(f"/proc/{process}/{name}").readlink()) for name in ("root", *names)]
-    with contextlib.suppress(OSError):  # without a security module
-        found.append(Path(f"/proc/{process}/attr/current").read_text("utf-8", "replace"))
-    return found
+def may_be_sandboxed(rights: dict[str, str]) -> bool:
+    """Return whether a process has given up gaining rights, as in most sandboxes."""
+    return rights.get(_SANDBOXED, "0") != "0"
+
+
+def differences(theirs: dict[str, str], ours: dict[str, str]) -> list[str]:
+    """Return the names of the rights or limits that keep a process from acting for another one."""
+    return [
+        name
+        for name in {**theirs, **ours}
+        if theirs.get(name) != ours.get(name) or (name == _SANDBOXED and theirs[name] != "0")
+    ]
+
+
+def keep_secret() -> tuple[int, int]:
+    """Return a random number, and a descriptor behind which other processes may read it."""
+    secret = int.from_bytes(os.urandom(8)) >> 1 | 1
+    descriptor = os.eventfd(0)
+    os.eventfd_write(descriptor, secret)
+    return secret, descriptor

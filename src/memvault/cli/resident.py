@@ -1,8 +1,8 @@
 """The resident process: runs command lines of other processes, with their vaults kept open.
 
 One process serves a user's cache folder. It runs one command at a time, as the process that sent
-it would: with its arguments, environment, folder and standard streams. What takes long, asks a
-person or runs other programs is left to the client, which then does it itself.
+it would: with its arguments, variables, folder and standard streams. Commands that take long, ask a
+person or run other programs are left to the client, which then runs them itself.
 """
 
 from __future__ import annotations
@@ -16,20 +16,30 @@ import select
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import app, hand_over, hook, kept_vaults, output, peer, plain_line
+from memvault.cli import (
+    app,
+    hand_over,
+    hook,
+    kept_vaults,
+    output,
+    peer,
+    plain_line,
+    waiting_clients,
+)
+from memvault.cli.request import Request, parse
 from memvault.cli.shutdown import run_guarded
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, Refused
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
+from memvault.settings import locate, vault_settings
 from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
@@ -46,30 +56,11 @@ _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
 """Exit codes from here on are those of signals."""
 _MAX_DESCRIPTORS = 65_536
-_FIELDS = 4
-"""How many texts come before the arguments in a request."""
-_PIECE = 1 << 16
+_MIN_DESCRIPTORS = 256
+_MAX_CLOCK_DIFFERENCE = 2_000
+"""Milliseconds by which the clock of a client may differ."""
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
-
-
-class Request(NamedTuple):
-    """A command line of another process, with its environment.
-
-    ``errors`` is how undecodable bytes of its standard input are read, and ``has_terminal`` whether
-    one of its standard streams is a terminal.
-    """
-
-    identity: str
-    errors: str
-    has_terminal: bool
-    arguments: list[str]
-    environment: dict[str, str]
-
-    @property
-    def is_prompt_hook(self) -> bool:
-        """Whether an agent's program waits for what concerns a prompt."""
-        return self.arguments[:2] == ["hook", "prompt"]
 
 
 class Resident:
@@ -81,30 +72,52 @@ class Resident:
         self._answered = 0
         self._identity = hand_over.identity()
         self._program = _program_state()
+        self._variables = {
+            name: value
+            for name, value in os.environ.items()
+            if hand_over.is_sent(name) and name not in hand_over.APPLIED
+        }
+        self._descriptors = (0, 0)
+        self._null = -1
 
     def serve(self) -> bool:
         """Serve until the process is idle or asked to end; False if another one serves already.
 
         Raises:
+            Refused: this process may be in a sandbox, or must not open enough files.
             OSError: the socket cannot be created.
         """
         # What the process that started this one has open is not kept for as long.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
+        with peer.Process(os.getpid()) as own:
+            limits = waiting_clients.limits_of(own)  # before they are raised
+            if peer.may_be_sandboxed(own.rights()):
+                raise Refused("A process in a sandbox can serve no others", "run memvault as usual")
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for vaults that are kept open
+        if most < _MIN_DESCRIPTORS:
+            raise Refused(
+                f"The resident process needs {_MIN_DESCRIPTORS} open files, and may have {most}",
+                f"ulimit -n {_MIN_DESCRIPTORS}",
+            )
+        self._descriptors = (most, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._descriptors)  # for vaults kept open
+        secret, self._null = _keep_secret(), _null_device()
         make_private(self._folder)
         lock = FileLock(self._folder / "lock")
         if not lock.acquire(_PAUSE):
             return False
         with ExitStack() as stack:
             stack.callback(lock.release)
-            listener = stack.enter_context(_listening(self._folder))
+            place = _socket_of(self._folder)
+            listener = stack.enter_context(_listening(place))
+            clients = waiting_clients.WaitingClients(listener, secret, limits)
+            stack.callback(clients.close)
             kept = kept_vaults.kept = kept_vaults.KeptWorkspaces()
             stack.callback(kept.close)
             os.chdir("/")
-            _leave_streams()
+            _leave_streams(self._null)
             woken = stack.enter_context(_wake_up_by_signals())
-            self._serve(listener, woken, kept)
+            self._serve(clients, woken, kept)
         return True
 
     def status(self) -> dict[str, Any]:
@@ -116,72 +129,121 @@ class Resident:
             "vaults": [str(root) for root in kept_vaults.kept.roots] if kept_vaults.kept else [],
         }
 
-    def _serve(self, listener: socket.socket, woken: int, kept: kept_vaults.KeptWorkspaces) -> None:
+    def _serve(
+        self, clients: waiting_clients.WaitingClients, woken: int, kept: kept_vaults.KeptWorkspaces
+    ) -> None:
         """Answer clients, and index what changes in the kept vaults, until the process ends.
 
         ``woken`` is a descriptor with the numbers of the signals that were received.
         """
         pending = False
-        socket_file = _identity(self._folder)
-        while not self._is_over(socket_file):
-            waited = [listener.fileno(), woken]
+        place = _socket_of(self._folder)
+        socket_file = _identity(place)
+        while not self._is_over(place, socket_file):
+            waited = [woken, *clients.descriptors()]
             if not pending:
                 waited += [watch.fileno() for watch in kept.watched()]
-            ready = _readable(waited, _PAUSE if pending else _CHECK_SECONDS)
+            seconds = clients.seconds_left()
+            if seconds is None:
+                seconds = _PAUSE if pending else _CHECK_SECONDS
+            ready = _readable(waited, seconds)
             if woken in ready:
                 if _ENDING & {*os.read(woken, 4096)}:
                     return
-            elif listener.fileno() in ready:
-                connection, _ = listener.accept()
-                with connection:
-                    self._answer(connection)
-                pending = True
+            elif clients.are_waiting or clients.listener.fileno() in ready:
+                pending |= self._attend(clients, ready, kept)
             elif pending or not ready:
                 pending = False
                 kept.for_each(_keep_up)
             else:
                 pending = True
 
-    def _is_over(self, socket_file: tuple[int, int] | None) -> bool:
+    def _attend(
+        self,
+        clients: waiting_clients.WaitingClients,
+        ready: set[int],
+        kept: kept_vaults.KeptWorkspaces,
+    ) -> bool:
+        """Accept a client, and run the commands that are whole; return whether there was one.
+
+        ``ready`` are the descriptors that can be read.
+        """
+        answered = False
+        if clients.listener.fileno() in ready:
+            try:
+                clients.accept()
+            except BlockingIOError:  # the client has ended
+                pass
+            except OSError:  # such as too many open files
+                clients.close()
+                kept.close()
+                time.sleep(hand_over.PATIENCE)
+        for client, body in clients.whole_requests(ready):
+            if len(os.listdir("/proc/self/fd")) > self._descriptors[0] // 2:
+                kept.close()
+            self._answer(client, body, clients)
+            answered = True
+        clients.close_late()
+        return answered
+
+    def _is_over(self, place: Path, socket_file: tuple[int, int] | None) -> bool:
         """Return whether the process is unused, too large, out of reach, or of another version."""
         return (
             time.monotonic() - self._used >= _IDLE_SECONDS
             or _memory() > _MAX_MEMORY
-            or _identity(self._folder) != socket_file
+            or _identity(place) != socket_file
+            or _socket_of(self._folder) != place
+            or resource.getrlimit(resource.RLIMIT_NOFILE) != self._descriptors
             or _program_state() != self._program
         )
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _answer(
+        self, client: waiting_clients.Client, body: bytes, clients: waiting_clients.WaitingClients
+    ) -> None:
         """Run the command of a client, if it may be run here; it works by itself otherwise."""
+        connection = client.connection
         connection.settimeout(hand_over.PATIENCE)
-        streams: list[int] = []
         try:
-            request = _receive(connection)
-            client = peer.find_peer(connection)
-            if request is None or client is None or request.identity != self._identity:
+            request = parse(body)
+            if request is None:
                 return
-            if _program_state() != self._program:
-                return
-            answer = self._ready_for(request)
-            if answer is None:
-                return
-            with client.folder_and_mask():
-                connection.sendall(answer)
-                begin, streams, _, _ = socket.recv_fds(connection, 1, _STREAMS)
-                if begin != hand_over.BEGIN or len(streams) != _STREAMS:
+            reason = self._reason_against(request)
+            with _folder_and_mask(client.process):
+                answer = None if reason else self._ready_for(request)
+                if answer is None:
+                    connection.sendall(hand_over.LEFT + reason.encode())
                     return
-                connection.settimeout(None)
-                code = self._run_for(request, streams, connection)
-            if code is not None:
-                connection.sendall(hand_over.ENDED + bytes([code & 0xFF]))
+                connection.sendall(answer)
+                streams = client.receive_streams()
+                try:
+                    connection.settimeout(None)
+                    last = hand_over.LEFT
+                    if streams and clients.may_act_for(client):
+                        last = self._run_for(request, streams, connection)
+                finally:
+                    for descriptor in streams:
+                        os.close(descriptor)
+            connection.sendall(last)
         except OSError:
             return  # the client has ended
-        finally:
-            for descriptor in streams:
-                os.close(descriptor)
+
+    def _reason_against(self, request: Request) -> str:
+        """Return why the commands of a process are not run here, empty if they may be."""
+        if request.identity != self._identity or _program_state() != self._program:
+            return "another version or installation of memvault, or other options of Python"
+        if abs(request.milliseconds - time.time() * 1_000) > _MAX_CLOCK_DIFFERENCE:
+            return "another time of day"
+        theirs = request.compared
+        names = {name for name, _ in theirs.items() ^ self._variables.items()}
+        return f"other values of {', '.join(sorted(names))}" if names else ""
 
     def _ready_for(self, request: Request) -> bytes | None:
         """Return the answer to a request, None if the client has to run the command."""
+        with contextlib.suppress(Exception), _variables(request.applied):  # the client reports it
+            return self._answer_to(request)
+        return None
+
+    def _answer_to(self, request: Request) -> bytes | None:
         if request.is_prompt_hook:
             return hand_over.READS
         line = plain_line.parse(request.arguments)
@@ -196,20 +258,20 @@ class Resident:
             return hand_over.READS
         if tool is None or tool.takes_long or tool.open_world:
             return None
-        if tool.read_only:
+        if tool.read_only and "-" not in request.arguments:
             return hand_over.READS
-        return None if request.has_terminal else hand_over.WRITES
+        # Neither a change nor what is read from standard input can be repeated.
+        is_left = not tool.read_only and _is_committed(line.shared["vault"], request.arguments)
+        return None if request.has_terminal or is_left else hand_over.WRITES
 
-    def _run_for(
-        self, request: Request, streams: list[int], connection: socket.socket
-    ) -> int | None:
-        """Run a command as its client; return its exit code, None if the client has to run it."""
+    def _run_for(self, request: Request, streams: list[int], connection: socket.socket) -> bytes:
+        """Run a command as its client; return the last message to it."""
         self._used = time.monotonic()
         self._answered += 1
         is_whole = False
         with ExitStack() as stack:
-            stack.enter_context(_environment(request.environment))
-            stack.enter_context(_standard_streams(streams, request.errors, connection))
+            stack.enter_context(_variables(request.applied))
+            stack.enter_context(_standard_streams(streams, request.errors, connection, self._null))
             signals = _ClientSignals(connection)
             stack.enter_context(signals.received())
             stack.enter_context(output.without_terminal())
@@ -219,14 +281,30 @@ class Resident:
                 words = request.arguments[request.is_prompt_hook :]
                 code = run_guarded(lambda: signals.run(lambda: run(words)))
                 is_whole = code < _INTERRUPTED
-                return code
+                return hand_over.ENDED + bytes([code & 0xFF])
             except output.TerminalNeeded:
-                return None
+                return b""
             finally:
                 self._used = time.monotonic()
                 if not is_whole and kept_vaults.kept is not None:
                     kept_vaults.kept.close()  # its parts were left anywhere
         raise AssertionError("nothing above suppresses exceptions")
+
+
+def _is_committed(vault: str | None, arguments: list[str]) -> bool:
+    """Return whether git commits the changes of a command, and has to see the client's variables.
+
+    Raises:
+        MemvaultError: there is no vault, or its settings are invalid.
+    """
+    workspace = kept_vaults.open_workspace(locate.find_vault(vault))
+    workspace.refresh_settings()
+    if workspace.settings.git.autocommit:
+        return True
+    if not any(":" in argument for argument in arguments):  # no NAME:MEMORY of another vault
+        return False
+    others = locate.reachable_vaults(LOCAL.vaults).values()
+    return any(vault_settings.load_settings(root).git.autocommit for root in others)
 
 
 def _keep_up(opened: Workspace) -> None:
@@ -263,35 +341,81 @@ def _wake_up_by_signals() -> Iterator[int]:
         os.close(writer)
 
 
-def _leave_streams() -> None:
-    """Read and write nothing between two commands."""
-    null = os.open(os.devnull, os.O_RDWR)
+def _keep_secret() -> int:
+    """Return a new secret, which other processes can read where they expect it."""
+    secret, descriptor = peer.keep_secret()
+    if descriptor != hand_over.SECRET_DESCRIPTOR:
+        os.dup2(descriptor, hand_over.SECRET_DESCRIPTOR, inheritable=False)
+        os.close(descriptor)
+    return secret
+
+
+def _null_device() -> int:
+    """Return a descriptor of the null device that is none of a standard stream."""
+    first = os.open(os.devnull, os.O_RDWR)
+    null = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, _STREAMS)
+    if first >= _STREAMS:
+        os.close(first)
+    return null
+
+
+def _leave_streams(null: int) -> None:
+    """Read and write nothing between two commands; needs no further descriptor."""
     for number in range(_STREAMS):
         os.dup2(null, number)
-    os.close(null)
 
 
 @contextmanager
-def _listening(folder: Path) -> Iterator[socket.socket]:
-    """Listen on the socket in a folder, which is deleted at the end."""
-    path = folder / hand_over.SOCKET
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    path.unlink(missing_ok=True)
+def _folder_and_mask(process: peer.Process) -> Iterator[None]:
+    """Work in a process's folder and with its file mode mask.
+
+    Raises:
+        OSError: the folder cannot be entered.
+    """
+    descriptor = os.open("cwd", os.O_PATH | os.O_DIRECTORY, dir_fd=process.folder)
+    try:
+        mask = int(peer.line_of(process.read("status"), "Umask"), 8)
+        os.fchdir(descriptor)
+    finally:
+        os.close(descriptor)
+    own = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(own)
+        os.chdir("/")
+
+
+def _socket_of(folder: Path) -> Path:
+    """Return where the socket of the process that serves a folder is; empty if that is gone."""
+    try:
+        return Path(*hand_over.socket_place(str(folder)))
+    except OSError:
+        return Path()
+
+
+@contextmanager
+def _listening(place: Path) -> Iterator[socket.socket]:
+    """Listen on a socket, which is deleted at the end."""
+    descriptor = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+    place.unlink(missing_ok=True)
     mask = os.umask(0o177)
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(f"/proc/self/fd/{descriptor}/{hand_over.SOCKET}")  # may be too long a path
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        listener.bind(f"/proc/self/fd/{descriptor}/{place.name}")  # may be too long a path
     finally:
         os.umask(mask)
         os.close(descriptor)
     listener.listen(_BACKLOG)
-    own = _identity(folder)
+    listener.setblocking(False)
+    own = _identity(place)
     try:
         yield listener
     finally:
         listener.close()
-        if _identity(folder) == own:  # not another process's
-            path.unlink(missing_ok=True)
+        if _identity(place) == own:  # not another process's
+            place.unlink(missing_ok=True)
 
 
 def _program_state() -> list[int]:
@@ -309,48 +433,33 @@ def _readable(descriptors: list[int], seconds: float) -> set[int]:
     return {descriptor for descriptor, _ in poll.poll(seconds * 1_000)}
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return the device and inode of the socket in a folder; None if there is none."""
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a socket; None if there is none."""
     try:
-        status = (folder / hand_over.SOCKET).lstat()
+        status = place.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
-def _receive(connection: socket.socket) -> Request | None:
-    """Read a request; None if there is none."""
-    data = b""
-    size = hand_over.SIZE
-    while len(data) < size:
-        piece = connection.recv(_PIECE)
-        if not piece:
-            return None
-        data += piece
-        size = hand_over.SIZE + int.from_bytes(data[: hand_over.SIZE], "big")
-        if size > hand_over.MAX_REQUEST:
-            return None
-    texts = [os.fsdecode(text) for text in data[hand_over.SIZE :].split(b"\0")]
-    if len(texts) < _FIELDS or not texts[_FIELDS - 1].isdecimal():
-        return None
-    identity, errors, has_terminal, count, *texts = texts
-    number = int(count)
-    variables = (text.partition("=") for text in texts[number:])
-    environment = {name: value for name, _, value in variables}
-    return Request(identity, errors, bool(has_terminal), texts[:number], environment)
-
-
 @contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Have the environment of a client, until another client comes."""
-    if dict(os.environ) != variables:
-        zone = os.environ.get("TZ")
-        os.environ.clear()
-        os.environ.update(variables)
-        if zone != variables.get("TZ"):
-            time.tzset()
-        tempfile.tempdir = None  # found anew
-    yield
+def _variables(given: dict[str, str]) -> Iterator[None]:
+    """Set a client's variables for one command."""
+    kept = {name: os.environ[name] for name in hand_over.APPLIED if name in os.environ}
+    _apply(given)
+    try:
+        yield
+    finally:
+        _apply(kept)
+
+
+def _apply(values: dict[str, str]) -> None:
+    zone = os.environ.get("TZ")
+    for name in hand_over.APPLIED - values.keys():
+        os.environ.pop(name, None)
+    os.environ.update(values)
+    if zone != values.get("TZ"):
+        time.tzset()
 
 
 class _AnnouncedOutput(io.FileIO):
@@ -371,10 +480,12 @@ class _AnnouncedOutput(io.FileIO):
 
 
 @contextmanager
-def _standard_streams(streams: list[int], errors: str, connection: socket.socket) -> Iterator[None]:
+def _standard_streams(
+    streams: list[int], errors: str, connection: socket.socket, null: int
+) -> Iterator[None]:
     """Use the standard streams of a client; ``PRINTS`` is sent to it before something is printed.
 
-    ``errors`` is as in ``Request``.
+    ``errors`` is as in ``Request``, and ``null`` a descriptor of the null device.
     """
     kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
@@ -404,7 +515,7 @@ def _standard_streams(streams: list[int], errors: str, connection: socket.socket
                 stream.detach()
         for name, stream in kept.items():
             setattr(sys, name, stream)
-        _leave_streams()
+        _leave_streams(null)
 
 
 class _ClientSignals:

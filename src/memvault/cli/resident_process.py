@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from memvault.cli import hand_over
 from memvault.errors import MemvaultError, Refused, TimedOut
@@ -16,6 +17,8 @@ from memvault.settings import user_settings
 _START_SECONDS = 10.0
 _STOP_SECONDS = 10.0
 _STEP = 0.05
+_MAX_REASON = 1 << 16
+_OTHER = "other limits or priority, or another version of memvault"
 
 
 def socket_folder() -> Path:
@@ -25,7 +28,7 @@ def socket_folder() -> Path:
         Refused: the platform lacks what the process needs, or there is no cache folder outside of
             a vault.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not hasattr(os, "eventfd"):
         raise Refused("watch needs Linux", "all commands work without it")
     folder = hand_over.socket_folder(os.environ)
     if not folder:
@@ -40,11 +43,20 @@ def socket_folder() -> Path:
 
 
 def start(folder: Path) -> None:
-    """Start the process in the background and wait until it answers.
+    """Start the process in the background and wait until it answers, unless it runs already.
 
     Raises:
+        Refused: one runs that leaves the commands of this process alone.
         TimedOut: it does not answer.
     """
+    found = find(folder)
+    if found is not None and found.unused:
+        raise Refused(
+            f"Process {found.number} runs, and leaves commands from here alone: {found.unused}",
+            "memvault watch --stop ends it",
+        )
+    if found is not None:
+        return
     _spawn()
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
@@ -72,8 +84,18 @@ def start_in_background() -> None:
         return
     with contextlib.suppress(OSError, MemvaultError):
         is_wanted = user_settings.load().resident == "auto" and os.nice(0) == 0
-        if is_wanted and not process_of(socket_folder()):
+        if is_wanted and not _is_sandboxed() and not process_of(socket_folder()):
             _spawn()
+
+
+def _is_sandboxed() -> bool:
+    """Return whether this process may be in a sandbox, where it could serve no others."""
+    if sys.platform != "linux":
+        return False
+    from memvault.cli import peer
+
+    with peer.Process(os.getpid()) as own:
+        return peer.may_be_sandboxed(own.rights())
 
 
 def stop(folder: Path) -> bool:
@@ -97,8 +119,41 @@ def stop(folder: Path) -> bool:
     return True
 
 
+class Found(NamedTuple):
+    """A resident process; ``unused`` is why it leaves commands from here alone, or empty."""
+
+    number: int
+    unused: str
+
+
+def find(folder: Path) -> Found | None:
+    """Return the process that serves a folder, or None."""
+    number = process_of(folder)
+    return Found(number, _why_unused(folder)) if number else None
+
+
+def _why_unused(folder: Path) -> str:
+    """Return why the process that serves a folder runs no command for this one."""
+    try:
+        connection = hand_over.connected(str(folder))
+        if connection is None:
+            return "its socket is open to others"
+        with contextlib.closing(connection):
+            answer = hand_over.ask(connection, ["watch", "--status"])
+            reason = connection.recv(_MAX_REASON) if answer == hand_over.LEFT else b""
+    except TimeoutError:  # it runs a command
+        return ""
+    except PermissionError as error:
+        return str(error)
+    except OSError:
+        return _OTHER
+    if answer in (hand_over.READS, hand_over.LEFT):
+        return reason.decode("utf-8", "replace")
+    return _OTHER
+
+
 def process_of(folder: Path) -> int:
-    """Return the process that listens on the socket in a folder; 0 if none does."""
+    """Return the process that listens on the socket of a folder; 0 if none does."""
     if sys.platform != "linux":
         return 0
     from memvault.cli import peer
@@ -106,6 +161,6 @@ def process_of(folder: Path) -> int:
     with contextlib.suppress(OSError):
         connection = hand_over.connected(str(folder))
         if connection is not None:
-            with contextlib.closing(connection):
-                return peer.process_behind(connection)
+            with contextlib.closing(connection), peer.find_peer(connection) as process:
+                return process.number
     return 0

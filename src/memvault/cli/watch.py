@@ -23,6 +23,7 @@ own_status: Callable[[], dict[str, Any]] | None = None
     view="""{running:a resident process runs|no resident process runs}  process {process}  \
         {commands:command|commands}  {megabytes:.0f} MB
            {vaults:each}
+           not used from here: {unused}
         {stopped:the resident process has ended|no resident process runs}""",
     group="setup",
 )
@@ -53,8 +54,11 @@ def watch(
 def _status(folder: Path) -> dict[str, Any]:
     if own_status is not None:
         return {"running": True, **own_status()}
-    process = resident_process.process_of(folder)
-    return {"running": True, "process": process} if process else {"running": False}
+    found = resident_process.find(folder)
+    if found is None:
+        return {"running": False}
+    unused = {"unused": found.unused} if found.unused else {}
+    return {"running": True, "process": found.number, **unused}
 
 
 def _serve(folder: Path) -> None:

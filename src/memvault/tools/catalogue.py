@@ -27,6 +27,7 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
 @group.tool(
     "tools list",
+    takes_long=True,  # it looks up their programs in PATH
     pages=("tools",),
     read_only=True,
     works_without_files=True,
@@ -75,6 +76,7 @@ def get_available_tools(
 
 @group.tool(
     "tools register",
+    takes_long=True,  # it looks up the program in PATH
     destructive=True,
     own_scope="all",
     examples=(

@@ -26,7 +26,7 @@ import numpy as np
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Flags, Numbers
-from memvault.index.embedding.embedder import REINSTALL, Calibration, Embedder
+from memvault.index.embedding.embedder import Calibration, Embedder, reinstall_hint
 
 _DATA = Path(__file__).resolve().parents[2] / "data"
 ANCHORS = _DATA / "anchors.jsonl"
@@ -79,7 +79,9 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EmbedderError(f"The anchors cannot be read: {error}", REINSTALL) from error
+        raise EmbedderError(
+            f"The anchors cannot be read: {error}", reinstall_hint(error)
+        ) from error
 
 
 def calibrate(embedder: Embedder) -> Calibration:

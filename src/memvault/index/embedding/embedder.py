@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -63,6 +64,13 @@ class ModelCard(NamedTuple):
     passage_prefix: str = ""
 
 
+def reinstall_hint(error: Exception) -> str:
+    """Return the hint for a file of the package that cannot be loaded."""
+    if os.strerror(errno.EMFILE) in str(error):  # also in an ImportError
+        return "allow more open files: ulimit -n 1024"
+    return REINSTALL
+
+
 def read_card(folder: Path) -> ModelCard:
     """Read the card of a model in the package.
 
@@ -82,7 +90,9 @@ def read_card(folder: Path) -> ModelCard:
             str(card.get("passage_prefix", "")),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EmbedderError(f"A built-in model cannot be read: {error}", REINSTALL) from error
+        raise EmbedderError(
+            f"A built-in model cannot be read: {error}", reinstall_hint(error)
+        ) from error
 
 
 class Embedder(Protocol):

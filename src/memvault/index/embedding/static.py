@@ -17,9 +17,9 @@ from memvault.index.embedding.arrays import Integers, Matrix, normalize
 from memvault.index.embedding.embedder import (
     BUILTIN,
     MODELS,
-    REINSTALL,
     fingerprint_of,
     read_card,
+    reinstall_hint,
 )
 from memvault.index.embedding.wordpiece import DATA, open_wordpiece, words_of
 
@@ -57,7 +57,7 @@ class StaticEmbedder:
             self._scales: Matrix = np.load(folder / "scales.npy")
         except Exception as error:
             raise EmbedderError(
-                f"The built-in embedder cannot be loaded: {error}", REINSTALL
+                f"The built-in embedder cannot be loaded: {error}", reinstall_hint(error)
             ) from error
         self._cache: dict[str, bytes] = {}
         self.version = card.version

@@ -18,7 +18,7 @@ import numpy as np
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.arrays import Codes, Integers, Matrix, normalize
-from memvault.index.embedding.embedder import REINSTALL, Embedder
+from memvault.index.embedding.embedder import Embedder, reinstall_hint
 
 TOKENS_PER_VECTOR = 2.0
 """How many tokens of a text share a vector on average."""
@@ -61,7 +61,9 @@ class TokenCodec(NamedTuple):
             mean, deviation = np.load(folder / _STATISTICS)
             return cls(mean, deviation, np.load(folder / _IGNORED).astype(np.int64))
         except (OSError, ValueError) as error:
-            raise EmbedderError(f"A built-in model cannot be read: {error}", REINSTALL) from error
+            raise EmbedderError(
+                f"A built-in model cannot be read: {error}", reinstall_hint(error)
+            ) from error
 
     def write(self, folder: Path) -> None:
         """Write the statistics to a model's folder."""

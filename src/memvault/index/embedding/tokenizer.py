@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import REINSTALL
+from memvault.index.embedding.embedder import reinstall_hint
 from memvault.index.embedding.wordpiece import DATA, words_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _load_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises plain Exception
         raise EmbedderError(
-            f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
+            f"The built-in tokenizer cannot be loaded: {error}", reinstall_hint(error)
         ) from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

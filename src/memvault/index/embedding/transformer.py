@@ -22,6 +22,7 @@ from memvault.index.embedding.embedder import (
     ModelCard,
     fingerprint_of,
     read_card,
+    reinstall_hint,
 )
 from memvault.index.embedding.wordpiece import DATA as SHARED_TOKENIZER
 from memvault.index.embedding.wordpiece import open_wordpiece
@@ -63,7 +64,9 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
             lambda: FastembedEmbedder(name, root, download),
         )
     except ImportError as error:
-        raise EmbedderError(f"fastembed cannot be loaded: {error}", REINSTALL) from error
+        raise EmbedderError(
+            f"fastembed cannot be loaded: {error}", reinstall_hint(error)
+        ) from error
 
 
 class BuiltinTransformer:

@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import REINSTALL
+from memvault.index.embedding.embedder import reinstall_hint
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 """The folder of the static embedding table and its tokenizer."""
@@ -63,7 +63,7 @@ class WordPiece:
             self.unknown, self.first, self.last = map(self._id_of, ("[UNK]", "[CLS]", "[SEP]"))
         except (OSError, ValueError) as error:
             raise EmbedderError(
-                f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
+                f"The built-in tokenizer cannot be loaded: {error}", reinstall_hint(error)
             ) from error
         self._replacements = _CharacterTable(folder)
 
@@ -202,7 +202,7 @@ class _CharacterTable(dict[int, str]):
             )
         except (OSError, ValueError) as error:
             raise EmbedderError(
-                f"The built-in tokenizer cannot be loaded: {error}", REINSTALL
+                f"The built-in tokenizer cannot be loaded: {error}", reinstall_hint(error)
             ) from error
         return list(starts), list(ends), list(kinds)
 

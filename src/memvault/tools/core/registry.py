@@ -68,8 +68,8 @@ class Tool(NamedTuple):
         advanced: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
-        takes_long: Whether it waits, checks or makes everything anew, or runs programs, so that
-            the resident process leaves it to its caller.
+        takes_long: Whether it waits, checks or makes everything anew, or runs programs or looks
+            them up, so that the resident process leaves it to its caller.
         pages: Keys of the lists, or of the text, that may make its result long. It gets the
             arguments ``budget`` and, unless the function has it, ``offset``, and ``length`` if
             it is a text; None if its result is short.
