@@ -47,7 +47,7 @@ _PLAIN = 0
 """How ``PRAGMA table_xinfo`` marks a column that is stored; others are hidden or generated."""
 
 
-class UnreadableDatabase(Exception):
+class UnreadableDatabase(ValueError):
     """A database that is damaged or has other tables than expected; the message is the reason."""
 
 
@@ -157,6 +157,8 @@ def _reason(error: BaseException) -> str:
         return "it takes more memory than an import may use"
     if str(error) == "interrupted":
         return f"finding one row takes more than {_SECONDS} seconds"
+    if "prohibited" in str(error) or "not authorized" in str(error):
+        return f"it computes a value that its program stores: {error}"
     return str(error)
 
 

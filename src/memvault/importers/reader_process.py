@@ -122,6 +122,11 @@ class SourceReader:
         self._messages: queue.Queue[Message | None] = queue.Queue(_QUEUED)
         self._receiver: threading.Thread | None = None
 
+    @property
+    def process_id(self) -> int:
+        """The id of the process; 0 if there is none."""
+        return self._process.pid if self._process is not None else 0
+
     def recognised(self) -> kinds.Kind:
         """Return the kind of the source.
 
@@ -233,12 +238,12 @@ def _receive(stream: IO[bytes], messages: queue.Queue[Message | None]) -> None:
     messages.put(None)
 
 
-class _Sender:
-    """Sends messages of this process, and progress while it reads.
+class _TooMuch(Exception):
+    """More was made of a source than a program makes of so many bytes; the message says so."""
 
-    Raises:
-        MemvaultError: more was made of the source than a program makes of so many bytes.
-    """
+
+class _Sender:
+    """Sends messages of this process, and progress while it reads."""
 
     def __init__(self, source: Source, stream: IO[bytes]) -> None:
         self._source = source
@@ -261,7 +266,7 @@ class _Sender:
         self._last = time.monotonic()
 
     def send_item(self, item: Item) -> None:
-        """Send an item."""
+        """Send an item; raises ``_TooMuch`` if there were too many before, or too large ones."""
         try:
             message = _of_item(item)
         except (OSError, ValueError) as error:
@@ -271,10 +276,9 @@ class _Sender:
         read = self._source.opened_bytes
         most = _MIN_ITEMS + len(self._source.names) + read // _MIN_ITEM
         if self._sent > max(_MIN_GROWN, _MAX_GROWTH * read) or self._items > most:
-            raise UsageError(
-                f"{self._source.path} becomes more than {self._items:,} notes and files, or "
-                f"{self._sent >> 20:,} MB, which no program makes of its size",
-                "export it again",
+            raise _TooMuch(
+                f"{kinds.REST}: its {read:,} bytes became {self._items:,} notes and files of "
+                f"{self._sent >> 20:,} MB already, more than any program writes"
             )
 
 
@@ -311,8 +315,11 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
         return
     for file in left_out:
         source.leave_out(file)
-    for item in kinds.find(name).read(source):
-        sender.send_item(item)
+    try:
+        for item in kinds.find(name).read(source):
+            sender.send_item(item)
+    except _TooMuch as error:
+        sender.send(Message("unreadable", [source.current or source.label, str(error)]))
     sender.send(Message("end", []))
 
 
