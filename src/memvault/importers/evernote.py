@@ -74,7 +74,7 @@ def read(source: Source) -> Iterator[Item]:
                         yield Unreadable(place, _TOO_LARGE)
                     else:
                         yield from records.items_of(place, _note, element, place, folders, files)
-        except (expat.ExpatError, OSError, ValueError) as error:
+        except (expat.ExpatError, OSError, ValueError, LookupError) as error:  # an unknown encoding
             yield Unreadable(name, f"its rest cannot be read: {error}")
 
 

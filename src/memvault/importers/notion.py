@@ -40,6 +40,8 @@ _OWN_KEYS = frozenset(
 )
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
 _MAX_CELLS = 200_000
+_MAX_TIME = 40
+"""Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
 
 def recognise(source: Source) -> int:
@@ -181,7 +183,7 @@ def _time(value: str) -> str:
     from memvault import clock
     from memvault.recall.dates import parse_moment
 
-    moment = parse_moment(value, False)
+    moment = parse_moment(value, False) if len(value) <= _MAX_TIME else None
     return clock.iso(moment) if moment is not None else ""
 
 

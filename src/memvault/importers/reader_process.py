@@ -90,8 +90,18 @@ def _item_of(message: Message, source: Source) -> Item:
     )
 
 
+def encoded(item: Item) -> bytes:
+    """Return an item as it is sent."""
+    message = _of_item(item)
+    return _head(message) + message.data
+
+
+def _head(message: Message) -> bytes:
+    return json.dumps([message.name, message.values], default=str).encode()
+
+
 def _write(stream: IO[bytes], message: Message) -> int:
-    head = json.dumps([message.name, message.values], default=str).encode()
+    head = _head(message)
     stream.write(_HEAD.pack(len(head), len(message.data)))
     stream.write(head)
     stream.write(message.data)
