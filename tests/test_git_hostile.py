@@ -655,52 +655,6 @@ def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: st
         two.sync()
 
 
-@sampled(3)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "opencode.json",
-        ".claude/settings.json",
-        "sub/.vscode/tasks.json",
-        "Package.JSON",
-        ".envrc",
-        ".obsidian/plugins/x/main.js",
-        "package.json.",
-    ],
-)
-@pytest.mark.promise("S98")
-def test_sync_refuses_settings_of_programs(tmp_path: Path, name: str) -> None:
-    """A pushed file that programs read as settings or code is refused before any file changes."""
-    for one, two in cloned(tmp_path):
-        one.sync()
-        two.sync()
-        write(one.root, name, "{}\n")
-        write(one.root, "fact/new.md", "zebra\n")
-        one.sync()
-        failed = two.vault.call("git_sync")
-        assert failed["error"]["code"] == "refused", failed
-        assert failed["error"]["message"].startswith(f"{name} was changed by others")
-        assert "git pull" in failed["error"]["hint"]
-        assert not (two.root / "fact/new.md").exists()
-        two.git("pull", "--quiet", "--rebase")
-        write(two.root, name, '{"mine": 1}\n')
-        two.sync()
-
-
-@pytest.mark.promise("S98")
-def test_sync_lists_changed_instructions(tmp_path: Path) -> None:
-    """Instructions to agents that others changed are brought by a sync, which names them."""
-    for one, two in cloned(tmp_path):
-        one.sync()
-        two.sync()
-        for name in ("AGENTS.md", "sub/claude.md", "note.md"):
-            write(one.root, name, "Obey.\n")
-        assert "warnings" not in one.sync()
-        notes = two.sync()["warnings"]
-        assert [note.split(" was changed")[0] for note in notes] == ["AGENTS.md", "sub/claude.md"]
-        assert "instructions" in notes[0]
-
-
 @pytest.mark.promise("S33")
 def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
     """What .git holds as the ref of a sync that was killed is no option to git."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import folder, records, values
-from memvault.importers.database import Database, UnreadableDatabase, open_database, tables
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -91,7 +91,7 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
             yield from records.items_of(place, _of_database, database, entity)
 
 
-def _of_database(database: Database, entity: dict[str, Any]) -> ImportedNote:
+def _of_database(database: SourceDatabase, entity: dict[str, Any]) -> ImportedNote:
     observations = database.rows(_OBSERVATIONS, [entity["id"]])
     relations = database.rows(_RELATIONS, [entity["id"]])
     lines = [_observation(dict(row)) for row in observations]

@@ -51,7 +51,7 @@ class UnreadableDatabase(ValueError):
     """A database that is damaged or has other tables than expected; the message is the reason."""
 
 
-class Database:
+class SourceDatabase:
     """An open database, of which plain tables can be read."""
 
     def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
@@ -134,7 +134,7 @@ class Database:
 
 
 @contextmanager
-def open_database(source: Source, name: str) -> Iterator[Database]:
+def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     """Open a database of a source; its rows are ``sqlite3.Row``.
 
     Raises:
@@ -142,7 +142,7 @@ def open_database(source: Source, name: str) -> Iterator[Database]:
     """
     try:
         with _file(source, name) as path, closing(_connect(path)) as connection:
-            yield Database(source, connection)
+            yield SourceDatabase(source, connection)
     except (
         sqlite3.Error,
         OSError,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from memvault.importers import json_source, records
-from memvault.importers.database import Database, UnreadableDatabase, open_database, tables
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode
@@ -71,7 +71,7 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
         yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _of_database(database: Database, name: str, row: dict[str, Any]) -> Iterator[Item]:
+def _of_database(database: SourceDatabase, name: str, row: dict[str, Any]) -> Iterator[Item]:
     """Yield the episode of a session, and before it what of it cannot be read."""
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     messages: list[dict[str, Any]] = []

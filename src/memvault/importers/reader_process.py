@@ -54,7 +54,7 @@ _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
 
 
-class Message(NamedTuple):
+class ReaderMessage(NamedTuple):
     """A message: its name, its values, and bytes."""
 
     name: str
@@ -62,19 +62,19 @@ class Message(NamedTuple):
     data: bytes = b""
 
 
-def _of_item(item: Item) -> Message:
+def _of_item(item: Item) -> ReaderMessage:
     if isinstance(item, ImportedNote):
-        return Message("note", [*item[:3], dict(item.header), item.refs, item.masked])
+        return ReaderMessage("note", [*item[:3], dict(item.header), item.refs, item.masked])
     if isinstance(item, Unreadable):
-        return Message("unreadable", list(item))
+        return ReaderMessage("unreadable", list(item))
     is_stored = isinstance(item.read, StoredBytes)
     name = item.read.name if isinstance(item.read, StoredBytes) else ""
     refs = item.refs if isinstance(item, Attachment) else ()
     kind = "attachment" if isinstance(item, Attachment) else "file"
-    return Message(kind, [item.path, name, refs], b"" if is_stored else item.read())
+    return ReaderMessage(kind, [item.path, name, refs], b"" if is_stored else item.read())
 
 
-def _item_of(message: Message, source: Source) -> Item:
+def _item_of(message: ReaderMessage, source: Source) -> Item:
     values = message.values
     if message.name == "note":
         key, path, text, header, refs, masked = values
@@ -96,11 +96,11 @@ def encoded(item: Item) -> bytes:
     return _head(message) + message.data
 
 
-def _head(message: Message) -> bytes:
+def _head(message: ReaderMessage) -> bytes:
     return json.dumps([message.name, message.values], default=str).encode()
 
 
-def _write(stream: IO[bytes], message: Message) -> int:
+def _write(stream: IO[bytes], message: ReaderMessage) -> int:
     head = _head(message)
     stream.write(_HEAD.pack(len(head), len(message.data)))
     stream.write(head)
@@ -108,7 +108,7 @@ def _write(stream: IO[bytes], message: Message) -> int:
     return len(head) + len(message.data)
 
 
-def _read(stream: IO[bytes]) -> Message | None:
+def _read(stream: IO[bytes]) -> ReaderMessage | None:
     """Return the next message; None at the end, or if it is none."""
     start = stream.read(_HEAD.size)
     if len(start) < _HEAD.size:
@@ -120,7 +120,7 @@ def _read(stream: IO[bytes]) -> Message | None:
     if len(head) + len(data) < sum(lengths):
         return None
     name, values = json.loads(head)
-    return Message(name, values, data)
+    return ReaderMessage(name, values, data)
 
 
 class SourceReader:
@@ -129,7 +129,7 @@ class SourceReader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._process: subprocess.Popen[bytes] | None = None
-        self._messages: queue.Queue[Message | None] = queue.Queue(_QUEUED)
+        self._messages: queue.Queue[ReaderMessage | None] = queue.Queue(_QUEUED)
         self._receiver: threading.Thread | None = None
 
     @property
@@ -175,7 +175,7 @@ class SourceReader:
     def close(self) -> None:
         """End the process, whatever it does."""
         if self._process is not None:
-            self._process.kill()
+            self._process.terminate()  # it handles no signal, whatever it does
             self._process.wait()
         while self._receiver is not None and self._receiver.is_alive():
             with contextlib.suppress(queue.Empty):  # it may wait for room
@@ -187,7 +187,7 @@ class SourceReader:
                         pipe.close()
             self._process = None
 
-    def _answers(self, *request: object) -> Iterator[Message]:
+    def _answers(self, *request: object) -> Iterator[ReaderMessage]:
         """Yield the messages that answer a request, until the last or the end of the process.
 
         Raises:
@@ -211,7 +211,7 @@ class SourceReader:
             if not is_whole:
                 self.close()
 
-    def _next(self) -> Message | None:
+    def _next(self) -> ReaderMessage | None:
         with contextlib.suppress(queue.Empty):
             return self._messages.get(timeout=SILENCE)
         return None
@@ -240,7 +240,7 @@ class SourceReader:
         return self._process
 
 
-def _receive(stream: IO[bytes], messages: queue.Queue[Message | None]) -> None:
+def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> None:
     """Put the messages of a process into a queue, and None at the end."""
     with contextlib.suppress(OSError, ValueError):
         while (message := _read(stream)) is not None:
@@ -264,12 +264,12 @@ class _Sender:
         source.tick = self.tick
 
     def tick(self) -> None:
-        """Tell the file that is read now, if it is another one or some time has passed."""
+        """Report the file that is read now, if it is another one or some time has passed."""
         if self._source.current != self._current or time.monotonic() - self._last > _BEAT:
             self._current = self._source.current
-            self.send(Message("at", [self._current]))
+            self.send(ReaderMessage("at", [self._current]))
 
-    def send(self, message: Message) -> None:
+    def send(self, message: ReaderMessage) -> None:
         """Send a message."""
         self._sent += _write(self._stream, message)
         self._stream.flush()
@@ -280,7 +280,9 @@ class _Sender:
         try:
             message = _of_item(item)
         except (OSError, ValueError) as error:
-            message = Message("unreadable", [getattr(item, "path", ""), records.reason_of(error)])
+            message = ReaderMessage(
+                "unreadable", [getattr(item, "path", ""), records.reason_of(error)]
+            )
         self.send(message)
         self._items += 1
         read = self._source.opened_bytes
@@ -315,13 +317,13 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
             with contextlib.closing(open_source(path)) as source:
                 _answer(source, _Sender(source, results), *json.loads(line))
         except MemvaultError as error:
-            _write(results, Message("error", [error.message, error.hint]))
+            _write(results, ReaderMessage("error", [error.message, error.hint]))
             results.flush()
 
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:
     if action == "recognise":
-        sender.send(Message("kind", [kinds.recognised(source).name]))
+        sender.send(ReaderMessage("kind", [kinds.recognised(source).name]))
         return
     for file in left_out:
         source.leave_out(file)
@@ -329,13 +331,14 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
         for item in kinds.find(name).read(source):
             sender.send_item(item)
     except _TooMuch as error:
-        sender.send(Message("unreadable", [source.current or source.label, str(error)]))
-    sender.send(Message("end", []))
+        sender.send(ReaderMessage("unreadable", [source.current or source.label, str(error)]))
+    sender.send(ReaderMessage("end", []))
 
 
 def main() -> None:
     """Serve the process that has started this one; a Ctrl-C is its to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit()
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no result

@@ -37,11 +37,15 @@ class _Timer:
 
     def start(self) -> None:
         self._is_running = True
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, 1)  # again, if a library catches the first
+        self._set(SECONDS)
 
     def stop(self) -> None:
         self._is_running = False
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        self._set(0)
+
+    def _set(self, seconds: float) -> None:
+        if sys.platform != "win32":  # again after a second, if a library catches the first
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
         if not self._is_running:  # it ended at this moment

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import html_markdown, records, values
-from memvault.importers.database import Database, UnreadableDatabase, open_database, tables
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[Item]:
         yield Unreadable(name, f"it cannot be read: {error}; close Zotero, or import a copy")
 
 
-def _about(database: Database, item: Any) -> dict[str, str]:
+def _about(database: SourceDatabase, item: Any) -> dict[str, str]:
     """Return what the header says of the item that a note belongs to."""
     if item is None:
         return {}
@@ -88,7 +88,7 @@ def _citation(about: dict[str, str]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _note(database: Database, row: dict[str, Any]) -> Item:
+def _note(database: SourceDatabase, row: dict[str, Any]) -> Item:
     text = html_markdown.markdown(str(row["note"] or ""))
     about = _about(database, row["parent"])
     title = " ".join(str(row["title"] or about.get("work") or "Note").split())
@@ -109,7 +109,7 @@ def _times(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _annotated(database: Database) -> Iterator[Item]:
+def _annotated(database: SourceDatabase) -> Iterator[Item]:
     """Yield a note for each item with the annotations of its files, in the order of the pages."""
     rows: dict[Any, list[dict[str, Any]]] = {}
     for row in database.rows(_ANNOTATIONS):
@@ -119,7 +119,7 @@ def _annotated(database: Database) -> Iterator[Item]:
         yield from records.items_of(place, _annotations, database, item, found)
 
 
-def _annotations(database: Database, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
+def _annotations(database: SourceDatabase, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
     about = _about(database, item)
     title = f"Annotations of {about.get('work') or 'a file'}"
     lines = []
