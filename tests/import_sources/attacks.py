@@ -108,7 +108,7 @@ def _long_names(folder: Path) -> Path:
 
 
 def _many_objects(folder: Path) -> Path:
-    return _pickle(folder, b"\x80\x04" + b"}" * 20_000_000 + b".")
+    return _pickle(folder, b"\x80\x04" + b"}" * 5_000_000 + b".")
 
 
 def _shared_lists(folder: Path) -> Path:
@@ -147,7 +147,7 @@ def _html(folder: Path) -> Path:
 def _bookmarks(folder: Path) -> Path:
     head = "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n<DT><A HREF='https://w.example/'>W</A>\n"
     nests = "".join(f"<DT><H3>{n}</H3><DL><p>" for n in range(3_000))
-    text = head + nests + "".join(f"<DT><A HREF='https://{n}.ex/'>x</A>" for n in range(3_000))
+    text = head + nests + "".join(f"<DT><A HREF='https://{n}.ex/'>x</A>" for n in range(300))
     return write(folder, "bookmarks.html", text + '<a b="' * 100_000 + "<!--" * 100_000)
 
 
