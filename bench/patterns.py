@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hard_texts import Hard, hard_texts
 from pattern_source import BOUNDS, Used, patterns
@@ -77,8 +77,10 @@ def limited(seconds: float) -> Iterator[None]:
 
 def tried(used: Used, method: str, text: str) -> float:
     """Apply a pattern to a text; return the seconds of this process that it took."""
+    pattern: re.Pattern[Any] = used.pattern
+    given: Any = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
     start = time.process_time()
-    _METHODS[method](used.pattern, text)
+    _METHODS[method](pattern, given)
     return time.process_time() - start
 
 

@@ -167,6 +167,8 @@ _WRITERS = {
     "cli/resident.py": "the empty device",
     "server/audit.py": "the file that --audit names",
     "mcp/stdio.py": "the empty device",
+    "importers/database.py": "a temporary file, into which a database in a zip is unpacked",
+    "importers/reader_process.py": "a pipe to the process that imports",
 }
 """Modules that may open a file for writing, and what for."""
 

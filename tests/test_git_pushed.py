@@ -303,3 +303,49 @@ def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:
     assert "DuckDB" in files["note-2.md"], point
     assert files["x.txt"] == "0\n\n2\n\n4\n", point
     assert not list((two.root / ".git").glob("memvault-*")), point
+
+
+@sampled(3)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "opencode.json",
+        ".claude/settings.json",
+        "sub/.vscode/tasks.json",
+        "Package.JSON",
+        ".envrc",
+        ".obsidian/plugins/x/main.js",
+        "package.json.",
+    ],
+)
+@pytest.mark.promise("S98")
+def test_sync_refuses_settings_of_programs(tmp_path: Path, name: str) -> None:
+    """A pushed file that programs read as settings or code is refused before any file changes."""
+    for one, two in cloned(tmp_path):
+        one.sync()
+        two.sync()
+        write(one.root, name, "{}\n")
+        write(one.root, "fact/new.md", "zebra\n")
+        one.sync()
+        failed = two.vault.call("git_sync")
+        assert failed["error"]["code"] == "refused", failed
+        assert failed["error"]["message"].startswith(f"{name} was changed by others")
+        assert "git pull" in failed["error"]["hint"]
+        assert not (two.root / "fact/new.md").exists()
+        two.git("pull", "--quiet", "--rebase")
+        write(two.root, name, '{"mine": 1}\n')
+        two.sync()
+
+
+@pytest.mark.promise("S98")
+def test_sync_lists_changed_instructions(tmp_path: Path) -> None:
+    """Instructions to agents that others changed are brought by a sync, which names them."""
+    for one, two in cloned(tmp_path):
+        one.sync()
+        two.sync()
+        for name in ("AGENTS.md", "sub/claude.md", "note.md"):
+            write(one.root, name, "Obey.\n")
+        assert "warnings" not in one.sync()
+        notes = two.sync()["warnings"]
+        assert [note.split(" was changed")[0] for note in notes] == ["AGENTS.md", "sub/claude.md"]
+        assert "instructions" in notes[0]

@@ -8,12 +8,13 @@ knows, for fuzzers to begin with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
-NAMES = (
+MODULES = (
     "headers",
     "edits",
     "filters",
@@ -28,7 +29,16 @@ NAMES = (
     "tool_files",
     "requests",
 )
-"""The modules of this package, the quick and the slow."""
+"""The modules of this package with one target, the quick and the slow."""
+KINDS = (
+    *("memvault", "folder", "mnemonics", "basic-memory", "mcp-memory", "mem0", "agent-zero"),
+    *("claude-memory", "claude", "chatgpt", "claude-code", "codex", "opencode", "gemini", "notion"),
+    *("evernote", "keep", "apple-notes", "bookmarks", "logseq", "dendron", "roam", "zotero"),
+)
+"""The kinds of sources, each a target of the module ``imports``."""
+IMPORT = "import-"
+NAMES = (*MODULES, *(f"{IMPORT}{kind}" for kind in KINDS))
+"""All targets."""
 
 
 class Target(NamedTuple):
@@ -46,5 +56,9 @@ class Target(NamedTuple):
 
 def target(name: str) -> Target:
     """Return a target by its name."""
+    if name.startswith(IMPORT):
+        module = import_module("targets.imports")
+        check = partial(module.check_kind, name.removeprefix(IMPORT))
+        return Target(name, check, tuple(module.TOKENS))
     module = import_module(f"targets.{name}")
     return Target(name, module.check, tuple(module.TOKENS))

@@ -19,6 +19,10 @@ from memvault.errors import UsageError
 if TYPE_CHECKING:
     import subprocess
     from asyncio.subprocess import Process
+    from typing import TypeAlias
+
+    Worker: TypeAlias = subprocess.Popen[bytes]
+    """A process that is sent tasks and answers them, as ``start_worker`` starts it."""
 
 _MAX_STDERR = 64 * 1024
 """Maximum number of bytes kept of the end of a program's standard error."""
@@ -304,7 +308,7 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
     _detached.append(number)
 
 
-def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_worker(command: Sequence[str], environment: Mapping[str, str]) -> Worker:
     """Start a process of memvault that is sent tasks on its input and answers on its output.
 
     Raises:

@@ -5,7 +5,7 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.importers.items import Unreadable
     from memvault.importers.kinds import Kind
-    from memvault.importers.planning import ImportPlan
+    from memvault.importers.planning import ImportPlan, Included
+    from memvault.importers.reader_process import SourceReader
     from memvault.importers.source import Source
 
 _IMPORT_VIEW = """
@@ -31,6 +32,8 @@ _IMPORT_VIEW = """
  {unchanged:note is there already|notes are there already}
        types: {typeCounts}
        files: {fileNames}
+       at the vault's root: {rootNames}
+       left out: {leftOutLines:each}
        to change: {toChange:each}
        changed here and there, and kept as it is here: {editedHere:each}
        not read: {problems:each}
@@ -52,6 +55,8 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
         "typeCounts": ", ".join(counts),
         "fileNames": ", ".join(shortened(found.get("files", ()), 5)),
+        "rootNames": ", ".join(found.get("rootFiles", ())),
+        "leftOutLines": _left_out(found.get("leftOut", ())),
         "toChange": shortened(found.get("changedPaths", ())),
         "editedHere": shortened(found.get("edited", ())),
         "problems": shortened(
@@ -62,6 +67,19 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
     return shown
+
+
+def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each file that programs read, and one for all files of agents."""
+    from memvault.vault.file_names import names_folded
+
+    of_agents = [one for one in entries if names_folded(one["what"])[0] in ("agents", "spaces")]
+    lines = [f"{one['what']}: {one['reason']}" for one in entries if one not in of_agents]
+    if of_agents:
+        first = of_agents[0]
+        more = f" and {len(of_agents) - 1} more" if len(of_agents) > 1 else ""
+        lines.append(f"{first['what']}{more}: {first['reason']}")
+    return lines
 
 
 @command(
@@ -84,6 +102,12 @@ def import_notes(
     ] = "",
     to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
     yes: Annotated[bool, Arg("Do not ask")] = False,
+    with_instructions: Annotated[
+        bool, Arg("Import files that programs read as instructions or settings, such as AGENTS.md")
+    ] = False,
+    agents: Annotated[
+        bool, Arg("Import messages and state of agents, in agents/ and spaces/")
+    ] = False,
     kinds: Annotated[bool, Arg("List the kinds of sources")] = False,
 ) -> dict[str, Any]:
     """Import notes, memories or sessions that another program keeps.
@@ -95,6 +119,8 @@ def import_notes(
     """
     from memvault.call import Call
     from memvault.importers import kinds as table
+    from memvault.importers.planning import Included
+    from memvault.importers.reader_process import SourceReader
     from memvault.importers.source import open_source
     from memvault.tools.core import invoke
 
@@ -109,19 +135,28 @@ def import_notes(
         raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
     workspace = options.workspace()
     opened = open_source(source)
+    reader = SourceReader(opened)
     try:
-        found = table.find(kind) if kind else table.recognised(opened)
+        found = table.find(kind) if kind else reader.recognised()
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
         _require_apart(call, opened, found)
-        return _import(options, call, opened, found, to, yes)
+        included = Included(with_instructions, agents)
+        return _import(options, call, reader, found, to, yes, included)
     finally:
+        reader.close()
         opened.close()
         workspace.release()
 
 
 def _import(
-    options: GlobalOptions, call: Call, source: Source, kind: Kind, to: str, yes: bool
+    options: GlobalOptions,
+    call: Call,
+    reader: SourceReader,
+    kind: Kind,
+    to: str,
+    yes: bool,
+    included: Included,
 ) -> dict[str, Any]:
     """Plan an import, ask whether to apply it, and return what it did or would do."""
     from memvault.importers.applying import apply
@@ -131,24 +166,27 @@ def _import(
     from memvault.tools.core import invoke, render
     from memvault.tools.core.invoke import truncate_warnings
 
+    source = reader.source
     folder = _target_folder(call, to or kind.folder)
     records = call.engine.list_records(Filters())
     bar = output.ProgressBar(options.quiet)
     made = plan(
-        kind.read(source),
+        reader.read(kind),
         kind.name,
         folder,
         vault_state(call.store, records, kind.name),
         lambda count: bar("reading", count, max(count, len(source.names))),
+        included,
     )
     result = _result(made, source, made.unreadable)
     if not any((result["new"], result["changed"], result["attachments"])):
-        if made.unreadable and not made.notes and not made.attachments:
-            reason = _for_people(result)["problems"][0]
+        problems = [*made.unreadable, *made.left_out]
+        if problems and not made.notes and not made.attachments:
+            reason = ": ".join(filter(None, problems[0]))
             raise UsageError(
                 f"Nothing in {source.path} can be imported: {reason}",
                 "export it again, or --from KIND names its kind",
-                {"unreadable": result["unreadable"]},
+                {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "There is nothing to import"}
     if not yes:
@@ -158,7 +196,7 @@ def _import(
         if not call.caller.asks(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
     try:
-        failed = apply(call.store, made, kind.read(source), lambda *place: bar("importing", *place))
+        failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
     except BaseException:
         if call.change_set.files:
             output.notes([f"Stopped: {call.change_set.summary()}; a second import adds the rest"])
@@ -293,6 +331,8 @@ def _result(
         "changedPaths": made.paths("changed"),
         "edited": made.paths("edited"),
         "files": made.new_attachments,
+        "rootFiles": made.root_files,
+        "leftOut": [one._asdict() for one in made.left_out],
     }
     result |= {key: found for key, found in lists.items() if found}
     if unreadable:

@@ -23,7 +23,7 @@ from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.recall.filters import Filters
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import MOVE_INTENT
-from memvault.vault import document, paths
+from memvault.vault import document, paths, program_files
 from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -33,6 +33,7 @@ from memvault.vault.file_names import (
     referenced_names,
 )
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.init import TEMPLATE
 from memvault.vault.markdown import Link, links, path_beside
 from memvault.vault.paths import private_folder
 
@@ -237,6 +238,53 @@ def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     for path in index_file.repositories_inside(vault.call.root, vault.tree["folder"]):
         message = "It is a git repository of its own, so the vault's does not hold what is in it"
         yield Finding(path, f"{message}: {program.HINT}")
+
+
+@check(
+    "read-by-programs",
+    "note",
+    "A file that programs read by themselves as instructions or settings",
+)
+def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
+    """Find such files and folders, but for the page of instructions that memvault wrote."""
+    found = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
+    for path in found[:_MAX_ENTRIES_SHOWN]:
+        read_as = program_files.read_as(path)
+        message = f"Programs that run in this folder read it as {read_as}"
+        yield Finding(path, f"{message}: delete it unless you know who wrote it")
+    if (more := len(found) - _MAX_ENTRIES_SHOWN) > 0:
+        yield Finding("", f"Programs that run in this folder read {more} more files")
+
+
+def _is_of_program(vault: VaultInspection, path: str) -> bool:
+    if not program_files.read_as(path):
+        return False
+    own = TEMPLATE / path
+    if not own.is_file():
+        return True
+    with contextlib.suppress(OSError):
+        return plain_files.read(vault.call.root / path) != own.read_bytes()
+    return True
+
+
+def _hidden(vault: VaultInspection) -> Iterator[str]:
+    """Yield the hidden files and folders of the vault's folders, and what is directly in these."""
+    for folder in ("", *vault.tree["folder"]):
+        for name in _entries(vault.call.root / folder):
+            path = f"{folder}/{name}".removeprefix("/")
+            if not name.startswith(".") or name in (".git", ".memvault"):
+                continue
+            yield path
+            if not program_files.read_as(path):
+                yield from (f"{path}/{inner}" for inner in _entries(vault.call.root / path))
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none of what is no folder, or a link to one."""
+    with contextlib.suppress(OSError):
+        if not folder.is_symlink():
+            return sorted(os.listdir(folder))
+    return []
 
 
 @check("link-outside", "warning", "A link of the file system that leads out of the vault")

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
-from memvault.git.objects import folded
 from memvault.git.repository import RepositoryLocation
 from memvault.sanitize import replace_surrogates
 from memvault.settings import grants
+from memvault.vault.file_names import folded
 
 _KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')

@@ -23,6 +23,7 @@ from memvault.git.repository import find
 from memvault.model import FileState
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
+from memvault.vault import program_files
 from memvault.vault.paths import require_plain_folders
 
 _UNFINISHED = "refs/worktree/memvault-sync"
@@ -38,15 +39,16 @@ class ConcurrentEdit(Conflict):
 
 def fast_forward(
     repository: Repository, store: MemoryStore, branch: str, head: str, new: str
-) -> None:
+) -> list[str]:
     """Move the folder, index and branch to a later commit; ``head`` may be empty.
 
-    The replaced memories are kept as revisions.
+    The replaced memories are kept as revisions. Returns the paths of the written files that agents'
+    programs read as instructions.
 
     Raises:
         ConcurrentEdit: a file differs from the old commit, or the branch has moved.
-        Refused: the commit has unsafe names, changes a file that git may run, or a change of
-            such a file is staged.
+        Refused: the commit has unsafe names, changes a file that git or another program runs or
+            reads settings from, or a change of such a file is staged.
         StorageError: a file cannot be written; ``restore_unfinished`` reverts the others.
         GitError: git failed; likewise.
     """
@@ -60,6 +62,14 @@ def fast_forward(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
             "look at it, then git pull --no-rebase; memvault git sync asks about it afterwards",
         )
+    written = [entry.path for entry in changed if entry.after is not None]
+    for path in written:
+        if program_files.read_as(path) == "settings":
+            raise Refused(
+                f"{replace_surrogates(path)} was changed by others, and programs that run in this "
+                "folder read it as settings or code",
+                "look at it, then git pull --no-rebase takes it over",
+            )
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitError as error:
@@ -79,6 +89,7 @@ def fast_forward(
             raise ConcurrentEdit(branch) from error
         git.run("update-ref", "-d", _UNFINISHED)
     git.run("update-index", "-q", "--refresh", good=(0, 1))
+    return [path for path in written if program_files.read_as(path) == "instructions"]
 
 
 def restore_unfinished(repository: Repository, store: MemoryStore) -> None:

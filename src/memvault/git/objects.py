@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from memvault.errors import Refused
 from memvault.git.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
-from memvault.vault.file_names import normalize
+from memvault.vault.file_names import folded, names_folded
 
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
 """Short names (8.3) that Windows gives .git and .memvault."""
@@ -128,16 +127,9 @@ def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEnt
 
 def is_private(path: str) -> bool:
     """Return whether a path leads into .git or .memvault on Linux, macOS or Windows."""
-    names = (name.partition(":")[0].rstrip(" .") for name in folded(path).split("/"))
-    return any(name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names)
-
-
-def folded(path: str) -> str:
-    """Return a path as compared by file systems that ignore case and Unicode normal forms."""
-    if path.isascii():
-        return path.lower()
-    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
-    return normalize("NFC", normalize("NFC", kept).casefold())
+    return any(
+        name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names_folded(path)
+    )
 
 
 def _entry(mode: str, name: str) -> TreeEntry | None:

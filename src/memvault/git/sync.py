@@ -200,7 +200,7 @@ def _merge_remote(
 
     Raises:
         ConcurrentEdit: files changed meanwhile; nothing else has.
-        Refused: the result has unsafe names, or changes a file that git may run.
+        Refused: the result has unsafe names, or changes a file that git or another program may run.
     """
     git = repository.git
     if not others or others == head or (head and _contains(git, head, others)):
@@ -208,7 +208,9 @@ def _merge_remote(
     new, notes = others, dict[str, list[Any]]()
     if head and not _contains(git, others, head):
         new, notes = _merge_commit(repository, subject, head, others, call.settings.exclusions)
-    fast_forward(repository, call.store, repository.branch, head, new)
+    for path in fast_forward(repository, call.store, repository.branch, head, new):
+        message = "was changed by others, and agents' programs read it as instructions: look at it"
+        call.notes.append(f"{replace_surrogates(path)} {message}")
     done["pulled"] += _count(git, head, others)
     for key, entries in notes.items():
         done.setdefault(key, []).extend(entries)

@@ -2,8 +2,9 @@
 
 ``items`` has the values that readers yield, ``source`` the folder, file or zip they read, ``kinds``
 the table of kinds and their recognition, ``state`` what the vault holds already, ``planning`` the
-plan of an import, ``links`` the rewriting of links, ``applying`` the writing. ``memvault import``
-(``cli.transfer``) shows the plan, asks, and applies it.
+plan of an import, ``links`` the rewriting of links, ``applying`` the writing. ``reader_process``
+runs readers in a process with limits, ``records`` converts one record at a time. ``memvault
+import`` (``cli.transfer``) shows the plan, asks, and applies it.
 
 How to add a kind:
 
@@ -15,7 +16,8 @@ How to add a kind:
 2. Add a row to ``kinds.KINDS``.
 3. Import heavy libraries inside functions. Recognition loads every kind's module.
 4. Read only through ``Source``, which limits sizes and follows no link. Hold one item at a time in
-   memory, not the export. Never let one bad item end the generator: yield ``Unreadable``.
+   memory, not the export. Convert each record with ``records.items_of``, which makes whatever it
+   raises an ``Unreadable``: no record may end the generator or take minutes.
 5. ``ImportedNote.key`` is the program's own id of the item, else its path: a second import finds
    the note by it. ``path`` is where the note is to go, below the target folder; use
    ``note_path(title)`` if the program has titles and no files. It is made safe and free later.
@@ -25,5 +27,6 @@ How to add a kind:
    ``refs`` of the note or attachment; if there is none with that id, the shown text remains.
 7. Write a test with a source made in the program's documented format (``tests/import_sources/``,
    which names the version and the documentation), and a section in a page of
-   docs/importing/, listed in its README.md.
+   docs/importing/, listed in its README.md. Add the kind to ``fuzz/targets`` with a seed in
+   ``fuzz/corpus``.
 """

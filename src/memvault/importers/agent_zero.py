@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.importers import pickles, values
+from memvault.importers import pickles, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -39,7 +39,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             store = pickles.parse(source.read(name))
         except (OSError, pickles.UnreadablePickle) as error:
-            yield Unreadable(name, getattr(error, "strerror", None) or str(error))
+            yield Unreadable(name, records.reason_of(error))
             continue
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
@@ -49,7 +49,8 @@ def read(source: Source) -> Iterator[Item]:
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
-                yield _note(f"{name}, document {number}", folder, document, metadata)
+                place = f"{name}, document {number}"
+                yield from records.items_of(place, _note, place, folder, document, metadata)
         if of_knowledge:
             reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
             yield Unreadable(f"{name}, {of_knowledge} pieces", reason)

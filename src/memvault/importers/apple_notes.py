@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from memvault.importers import folder
+from memvault.importers import folder, records
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
@@ -53,7 +53,10 @@ def read(source: Source) -> Iterator[Item]:
         if texts.get(posixpath.dirname(name)) == name:
             item = folder.read_file(source, name)
             files = beside[posixpath.dirname(name)]
-            yield _note(item, name, files) if isinstance(item, ImportedNote) else item
+            if isinstance(item, ImportedNote):
+                yield from records.items_of(name, _note, item, name, files)
+            else:
+                yield item
         elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))

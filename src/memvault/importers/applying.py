@@ -9,6 +9,7 @@ from typing import Any
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.files import plain_files
+from memvault.importers import records
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names, rewritten
 from memvault.importers.planning import ImportPlan, source_hash
@@ -51,10 +52,8 @@ def apply(
                 _write_file(store, plan, item)
             else:
                 _write_note(store, plan, item)
-        except (Refused, Conflict, NotFound) as error:
-            failed.append(Unreadable(item.path, error.message))
-        except FileExistsError:
-            failed.append(Unreadable(item.path, "its place was taken meanwhile"))
+        except (Refused, Conflict, NotFound, FileExistsError, ValueError, RecursionError) as error:
+            failed.append(Unreadable(item.path, _why_not_written(error)))
         except StorageError as error:
             if not _is_name(error):
                 raise
@@ -64,6 +63,12 @@ def apply(
         done += 1
         progress(min(done, total), total)
     return failed
+
+
+def _why_not_written(error: Exception) -> str:
+    if isinstance(error, FileExistsError):
+        return "its place was taken meanwhile"
+    return error.message if isinstance(error, MemvaultError) else records.reason_of(error)
 
 
 def _is_name(error: StorageError) -> bool:

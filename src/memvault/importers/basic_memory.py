@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import folder, values
-from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers import folder, records, values
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -19,6 +19,13 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 
 _TABLES = frozenset({"entity", "observation", "relation"})
+_ENTITY = "id title entity_type permalink file_path created_at updated_at".split()
+_OBSERVATIONS = "SELECT category, content, context FROM observation WHERE entity_id = ? ORDER BY id"
+_RELATIONS = """
+    SELECT relation.to_id, relation.to_name, relation.relation_type, relation.context, entity.title
+    FROM relation LEFT JOIN entity ON entity.id = relation.to_id
+    WHERE from_id = ? ORDER BY relation.id
+"""
 _MAX_SNIFFED = 20
 _MEMORY_URL = lazy_pattern(r"\[([^\[\]\n]{0,200})\]\(memory://([^\s()]{1,300})\)")
 
@@ -58,12 +65,16 @@ def read(source: Source) -> Iterator[Item]:
         return
     for item in folder.read(source):
         if isinstance(item, ImportedNote):
-            header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-            permalink = str(header.get("permalink") or "")
-            refs = (permalink,) if permalink else ()
-            yield item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
+            yield from records.items_of(item.key, _note, item)
         elif not getattr(item, "path", "").endswith((".db", ".db-wal", ".db-shm")):
             yield item
+
+
+def _note(item: ImportedNote) -> ImportedNote:
+    header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
+    permalink = values.line(values.text(header.get("permalink")))
+    refs = (permalink,) if permalink else ()
+    return item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
 
 
 def _linked(text: str) -> str:
@@ -75,18 +86,17 @@ def _linked(text: str) -> str:
 
 def _read_database(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
-        for entity in database.execute("SELECT * FROM entity ORDER BY id").fetchall():
-            observations = database.execute(
-                "SELECT * FROM observation WHERE entity_id = ? ORDER BY id", [entity["id"]]
-            )
-            relations = database.execute(
-                "SELECT relation.*, entity.title FROM relation LEFT JOIN entity "
-                "ON entity.id = relation.to_id WHERE from_id = ? ORDER BY relation.id",
-                [entity["id"]],
-            )
-            lines = [_observation(dict(row)) for row in observations]
-            links = [_relation(dict(row)) for row in relations]
-            yield _entity(dict(entity), lines, links)
+        for entity in database.table("entity", _ENTITY, "ORDER BY id"):
+            place = f"{name}, entity {entity.get('id')}"
+            yield from records.items_of(place, _of_database, database, entity)
+
+
+def _of_database(database: SourceDatabase, entity: dict[str, Any]) -> ImportedNote:
+    observations = database.rows(_OBSERVATIONS, [entity["id"]])
+    relations = database.rows(_RELATIONS, [entity["id"]])
+    lines = [_observation(dict(row)) for row in observations]
+    links = [_relation(dict(row)) for row in relations]
+    return _entity(entity, lines, links)
 
 
 def _observation(row: dict[str, Any]) -> str:

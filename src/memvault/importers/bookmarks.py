@@ -8,10 +8,9 @@ a JSON tree with ``typeCode`` (versions of November 2026).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
-from memvault.importers import json_source, values
+from memvault.importers import html_markdown, json_source, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -23,6 +22,9 @@ _CHROME_ROOTS = frozenset("123")
 _FIREFOX_BOOKMARK = 1
 """The ``typeCode`` of a bookmark; folders and separators have others."""
 _MAX_DEPTH = 200
+_MAX_DIGITS = 20
+_MAX_NAME = 200
+"""Maximum length of the name of a folder, which becomes a tag of each bookmark in it."""
 
 
 class Bookmark(NamedTuple):
@@ -62,7 +64,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             bookmarks = list(_bookmarks(source, name))
         except (OSError, ValueError, RecursionError) as error:
-            yield Unreadable(name, str(error))
+            yield Unreadable(name, records.reason_of(error))
             continue
         for bookmark in bookmarks:
             if isinstance(bookmark, Unreadable):
@@ -74,7 +76,7 @@ def read(source: Source) -> Iterator[Item]:
                 and bookmark.address not in seen
             ):
                 seen.add(bookmark.address)
-                yield _note(bookmark)
+                yield from records.items_of(f"{name}, {bookmark.address}", _note, bookmark)
 
 
 def _note(bookmark: Bookmark) -> ImportedNote:
@@ -105,10 +107,9 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
         else:
             yield from _firefox(tree, (), 0)
         return
-    parser = _NetscapeParser()
-    parser.feed(source.read(name).decode("utf-8", "replace"))
-    parser.close()
-    yield from parser.found
+    netscape = _Netscape()
+    html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
+    yield from netscape.found
 
 
 def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark | Unreadable]:
@@ -116,12 +117,12 @@ def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark | Unreadab
         yield _unreadable(node, folders)
         return
     if node.get("type") == "url":
-        micro = str(node.get("date_added") or "0")
-        added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdigit() else 0
+        micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
+        added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdecimal() else 0
         when = values.time_of(max(0, added))
         yield Bookmark(values.text(node.get("url")), str(node.get("name", "")), folders, when)
     inner = (
-        (*folders, str(node.get("name", "")))
+        (*folders, str(node.get("name", ""))[:_MAX_NAME])
         if folders or str(node.get("id")) not in _CHROME_ROOTS
         else ()
     )
@@ -138,7 +139,7 @@ def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookma
         added = values.time_of(node.get("dateAdded"), 1e-6)
         address, title = values.text(node.get("uri")), str(node.get("title", ""))
         yield Bookmark(address, title, folders, added, "", tags)
-    inner = (*folders, str(node.get("title", ""))) if depth > 1 else ()
+    inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
     for child in _children(node):
         yield from _firefox(child, inner, depth + 1)
 
@@ -154,49 +155,52 @@ def _children(node: dict[str, Any]) -> list[Any]:
     return children if isinstance(children, list) else []
 
 
-class _NetscapeParser(HTMLParser):
-    """Collects bookmarks with the folders that they are in."""
+class _Netscape:
+    """Collects the bookmarks of an HTML file with the folders that they are in."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.found: list[Bookmark] = []
         self._folders: list[str] = []
         self._inside = ""
-        self._text = ""
+        self._texts: list[str] = []
         self._attributes: dict[str, str] = {}
         self._next_folder = ""
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin a folder, a name, an address or a description."""
         self._end_about()
         if tag == "dl":
             self._folders.append(self._next_folder)
             self._next_folder = ""
         elif tag in ("a", "h3", "dd"):
-            self._inside, self._text = tag, ""
-            self._attributes = {key: value or "" for key, value in attrs}
+            self._inside, self._texts = tag, []
+            self._attributes = dict(attributes)
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         """End a folder, a name or an address."""
         self._end_about()
         if tag == "dl" and self._folders:
             self._folders.pop()
         elif tag == "h3" and self._inside == "h3":
             is_bar = "personal_toolbar_folder" in self._attributes
-            self._next_folder = "" if is_bar else self._text.strip()
+            self._next_folder = "" if is_bar else self._text.strip()[:_MAX_NAME]
             self._inside = ""
         elif tag == "a" and self._inside == "a":
             given = self._attributes
-            folders = tuple(name for name in self._folders if name)
+            folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
             tags = tuple(word.strip() for word in given.get("tags", "").split(",") if word.strip())
             added = values.time_of(given.get("add_date"))
             self.found.append(Bookmark(given.get("href", ""), self._text, folders, added, "", tags))
             self._inside = ""
 
-    def handle_data(self, data: str) -> None:
+    def data(self, data: str) -> None:
         """Collect a text."""
         if self._inside:
-            self._text += data
+            self._texts.append(data)
+
+    @property
+    def _text(self) -> str:
+        return "".join(self._texts)
 
     def _end_about(self) -> None:
         if self._inside == "dd" and self.found:
@@ -205,5 +209,4 @@ class _NetscapeParser(HTMLParser):
 
     def close(self) -> None:
         """End the last description."""
-        super().close()
         self._end_about()

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import folder, json_source, values
+from memvault.importers import folder, json_source, records, values
 from memvault.importers.chats import ChatTurn, conversation
 from memvault.importers.items import Attachment, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
@@ -49,7 +49,10 @@ def read(source: Source) -> Iterator[Item]:
             yield item
     for name in _files(source):
         for found in json_source.objects(source, name):
-            yield found if isinstance(found, Unreadable) else _conversation(*found)
+            if isinstance(found, Unreadable):
+                yield found
+            else:
+                yield from records.items_of(found[0], _conversation, *found)
 
 
 def _conversation(place: str, entry: dict[str, Any]) -> Item:

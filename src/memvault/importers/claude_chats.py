@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source, values
+from memvault.importers import json_source, records, values
 from memvault.importers.chats import ChatTurn, conversation
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
@@ -36,16 +36,18 @@ def _files(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, document of a project, and memory."""
-    for name in _files(source):
-        for found in json_source.objects(source, name):
-            yield from [found] if isinstance(found, Unreadable) else _conversation(*found)
     projects: dict[str, str] = {}
-    for name in source.named("projects.json"):
-        for found in json_source.objects(source, name):
-            yield from [found] if isinstance(found, Unreadable) else _project(*found, projects)
-    for name in source.named("memories.json"):
-        for found in json_source.objects(source, name):
-            yield from [found] if isinstance(found, Unreadable) else _memories(*found, projects)
+    for names, convert, more in (
+        (_files(source), _conversation, ()),
+        (source.named("projects.json"), _project, (projects,)),
+        (source.named("memories.json"), _memories, (projects,)),
+    ):
+        for name in names:
+            for found in json_source.objects(source, name):
+                if isinstance(found, Unreadable):
+                    yield found
+                else:
+                    yield from records.items_of(found[0], convert, *found, *more)
 
 
 def _conversation(place: str, entry: dict[str, Any]) -> Iterator[Item]:

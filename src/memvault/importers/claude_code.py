@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source
+from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
@@ -53,10 +53,8 @@ def read(source: Source) -> Iterator[Item]:
             if isinstance(entry, str):
                 yield Unreadable(f"{name}, line {line}", entry)
             elif not entry.get("isSidechain"):
-                _add(session, entry)
-        found = episode(session)
-        if found is not None:
-            yield found
+                yield from records.items_of(f"{name}, line {line}", _add, session, entry)
+        yield from records.items_of(name, episode, session)
 
 
 def _add(session: Session, entry: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memvault.importers import folder
+from memvault.importers import folder, records
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -52,7 +52,10 @@ def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
     for name in _names(source):
         item = folder.read_file(source, name)
-        yield item if isinstance(item, Unreadable) else _note(source, name, item)
+        if isinstance(item, Unreadable):
+            yield item
+        else:
+            yield from records.items_of(name, _note, source, name, item)
 
 
 def _note(source: Source, name: str, item: Item) -> Item:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source
+from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
@@ -41,10 +41,8 @@ def read(source: Source) -> Iterator[Item]:
             if isinstance(entry, str):
                 yield Unreadable(f"{name}, line {line}", entry)
             else:
-                rollout.add(entry)
-        found = rollout.episode()
-        if found is not None:
-            yield found
+                yield from records.items_of(f"{name}, line {line}", rollout.add, entry)
+        yield from records.items_of(name, rollout.episode)
 
 
 class _Rollout:

@@ -1,56 +1,200 @@
-"""SQLite databases of a source, opened for reading only."""
+"""SQLite databases of a source, opened for reading only.
+
+A stranger's database is a program as much as data: a generated column, a view or a virtual table
+computes its values when it is read, so that kilobytes become gigabytes. Only stored columns of
+plain tables are read, no function of SQL is called, and values and steps have limits.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from memvault.importers.source import Source, local_file
+from memvault.importers.source import MAX_FILE, Source, local_file
 
 _MAX_BYTES = 512 * 1024 * 1024
-"""Maximum size of a database in a zip, which is read into memory."""
-_JOURNAL_MODES = slice(18, 20)
-"""The bytes of the header that stand for a write-ahead log, which a copy does not have."""
+"""Maximum size of a database in a zip, which is unpacked to be read."""
+_JOURNAL_MODES = 18
+"""Where the header of a file says that it has a write-ahead log, which a copy does not have."""
 MAGIC = b"SQLite format 3\0"
+_PIECE = 1 << 20
+_STEPS = 100_000
+"""Steps of SQLite's virtual machine between two looks at the time."""
+_SECONDS = 60
+"""CPU seconds that it may take to find one row."""
+_MAX_COLUMNS = 200
+_LIMITS = {
+    "LENGTH": MAX_FILE,
+    "COLUMN": _MAX_COLUMNS,
+    "EXPR_DEPTH": 100,
+    "COMPOUND_SELECT": 5,
+    "VDBE_OP": 100_000,
+    "FUNCTION_ARG": 8,
+    "ATTACHED": 0,
+    "LIKE_PATTERN_LENGTH": 100,
+    "TRIGGER_DEPTH": 1,
+    "WORKER_THREADS": 0,
+}
+_PLAIN = 0
+"""How ``PRAGMA table_xinfo`` marks a column that is stored; others are hidden or generated."""
 
 
-class UnreadableDatabase(Exception):
+class UnreadableDatabase(ValueError):
     """A database that is damaged or has other tables than expected; the message is the reason."""
 
 
+class SourceDatabase:
+    """An open database, of which plain tables can be read."""
+
+    def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
+        self._source = source
+        self._connection = connection
+        self._deadline = 0.0
+        for name, most in _LIMITS.items():
+            connection.setlimit(getattr(sqlite3, f"SQLITE_LIMIT_{name}"), most)
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.set_progress_handler(self._is_late, _STEPS)
+        for pragma in ("query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY"):
+            connection.execute(f"PRAGMA {pragma}")
+        self.columns = self._plain_columns()
+        """The stored columns of each plain table."""
+        connection.set_authorizer(self._authorize)
+
+    def _is_late(self) -> bool:
+        self._source.tick()
+        return time.process_time() > self._deadline
+
+    def _plain_columns(self) -> dict[str, frozenset[str]]:
+        found = {}
+        for row in list(self._rows("SELECT name, type, sql FROM sqlite_master", ())):
+            name, sql = str(row["name"]), str(row["sql"] or "")
+            if row["type"] == "table" and not sql.upper().lstrip().startswith("CREATE VIRTUAL"):
+                listed = self._rows(
+                    f'PRAGMA table_xinfo("{name.replace(chr(34), chr(34) * 2)}")', ()
+                )
+                stored = (str(column["name"]) for column in listed if column["hidden"] == _PLAIN)
+                found[name] = frozenset(stored)
+        return found
+
+    def _authorize(
+        self,
+        action: int,
+        one: str | None,
+        other: str | None,
+        _database: str | None,
+        _in: str | None,
+    ) -> int:
+        """Allow to read stored columns of plain tables, and nothing else."""
+        is_read = action == sqlite3.SQLITE_READ and (
+            not other or other in self.columns.get(one or "", ()) or other.upper() == "ROWID"
+        )
+        return (
+            sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
+        )
+
+    def rows(self, query: str, arguments: Iterable[Any] = ()) -> Iterator[sqlite3.Row]:
+        """Yield the rows of a query.
+
+        Raises:
+            UnreadableDatabase: a table or column is missing or computed, or a row takes too long.
+        """
+        try:
+            yield from self._rows(query, arguments)
+        except sqlite3.Error as error:
+            raise UnreadableDatabase(_reason(error)) from error
+
+    def _rows(self, query: str, arguments: Iterable[Any]) -> Iterator[sqlite3.Row]:
+        self._deadline = time.process_time() + _SECONDS
+        for row in self._connection.execute(query, tuple(arguments)):
+            yield row
+            self._deadline = time.process_time() + _SECONDS
+
+    def table(self, name: str, wanted: Iterable[str], rest: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table with those of the wanted columns that it has.
+
+        ``rest`` is the rest of the query, such as an order.
+
+        Raises:
+            UnreadableDatabase: as for ``rows``.
+        """
+        columns = [column for column in wanted if column in self.columns.get(name, ())]
+        if not columns:
+            raise UnreadableDatabase(f"it has no plain table {name}")
+        for row in self.rows(f"SELECT {', '.join(columns)} FROM {name} {rest}"):
+            yield dict(row)
+
+
 @contextmanager
-def open_database(source: Source, name: str) -> Iterator[sqlite3.Connection]:
+def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     """Open a database of a source; its rows are ``sqlite3.Row``.
 
     Raises:
         UnreadableDatabase: it cannot be read; the body of the ``with`` statement raises it, too.
     """
     try:
-        with closing(_connect(source, name)) as connection:
-            connection.row_factory = sqlite3.Row
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            yield connection
-    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is no text
-        raise UnreadableDatabase(str(error)) from error
+        with _file(source, name) as path, closing(_connect(path)) as connection:
+            yield SourceDatabase(source, connection)
+    except (
+        sqlite3.Error,
+        OSError,
+        UnicodeError,
+        MemoryError,
+    ) as error:  # a damaged schema is no text
+        raise UnreadableDatabase(_reason(error)) from error
 
 
-def _connect(source: Source, name: str) -> sqlite3.Connection:
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "it takes more memory than an import may use"
+    if str(error) == "interrupted":
+        return f"finding one row takes more than {_SECONDS} seconds"
+    if "prohibited" in str(error) or "not authorized" in str(error):
+        return f"it computes a value that its program stores: {error}"
+    return str(error)
+
+
+@contextmanager
+def _file(source: Source, name: str) -> Iterator[Path]:
+    """Return the path of a database; one in a zip is unpacked into a temporary file."""
+    source.begin(name)
     path = local_file(source, name)
     if path is not None:
-        return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-    data = bytearray(source.read(name, _MAX_BYTES))
-    data[_JOURNAL_MODES] = b"\1\1"
-    connection = sqlite3.connect(":memory:")
-    connection.deserialize(bytes(data))
-    return connection
+        yield path
+        return
+    if source.size(name) > _MAX_BYTES:
+        raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
+    descriptor, copy = tempfile.mkstemp(prefix="memvault-")
+    try:
+        with open(descriptor, "wb") as file, source.open(name) as packed:
+            while piece := packed.read(_PIECE):
+                source.tick()
+                file.write(piece)
+                if file.tell() > _MAX_BYTES:
+                    raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
+            if file.tell() > _JOURNAL_MODES + 2:
+                file.seek(_JOURNAL_MODES)
+                file.write(b"\1\1")
+        yield Path(copy)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(copy)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
 
 
 def tables(source: Source, name: str) -> frozenset[str]:
-    """Return the names of a database's tables; empty if it is none, or cannot be read."""
+    """Return the names of a database's plain tables; empty if it is none, or cannot be read."""
     if name not in source.tables:  # a database in a zip is unpacked for it
         source.tables[name] = _tables(source, name)
     return source.tables[name]
@@ -61,7 +205,6 @@ def _tables(source: Source, name: str) -> frozenset[str]:
         return frozenset()
     try:
         with open_database(source, name) as database:
-            rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            return frozenset(row["name"] for row in rows)
+            return frozenset(database.columns)
     except UnreadableDatabase:
         return frozenset()

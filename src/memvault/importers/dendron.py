@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memvault.importers import folder, values
+from memvault.importers import folder, records, values
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -36,7 +36,7 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
     for item in folder.read(source):
         if isinstance(item, ImportedNote):
-            yield _note(item)
+            yield from records.items_of(item.key, _note, item)
         elif not getattr(item, "path", "").endswith(
             (".yml", ".yaml", ".json", ".code-workspace", ".ws")
         ):

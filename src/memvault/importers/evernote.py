@@ -14,18 +14,30 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from memvault.importers import html_markdown, values
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
+from memvault.importers import html_markdown, records, values
+from memvault.importers.items import (
+    Attachment,
+    GivenBytes,
+    ImportedNote,
+    Item,
+    Unreadable,
+    note_path,
+)
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
+_MAX_CHARACTERS = 6 * MAX_FILE
+"""Maximum number of characters of a note with its files; Evernote's own limit is 200 MB."""
+_MAX_ELEMENTS = 100_000
+_MAX_DEPTH = 100
+_MAX_TAG = 1 << 24
+_TOO_LARGE = "it has more text, files or elements than a note of Evernote"
 _MEDIA = lazy_pattern(r"<en-media\b([^<>]*+)>(?:</en-media>)?")
 _TODO = lazy_pattern(r"<en-todo\b([^<>]*+)>(?:</en-todo>)?")
 _HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
@@ -50,42 +62,101 @@ def recognise(source: Source) -> int:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of each file, with their attachments before them."""
     files: dict[str, str] = {}
-    for name in source.named(".enex"):
+    names = source.named(".enex")
+    for name in names:
         notebook = posixpath.basename(name)[: -len(".enex")]
-        folders = (notebook,) if len(source.named(".enex")) > 1 else ()
+        folders = (notebook,) if len(names) > 1 else ()
         try:
             with source.open(name) as file:
-                for number, element in enumerate(_notes(file), 1):
-                    yield from _note(element, f"{name}, note {number}", folders, files)
-                    element.clear()
-        except (expat.ExpatError, OSError, ValueError, RecursionError) as error:
+                for number, element in enumerate(_notes(source, file), 1):
+                    place = f"{name}, note {number}"
+                    if element is None:
+                        yield Unreadable(place, _TOO_LARGE)
+                    else:
+                        yield from records.items_of(place, _note, element, place, folders, files)
+        except (expat.ExpatError, OSError, ValueError, LookupError) as error:  # an unknown encoding
             yield Unreadable(name, f"its rest cannot be read: {error}")
 
 
-def _notes(file: BinaryIO) -> Iterator[Element]:
-    """Yield the notes of a file; raises ``ValueError`` if it declares an entity."""
-    builder = TreeBuilder()
-    found: list[Element] = []
+class _NoteBuilder:
+    """Builds the elements of one note at a time; all others of the file are left out."""
 
-    def end(tag: str) -> None:
-        element = builder.end(tag)
-        if tag == "note":
-            found.append(element)
+    def __init__(self) -> None:
+        self.found: list[Element | None] = []
+        self._tree: TreeBuilder | None = None
+        self._level = 0
+        """How many elements are open, from the note on; 0 outside of notes."""
+        self._elements = self._characters = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
+        if not self._level and tag != "note":
+            return
+        if not self._level:
+            self._tree, self._elements, self._characters = TreeBuilder(), 0, 0
+        self._level += 1
+        self._elements += 1 + len(attributes)
+        self._limit()
+        if self._tree is not None:
+            self._tree.start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        """End an element."""
+        if not self._level:
+            return
+        self._level -= 1
+        if self._tree is not None:
+            self._tree.end(tag)
+        if not self._level:
+            self.found.append(None if self._tree is None else self._tree.close())
+            self._tree = None
+
+    def data(self, text: str) -> None:
+        """Add text."""
+        if self._tree is not None:
+            self._characters += len(text)
+            self._limit()
+        if self._tree is not None:
+            self._tree.data(text)
+
+    def _limit(self) -> None:
+        """Drop a note of which too much was read."""
+        if (
+            self._characters > _MAX_CHARACTERS
+            or self._elements > _MAX_ELEMENTS
+            or self._level > _MAX_DEPTH
+        ):
+            self._tree = None
+
+
+def _notes(source: Source, file: BinaryIO) -> Iterator[Element | None]:
+    """Yield the notes of a file, None for one that is too large.
+
+    Raises:
+        ValueError: it declares an entity, or a tag is too long.
+    """
 
     def refuse(*_: object) -> None:
         raise ValueError("it declares entities, which are not expanded")
 
+    builder = _NoteBuilder()
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
-    parser.EndElementHandler = end
+    parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
     parser.EntityDeclHandler = refuse
+    done = 0
     while data := file.read(_PIECE):
+        source.tick()
+        done += len(data)
         parser.Parse(data)
-        yield from found
-        found.clear()
+        yield from builder.found
+        builder.found.clear()
+        if done - max(0, parser.CurrentByteIndex) > _MAX_TAG:
+            raise ValueError(f"a tag in it is longer than {_MAX_TAG >> 20} MB")
     parser.Parse(b"", True)
+    yield from builder.found
 
 
 def _note(
@@ -113,7 +184,7 @@ def _note(
         path = "/".join([*folders, "files", base])
         if files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
-        yield Attachment(path, partial(bytes, data), (f"enex-{digest}",))
+        yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))
     try:
         text = _text(element.findtext("content") or "", refs)
     except ValueError as error:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import partial
 
-from memvault import clock
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable
+from memvault.importers import records, values
+from memvault.importers.items import Attachment, ImportedNote, Item, StoredBytes, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.vault import document
@@ -35,22 +33,21 @@ def attachment(source: Source, name: str) -> Item:
     """Return a file of a source as an attachment, or why it cannot be one."""
     try:
         size = source.size(name)
-    except OSError as error:
-        return Unreadable(name, error.strerror or str(error))
+    except (OSError, ValueError) as error:
+        return Unreadable(name, records.reason_of(error))
     if size > MAX_FILE:
         return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
-    return Attachment(name, partial(source.read, name))
+    return Attachment(name, StoredBytes(source.read, name))
 
 
 def read_file(source: Source, name: str) -> Item:
     """Return a markdown file of a source as a note, or why it cannot be read."""
     try:
         decoded = document.decode(source.read(name))
-        modified = source.modified(name)
-    except OSError as error:
-        return Unreadable(name, error.strerror or str(error))
+        changed = values.time_of(source.modified(name))
+    except (OSError, ValueError) as error:
+        return Unreadable(name, records.reason_of(error))
     if decoded.encoding == "binary":
         return Unreadable(name, decoded.problem)
-    changed = clock.iso(datetime.fromtimestamp(modified, UTC))
     path = f"{name.rpartition('.')[0]}.md"
     return ImportedNote(name, path, decoded.text, {"created": changed, "modified": changed})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source
+from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
@@ -48,9 +48,8 @@ def read(source: Source) -> Iterator[Item]:
                 messages[str(entry.get("id") or len(messages))] = entry
             else:
                 about |= entry
-        found = None if about.get("kind") == "subagent" else _episode(name, about, messages)
-        if found is not None:
-            yield found
+        if about.get("kind") != "subagent":
+            yield from records.items_of(name, _episode, name, about, messages)
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
@@ -61,7 +60,7 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | 
     try:
         whole = json_source.read_object(source, name)
     except (OSError, ValueError) as error:
-        yield "line 1", json_source.reason_of(error)
+        yield "line 1", records.reason_of(error)
         return
     messages = whole.pop("messages", [])
     yield "line 1", whole

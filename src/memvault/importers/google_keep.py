@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import folder, html_markdown, json_source, values
+from memvault.importers import folder, html_markdown, json_source, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -44,15 +44,16 @@ def read(source: Source) -> Iterator[Item]:
             if _NOTE_KEYS.isdisjoint(note):
                 others.append(name)
                 continue
-            folders.add(posixpath.dirname(name))
-            if not note.get("isTrashed"):
-                attached = list(_attached(source, name, note))
-                paths = [path for path in attached if isinstance(path, str)]
-                yield _note(name, note, paths)
-                yield from (item for item in attached if isinstance(item, Unreadable))
-                files.update(paths)
         except (OSError, ValueError) as error:
-            yield Unreadable(name, json_source.reason_of(error))
+            yield Unreadable(name, records.reason_of(error))
+            continue
+        folders.add(posixpath.dirname(name))
+        if not note.get("isTrashed"):
+            attached = list(_attached(source, name, note))
+            paths = [path for path in attached if isinstance(path, str)]
+            yield from records.items_of(name, _note, name, note, paths)
+            yield from (item for item in attached if isinstance(item, Unreadable))
+            files.update(paths)
     for name in others:
         if posixpath.dirname(name) in folders:
             yield Unreadable(name, "no note of Keep")

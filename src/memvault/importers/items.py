@@ -29,6 +29,29 @@ class ImportedNote(NamedTuple):
     masked: bool = False
 
 
+class StoredBytes:
+    """The bytes of a file of the source; raises ``OSError`` if they cannot be read."""
+
+    def __init__(self, read: Callable[[str], bytes], name: str) -> None:
+        self._read = read
+        self.name = name
+
+    def __call__(self) -> bytes:
+        """Read the file."""
+        return self._read(self.name)
+
+
+class GivenBytes:
+    """Bytes that were part of another file of the source."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __call__(self) -> bytes:
+        """Return the bytes."""
+        return self.data
+
+
 class Attachment(NamedTuple):
     """A file to copy next to the notes; ``read`` returns its bytes and raises ``OSError``."""
 

@@ -1,76 +1,155 @@
-"""JSON files of a source: arrays and lines, one item at a time."""
+"""JSON files of a source: arrays and lines, one item at a time.
+
+The items of an array are cut out of the stream by their brackets and parsed one by one, so that one
+that is not JSON, such as a number without end, costs no other. Parsers of streams stop there.
+"""
 
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 from memvault.importers.items import Unreadable
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "no JSON object"
+TOO_LARGE = f"larger than {MAX_FILE >> 20} MB"
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-_BACKEND = "IJSON_BACKEND"
+_PIECE = 1 << 16
+_MAX_KEY = 200
+_MAX_CONTAINERS = 2_000_000
+"""Maximum number of objects and arrays of one item: each takes a hundred bytes of memory."""
+_TOKEN = re.compile(rb'[\[\]{},]|"[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
+_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 
 
-class _LimitedStream:
-    """A stream that ends with an error if one item has too many bytes."""
+def parse(data: bytes | str) -> Any:
+    """Return the value of a JSON text.
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.room = MAX_FILE
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; raises ``OSError`` if the item has no end yet."""
-        data = self._file.read(min(size, 1 << 16) if size >= 0 else 1 << 16)
-        self.room -= len(data)
-        if self.room < 0:
-            raise OSError(f"one entry is larger than {MAX_FILE >> 20} MB")
-        return data
-
-
-def load_ijson() -> Any:
-    """Return ijson with its own backend in C, or else in Python.
-
-    Its other backends look for a library with the compiler and linker that are on the ``PATH``.
+    Raises:
+        ValueError: it is not JSON, nested too deeply, or has too many parts.
     """
-    given = os.environ.get(_BACKEND)
-    for name in [given] if given else ["yajl2_c", "python"]:
-        os.environ[_BACKEND] = name
-        try:
-            import ijson
-        except ImportError:
-            continue
+    text = data if isinstance(data, str) else data.decode("utf-8-sig")
+    if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
+        raise ValueError(f"it has more than {_MAX_CONTAINERS:,} objects and arrays")
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+class _ArrayScanner:
+    """Cuts the items of one array out of the pieces of a JSON text.
+
+    The array is the text itself, or the value of ``key`` in the object that the text is.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._depth = 0
+        self._level = 0
+        """The depth within the array while it is read; 0 before and after."""
+        self._last_key = b""
+        self._in_string = self._is_escaped = False
+        self._item: list[bytes] = []
+        self._size = 0
+        self.is_done = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the array has begun and not ended."""
+        return self._level > 0
+
+    def items(self, piece: bytes) -> Iterator[bytes | None]:
+        """Yield the items that end in the next piece; None for one that is too large."""
+        start = position = 0
+        if self._in_string:
+            begin = 1 if self._is_escaped else 0
+            position = self._end_of_string(piece, 0, _REST_OF_STRING.match(piece, begin))
+        while not self.is_done and (token := _TOKEN.search(piece, position)) is not None:
+            mark, at = piece[token.start()], token.start()
+            position = token.end()
+            if mark == 0x22:
+                self._last_key = b""
+                position = self._end_of_string(piece, at, token)
+            elif mark in b"[{":
+                self._depth += 1
+                if mark == 0x5B and self._begins():
+                    self._level, start = self._depth, position
+            elif self._depth == self._level and mark in b",]":
+                self._keep(piece[start:at])
+                start = position
+                yield from self._taken(is_last=mark == 0x5D)
+            elif mark in b"]}" and self._depth > self._level:
+                self._depth -= 1
+        if self._level:
+            self._keep(piece[start:])
+
+    def _begins(self) -> bool:
+        """Return whether the array that begins now is the one to read."""
+        if self._level:
+            return False
+        return self._last_key == self._key if self._key else self._depth == 1
+
+    def _end_of_string(self, piece: bytes, start: int, match: re.Match[bytes] | None) -> int:
+        """Return where a string ends in a piece, and note whether it goes on in the next."""
+        assert match is not None  # the pattern of a rest matches nothing, too
+        end, is_whole = match.end(), match[1] is not None
+        if self._key and self._depth == 1 and not self._level and len(self._last_key) < _MAX_KEY:
+            self._last_key += piece[start:end].strip(b'"')
+        self._is_escaped = not is_whole and end < len(piece)
+        self._in_string = not is_whole
+        return end if is_whole else len(piece)
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > MAX_FILE:
+            self._item.clear()
         else:
-            return ijson
-        finally:
-            if given is None:
-                del os.environ[_BACKEND]
-    raise ModuleNotFoundError("No module named 'ijson'", name="ijson")
+            self._item.append(part)
+
+    def _taken(self, is_last: bool) -> Iterator[bytes | None]:
+        item = None if self._size > MAX_FILE else b"".join(self._item)
+        self._item, self._size = [], 0
+        if is_last:
+            self._level, self.is_done = 0, True
+        if item is None or not is_last or item.strip(_BLANKS):
+            yield item
 
 
-def array_items(source: Source, name: str, place: str = "item") -> Iterator[Any | Unreadable]:
-    """Yield the items of a JSON array, and at the end why the rest cannot be read, if so.
+def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | Unreadable]:
+    """Yield the items of a JSON array, or why an item or the rest cannot be read.
 
-    ``place`` is that of the items in ijson's notation: ``item`` for an array, ``results.item`` for
-    one under a key.
+    ``place`` is the key of the array in the object that the file has; empty if it is an array.
     """
-    ijson = load_ijson()
+    scanner, number = _ArrayScanner(place.encode()), 0
     try:
         with source.open(name) as file:
-            stream = _LimitedStream(file)
-            for item in ijson.items(stream, place, use_float=True):
-                stream.room = MAX_FILE
-                yield item
-    except (OSError, ijson.JSONError, UnicodeError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        yield Unreadable(name, f"its rest cannot be read: {reason}")
+            while not scanner.is_done and (piece := file.read(_PIECE)):
+                source.tick()
+                for data in scanner.items(piece):
+                    number += 1
+                    yield _parsed(data, f"{name}, entry {number}")
+    except OSError as error:
+        yield Unreadable(name, f"its rest cannot be read: {error.strerror or error}")
+        return
+    if scanner.is_open:
+        yield Unreadable(name, "its rest cannot be read: the file ends within an entry")
+
+
+def _parsed(data: bytes | None, where: str) -> Any | Unreadable:
+    if data is None:
+        return Unreadable(where, TOO_LARGE)
+    try:
+        return parse(data)
+    except ValueError as error:
+        return Unreadable(where, f"it is not JSON: {str(error).partition(': line')[0]}")
 
 
 def objects(
-    source: Source, name: str, place: str = "item"
+    source: Source, name: str, place: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
     """Yield each object of a JSON array with its place, for people; else why it cannot be read.
 
@@ -83,7 +162,7 @@ def objects(
             yield entry
         else:
             yield (where, entry) if isinstance(entry, dict) else Unreadable(where, NO_OBJECT)
-    if place == "item" and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
+    if not place and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
         yield Unreadable(name, "no JSON array")
 
 
@@ -96,8 +175,8 @@ def lines(
         for number, line in text_lines(source, name, most):
             if line.strip():
                 try:
-                    entry = json.loads(line)
-                except (ValueError, RecursionError):
+                    entry = parse(line)
+                except ValueError:
                     entry = None
                 yield number, entry if isinstance(entry, dict) else NO_OBJECT
     except OSError as error:
@@ -112,14 +191,9 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
         ValueError: it is no JSON object.
     """
     try:
-        entry = json.loads(source.read(name))
-    except (ValueError, RecursionError):
+        entry = parse(source.read(name))
+    except ValueError:
         entry = None
     if not isinstance(entry, dict):
         raise ValueError(NO_OBJECT)
     return entry
-
-
-def reason_of(error: Exception) -> str:
-    """Return why a file cannot be read, for people."""
-    return getattr(error, "strerror", None) or str(error)

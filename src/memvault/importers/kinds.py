@@ -6,12 +6,39 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from memvault.errors import UsageError
-from memvault.importers.items import ImportedNote, Item
+from memvault.errors import MemvaultError, UsageError
+from memvault.importers import records
+from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.source import Source
 
+MAX_RESTARTS = 20
+"""How many files of a source may fail before the others are left out too."""
+REST = "its rest cannot be read"
 NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
 """How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
+
+
+class SeenItems:
+    """The items that were read, so that a reader which starts again yields no item twice."""
+
+    def __init__(self) -> None:
+        self._before: set[int] = set()
+        self._now: set[int] = set()
+
+    def is_new(self, item: Item) -> bool:
+        """Return whether an item was not read before the last restart, and note it."""
+        if isinstance(item, ImportedNote):
+            identity = hash((item.key, item.path))
+        elif isinstance(item, Unreadable):
+            identity = hash(item)
+        else:
+            identity = hash(item.path)
+        self._now.add(identity)
+        return identity not in self._before
+
+    def restart(self) -> None:
+        """Begin to read from the start."""
+        self._before |= self._now
 
 
 class Kind(NamedTuple):
@@ -34,13 +61,33 @@ class Kind(NamedTuple):
         return found
 
     def read(self, source: Source) -> Iterator[Item]:
-        """Yield what a source holds, and then what of it cannot be read."""
-        for item in self._module.read(source):
-            if self.has_names and isinstance(item, ImportedNote):
-                yield item._replace(key=f"{source.label}/{item.key}")
-            else:
-                yield item
+        """Yield what a source holds, and then what of it cannot be read.
+
+        If reading a file fails unexpectedly, the rest of this file is left out, and the others are
+        read. A stranger's source is read in a process of its own (``reader_process``).
+        """
+        seen = SeenItems()
+        while True:
+            try:
+                for item in self._module.read(source):
+                    if seen.is_new(item):
+                        yield self._with_name(item, source)
+            except MemvaultError:
+                raise
+            except Exception as error:
+                name = source.current
+                yield Unreadable(name or source.label, f"{REST}: {records.reason_of(error)}")
+                source.leave_out(name)
+                seen.restart()
+                if source.names and name and len(source.left_out) < MAX_RESTARTS:
+                    continue
+            break
         yield from source.skipped
+
+    def _with_name(self, item: Item, source: Source) -> Item:
+        if self.has_names and isinstance(item, ImportedNote):
+            return item._replace(key=f"{source.label}/{item.key}")
+        return item
 
     @property
     def _module(self) -> Any:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from memvault.importers import folder, values
+from memvault.importers import folder, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -27,6 +27,8 @@ _TASK = lazy_pattern(
 )
 _JOURNAL = lazy_pattern(r"(\d{4})[_-](\d\d)[_-](\d\d)\.md")
 _MARKS = {"DONE": "x", "CANCELED": "-", "CANCELLED": "-"}
+_MAX_QUOTED = 300
+"""Maximum length of the text of a block where another refers to it."""
 _LISTS = frozenset(("tags", "alias"))
 
 
@@ -52,7 +54,10 @@ def read(source: Source) -> Iterator[Item]:
             yield folder.attachment(source, name)
             continue
         item = folder.read_file(source, name)
-        yield _page(item, blocks) if isinstance(item, ImportedNote) else item
+        if isinstance(item, ImportedNote):
+            yield from records.items_of(name, _page, item, blocks)
+        else:
+            yield item
 
 
 def _why_left_out(name: str) -> str:
@@ -69,7 +74,7 @@ def _blocks(text: str) -> dict[str, str]:
     found, first = {}, ""
     for line in text.splitlines():
         if line.lstrip().startswith("- "):
-            first = line.lstrip()[2:].strip()
+            first = line.lstrip()[2:].strip()[:_MAX_QUOTED]
         elif match := _BLOCK_ID.fullmatch(line):
             found[match[1]] = first
     return found
@@ -86,7 +91,8 @@ def _page(item: ImportedNote, blocks: dict[str, str]) -> ImportedNote:
     if not journal:
         header["title"] = name
     lines = item.text.splitlines(keepends=True)
-    while lines and (match := _PROPERTY.fullmatch(lines[0].rstrip())):
+    first = 0
+    while first < len(lines) and (match := _PROPERTY.fullmatch(lines[first].rstrip())):
         value = re.sub(r"\[\[|\]\]|#", "", match[2]).strip()
         key = match[1].lower()
         if key == "title":
@@ -97,9 +103,10 @@ def _page(item: ImportedNote, blocks: dict[str, str]) -> ImportedNote:
             header["aliases" if key == "alias" else "tags"] = words if key == "alias" else tags
         elif key not in ("id", "collapsed") and not key.startswith("logseq."):
             header[key.replace("-", "_")] = value
-        lines.pop(0)
+        first += 1
     text = _REFERENCE.sub(
-        lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0], "".join(lines)
+        lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0],
+        "".join(lines[first:]),
     )
     text = _HIDDEN.sub("", text)
     text = _TASK.sub(lambda match: f"{match[1]}[{_MARKS.get(match[2], ' ')}] ", text)

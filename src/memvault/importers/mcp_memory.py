@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source, values
+from memvault.importers import json_source, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -51,7 +51,8 @@ def read(source: Source) -> Iterator[Item]:
         if isinstance(entry, str):
             yield Unreadable(f"{name}, line {line}", entry)
         elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
-            yield _note(entry, relations.pop(entry["name"], []))
+            found = relations.pop(entry["name"], [])
+            yield from records.items_of(f"{name}, line {line}", _note, entry, found)
         elif entry.get("type") != "relation":
             yield Unreadable(f"{name}, line {line}", "neither an entity nor a relation")
     for begin in relations:

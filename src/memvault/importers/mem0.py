@@ -14,15 +14,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.importers import json_source, pickles, values
+from memvault.importers import json_source, pickles, records, values
 from memvault.importers.database import UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.memories import create
 
-_PLACES = ("item", "results.item", "memories.item")
+_PLACES = ("", "results", "memories")
 _HISTORY = frozenset({"history"})
+_HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
 _MAX_SNIFFED = 20
 
@@ -81,38 +82,43 @@ def _read_export(source: Source, name: str) -> Iterator[Item]:
             if isinstance(found, Unreadable):
                 yield found
             else:
-                _, entry = found
-                yield _note(values.text(entry.get("memory")), entry, entry.get("metadata"))
+                where, entry = found
+                text, metadata = values.text(entry.get("memory")), entry.get("metadata")
+                yield from records.items_of(where, _note, text, entry, metadata)
     if not number and start != b"[":
         yield Unreadable(name, "it has no memories")
 
 
 def _read_history(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
-        rows = database.execute("SELECT * FROM history ORDER BY memory_id, created_at, rowid")
         last: dict[str, dict[str, Any]] = {}
-        for row in rows:
-            entry = dict(row)
+        order = "ORDER BY memory_id, created_at, rowid"
+        for entry in database.table("history", _HISTORY_COLUMNS, order):
             key = str(entry.get("memory_id"))
             first = last.get(key, entry).get("first", entry.get("created_at"))
             last[key] = {**entry, "first": first}
     for key, entry in last.items():
         if str(entry.get("event")).upper() != "DELETE" and not entry.get("is_deleted"):
             times = {"created_at": entry["first"], "updated_at": entry.get("updated_at")}
-            yield _note(str(entry.get("new_memory") or ""), {"id": key, **times}, None)
+            text = str(entry.get("new_memory") or "")
+            yield from records.items_of(f"{name}, {key}", _note, text, {"id": key, **times}, None)
 
 
 def _read_points(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
-        for row in database.execute("SELECT id, point FROM points ORDER BY id"):
+        for row in database.rows("SELECT id, point FROM points ORDER BY id"):
             place = f"{name}, point {row['id']}"
-            try:
-                points = pickles.mappings_with(pickles.parse(row["point"]), "payload")
-            except pickles.UnreadablePickle as error:
-                yield Unreadable(place, f"it cannot be read: {error}")
-                continue
-            notes = [note for point in points for note in _point(point, row["id"])]
-            yield from notes or [Unreadable(place, "it has no text")]
+            yield from records.items_of(place, _of_point, place, row["id"], row["point"])
+
+
+def _of_point(place: str, row_id: Any, data: Any) -> list[Item]:
+    """Return the memories in a pickled point."""
+    try:
+        points = pickles.mappings_with(pickles.parse(data), "payload")
+    except pickles.UnreadablePickle as error:
+        return [Unreadable(place, f"it cannot be read: {error}")]
+    notes = [note for point in points for note in _point(point, row_id)]
+    return notes or [Unreadable(place, "it has no text")]
 
 
 def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:

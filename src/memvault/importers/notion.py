@@ -17,7 +17,7 @@ from datetime import UTC, datetime, time
 from urllib.parse import quote
 
 from memvault import clock
-from memvault.importers import folder, state
+from memvault.importers import folder, records, state
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -44,6 +44,8 @@ _OWN_KEYS = frozenset(
 )
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
 _MAX_CELLS = 200_000
+_MAX_TIME = 40
+"""Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
 
 def recognise(source: Source) -> int:
@@ -62,10 +64,14 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, "a zip in the zip: unpack it, and import the folder")
         elif name.lower().endswith(".md"):
             item = folder.read_file(source, name)
-            yield _page(item, name, export) if isinstance(item, ImportedNote) else item
+            if isinstance(item, ImportedNote):
+                yield from records.items_of(name, _page, item, name, export)
+            else:
+                yield item
         elif name.lower().endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
-                yield _database(source, name, export.paths[_whole(name)])
+                path = export.paths[_whole(name)]
+                yield from records.items_of(name, _database, source, name, path)
         else:
             item = folder.attachment(source, name)
             path = export.paths[_whole(name)]
@@ -184,6 +190,8 @@ def _time(value: str) -> str:
     """
     from memvault.recall.dates import parse_moment
 
+    if len(value) > _MAX_TIME:
+        return ""
     exact = clock.parse(value, None) if ":" in value else None
     if exact is not None:
         return clock.iso(exact)
@@ -210,10 +218,10 @@ def _database(source: Source, name: str, path: str) -> Item:
         rows = [row for row in csv.reader(io.StringIO(text)) if row]
     except (OSError, csv.Error) as error:
         return Unreadable(name, str(error))
-    if not rows or sum(map(len, rows)) > _MAX_CELLS:
+    width = max(map(len, rows), default=0)
+    if not rows or width * len(rows) > _MAX_CELLS:
         return Unreadable(name, "an empty table, or one of more cells than a note should have")
     found = _ID.search(_stem(name))
-    width = max(map(len, rows))
     lines = [
         f"| {' | '.join(map(_cell, row))} |"
         for row in (row + [""] * (width - len(row)) for row in rows)

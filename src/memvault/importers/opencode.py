@@ -8,19 +8,19 @@ Sub-agents' sessions, which have a parent, are left out.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source
-from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers import json_source, records
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
 
 _PROGRAM = "opencode"
+_SESSION = "id parent_id title directory time_created time_updated".split()
 _TABLES = frozenset({"session", "message", "part"})
 _PARTS = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
@@ -63,36 +63,40 @@ def read(source: Source) -> Iterator[Item]:
 def _read_database(source: Source, name: str) -> Iterator[Item]:
     try:
         with open_database(source, name) as database:
-            for row in database.execute("SELECT * FROM session ORDER BY id").fetchall():
-                keys = row.keys()
-                if "parent_id" in keys and row["parent_id"]:
-                    continue
-                parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-                messages: list[dict[str, Any]] = []
-                for part in database.execute(_PARTS, [row["id"]]):
-                    if (data := _parsed(part["data"])) is None:
-                        yield Unreadable(f"{name}, part {part['id']}", json_source.NO_OBJECT)
-                    else:
-                        parts[part["message_id"]].append(data)
-                for message in database.execute(_MESSAGES, [row["id"]]):
-                    if (data := _parsed(message["data"])) is None:
-                        yield Unreadable(f"{name}, message {message['id']}", json_source.NO_OBJECT)
-                    else:
-                        messages.append({**data, "id": message["id"]})
-                times = {"created": row["time_created"], "updated": row["time_updated"]}
-                about = {key: row[key] for key in ("id", "title", "directory") if key in keys}
-                found = _episode({**about, "time": times}, messages, parts.__getitem__)
-                if found is not None:
-                    yield found
-    except (UnreadableDatabase, IndexError) as error:
+            for row in database.table("session", _SESSION, "ORDER BY id"):
+                if not row.get("parent_id"):
+                    place = f"{name}, session {row.get('id')}"
+                    yield from records.items_of(place, _of_database, database, name, row)
+    except UnreadableDatabase as error:
         yield Unreadable(name, f"it cannot be read: {error}")
+
+
+def _of_database(database: SourceDatabase, name: str, row: dict[str, Any]) -> Iterator[Item]:
+    """Yield the episode of a session, and before it what of it cannot be read."""
+    parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    messages: list[dict[str, Any]] = []
+    for part in database.rows(_PARTS, [row["id"]]):
+        if (data := _parsed(part["data"])) is None:
+            yield Unreadable(f"{name}, part {part['id']}", json_source.NO_OBJECT)
+        else:
+            parts[str(part["message_id"])].append(data)
+    for message in database.rows(_MESSAGES, [row["id"]]):
+        if (data := _parsed(message["data"])) is None:
+            yield Unreadable(f"{name}, message {message['id']}", json_source.NO_OBJECT)
+        else:
+            messages.append({**data, "id": message["id"]})
+    times = {"created": row.get("time_created"), "updated": row.get("time_updated")}
+    about: dict[str, Any] = {key: row.get(key) for key in ("id", "title", "directory")}
+    found = _episode({**about, "time": times}, messages, parts.__getitem__)
+    if found is not None:
+        yield found
 
 
 def _parsed(text: Any) -> dict[str, Any] | None:
     """Return the object in a JSON text; None if there is none."""
     try:
-        value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
+        value = json_source.parse(text)
+    except (ValueError, TypeError, AttributeError):  # a number or a blob
         return None
     return value if isinstance(value, dict) else None
 
@@ -102,26 +106,31 @@ def _read_files(source: Source) -> Iterator[Item]:
     for name in source.named(".json"):
         below[name.rpartition("/")[0]].append(name)
     for name in _sessions(source):
-        about = _objects(source, [name])[0]
-        if isinstance(about, Unreadable):
-            yield about
-            continue
-        if about.get("parentID"):
-            continue
-        top = name.partition("session/")[0]
-        messages = _objects(source, below[f"{top}message/{about.get('id')}"])
-        parts: dict[str, list[dict[str, Any]]] = {}
-        for message in messages:
-            if isinstance(message, dict):
-                key = str(message.get("id"))
-                found = _objects(source, below[f"{top}part/{key}"])
-                parts[key] = [part for part in found if isinstance(part, dict)]
-                yield from (part for part in found if isinstance(part, Unreadable))
-            else:
-                yield message
-        read = [message for message in messages if isinstance(message, dict)]
-        if (session := _episode(about, read, parts.__getitem__)) is not None:
-            yield session
+        yield from records.items_of(name, _of_files, source, name, below)
+
+
+def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iterator[Item]:
+    """Yield the episode of a session, and before it what of it cannot be read."""
+    about = _objects(source, [name])[0]
+    if isinstance(about, Unreadable):
+        yield about
+        return
+    if about.get("parentID"):
+        return
+    top = name.partition("session/")[0]
+    messages = _objects(source, below.get(f"{top}message/{about.get('id')}", ()))
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for message in messages:
+        if isinstance(message, dict):
+            key = str(message.get("id"))
+            found = _objects(source, below.get(f"{top}part/{key}", ()))
+            parts[key] = [part for part in found if isinstance(part, dict)]
+            yield from (part for part in found if isinstance(part, Unreadable))
+        else:
+            yield message
+    read = [message for message in messages if isinstance(message, dict)]
+    if (session := _episode(about, read, parts.__getitem__)) is not None:
+        yield session
 
 
 def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | Unreadable]:
@@ -131,7 +140,7 @@ def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | Unre
         try:
             found.append(json_source.read_object(source, name))
         except (OSError, ValueError) as error:
-            found.append(Unreadable(name, json_source.reason_of(error)))
+            found.append(Unreadable(name, records.reason_of(error)))
     return found
 
 

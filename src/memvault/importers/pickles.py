@@ -6,14 +6,20 @@ An object becomes an ``Opaque``, which has the name of its class, its arguments 
 from __future__ import annotations
 
 import pickletools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-_MAX_OPERATIONS = 50_000_000
+_MAX_OPERATIONS = 20_000_000
+_MAX_MEMORY = 512 * 1024 * 1024
+"""Maximum number of bytes that the values of a pickle take, estimated from above."""
+_SLOT, _CONTAINER, _OPAQUE = 16, 128, 512
+"""Bytes that a place on the stack, an empty container and an object take."""
+_MAX_NAME = 300
 _MAX_DEPTH = 200
 
 
-class UnreadablePickle(Exception):
+class UnreadablePickle(ValueError):
     """A damaged pickle; the message is the reason."""
 
 
@@ -40,6 +46,12 @@ class _Machine:
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self._memory = 0
+
+    def _account(self, size: int) -> None:
+        self._memory += size
+        if self._memory > _MAX_MEMORY:
+            raise UnreadablePickle(f"its values take more than {_MAX_MEMORY >> 20} MB")
 
     def pop_to_mark(self) -> list[Any]:
         items = []
@@ -49,6 +61,9 @@ class _Machine:
 
     def run(self, name: str, argument: Any) -> None:
         """Run one operation by its name in ``pickletools``."""
+        is_small = argument is None or isinstance(argument, int | float)
+        self._account(_SLOT + (_SLOT * 2 if is_small else sys.getsizeof(argument)))
+        self._account(_OPAQUE if name in _MAKE_OBJECTS else 0 if name in _PUSHED else _CONTAINER)
         if name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name]())
         elif name in _PUSHED:
@@ -77,11 +92,11 @@ class _Machine:
     def instance(self, argument: Any) -> None:
         items = self.pop_to_mark()
         name = argument or getattr(items.pop(0), "name", "?")
-        self.stack.append(Opaque(str(name), tuple(items)))
+        self.stack.append(Opaque(_name(name), tuple(items)))
 
     def stack_global(self, *_: Any) -> None:
         name, module = self.stack.pop(), self.stack.pop()
-        self.stack.append(Opaque(f"{module} {name}"))
+        self.stack.append(Opaque(f"{_name(module)} {_name(name)}"))
 
     def build(self, *_: Any) -> None:
         state = self.stack.pop()
@@ -107,6 +122,12 @@ class _Machine:
         self.stack.append(items)
 
 
+def _name(value: Any) -> str:
+    """Return a short text as it is; the text of other values may be without end."""
+    return value if isinstance(value, str) and len(value) <= _MAX_NAME else "?"
+
+
+_MAKE_OBJECTS = frozenset("REDUCE NEWOBJ NEWOBJ_EX INST OBJ STACK_GLOBAL GLOBAL BINPERSID".split())
 _CONSTANTS: Mapping[str, Callable[[], Any]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
@@ -139,7 +160,7 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], Any]] = {
         [machine.stack.pop(), machine.stack.pop()][::-1]
     ),
     "SETITEMS": lambda machine, _: machine.set_items(machine.pop_to_mark()),
-    "GLOBAL": lambda machine, argument: machine.stack.append(Opaque(str(argument))),
+    "GLOBAL": lambda machine, argument: machine.stack.append(Opaque(_name(argument))),
     "STACK_GLOBAL": _Machine.stack_global,
     "REDUCE": _Machine.reduce,
     "NEWOBJ": _Machine.reduce,
@@ -164,6 +185,8 @@ def parse(data: bytes) -> Any:
                 raise UnreadablePickle("it has too many operations")
             machine.run(operation.name, argument)
         return machine.stack[-1]
+    except UnreadablePickle:
+        raise
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise UnreadablePickle(f"it is damaged: {error}") from error
 

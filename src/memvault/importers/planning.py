@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 from memvault.files.user_folders import SETTINGS_FILE
+from memvault.importers import records
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
 from memvault.importers.links import Names
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
-from memvault.vault import paths
+from memvault.vault import paths, program_files
 from memvault.vault.document import etag
+from memvault.vault.file_names import names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
 _TIMES = frozenset({"created", "modified"})
+_AGENTS_FOLDERS = ("agents", "spaces")
 
 
 class PlannedNote(NamedTuple):
@@ -28,6 +32,22 @@ class PlannedNote(NamedTuple):
 
     path: str
     status: Status
+
+
+class Included(NamedTuple):
+    """Files that are imported only if the user asks for them.
+
+    ``instructions`` are those that programs read by themselves as instructions or settings, and
+    ``agents`` those below ``agents/`` and ``spaces/``: messages, plans and other state.
+    """
+
+    instructions: bool = False
+    agents: bool = False
+
+
+_DEFAULT = Included()
+_OF_AGENTS = "state or messages of agents; --agents imports them"
+_READ_AS = "programs read it as {}; --with-instructions imports it as it is"
 
 
 class ImportPlan:
@@ -42,10 +62,18 @@ class ImportPlan:
         self.names = Names()
         self.types: Counter[str] = Counter()
         self.unreadable: list[Unreadable] = []
+        self.left_out: list[Unreadable] = []
+        """Files that are imported only with an option, and the reason."""
 
     def paths(self, status: Status) -> list[str]:
         """Return the paths of the notes with a status, in the order of the source."""
         return [note.path for note in self.notes.values() if note.status == status]
+
+    @property
+    def root_files(self) -> list[str]:
+        """The paths of the files to write that are at the root of the vault."""
+        written = [*self.paths("new"), *self.paths("changed"), *self.new_attachments]
+        return [path for path in written if "/" not in path]
 
     @property
     def new_attachments(self) -> list[str]:
@@ -59,6 +87,7 @@ def plan(
     folder: str,
     state: VaultState,
     progress: Callable[[int], object] = lambda _: None,
+    included: Included = _DEFAULT,
 ) -> ImportPlan:
     """Return the plan of an import into a folder of the vault; empty for its root.
 
@@ -73,22 +102,70 @@ def plan(
         progress(count)
         if isinstance(item, Unreadable):
             made.unreadable.append(item)
-        elif _is_settings(made, item):
-            reason = "the settings of a vault, which are not copied into another"
-            made.unreadable.append(Unreadable(item.path, reason))
-        elif isinstance(item, Attachment):
-            _place_attachment(made, item, state, claimed)
-        elif isinstance(item, VaultFile):
-            _place_file(made, item, state)
-        elif item.key in made.notes:
-            made.unreadable.append(Unreadable(item.path, f"another note has its id {item.key}"))
-        else:
-            note = _place_note(made, item, state, claimed)
-            made.notes[item.key] = note
-            made.names.add(item.path, item.refs, note.path)
-            if note.status in ("new", "changed"):
-                made.types[_type_of(item, note.path, state)] += 1
+            continue
+        try:
+            _place(made, item, state, claimed, included)
+        except (OSError, ValueError, RecursionError) as error:  # a path that no system has
+            made.unreadable.append(Unreadable(item.path, records.reason_of(error)))
     return made
+
+
+def _place(
+    made: ImportPlan,
+    item: ImportedNote | Attachment | VaultFile,
+    state: VaultState,
+    claimed: set[str],
+    included: Included,
+) -> None:
+    if _is_settings(made, item):
+        reason = "the settings of a vault, which are not copied into another"
+        made.unreadable.append(Unreadable(item.path, reason))
+    elif isinstance(item, ImportedNote) and item.key in made.notes:
+        made.unreadable.append(Unreadable(item.path, f"another note has its id {item.key}"))
+    elif reason := _why_left_out(wished := _wished(made, item, state, included), included):
+        made.left_out.append(Unreadable(item.path, reason))
+    elif isinstance(item, Attachment):
+        _place_attachment(made, item, wished, state, claimed)
+    elif isinstance(item, VaultFile):
+        _place_file(made, item, wished, state)
+    else:
+        note = _place_note(item, wished, state, claimed)
+        made.notes[item.key] = note
+        made.names.add(item.path, item.refs, note.path)
+        if note.status in ("new", "changed"):
+            made.types[_type_of(item, note.path, state)] += 1
+
+
+def _wished(
+    made: ImportPlan,
+    item: ImportedNote | Attachment | VaultFile,
+    state: VaultState,
+    included: Included,
+) -> str:
+    """Return the path of the vault that an item should have.
+
+    A note that programs would read as instructions gets another name, unless they are included.
+    """
+    if isinstance(item, VaultFile):
+        return _joined(made.folder, item.path)
+    path = _joined(made.folder, _safe(item.path))
+    if isinstance(item, Attachment):
+        return path
+    if item.key in state.imported:
+        return state.imported[item.key].path
+    if not included.instructions and program_files.read_as(path) == "instructions":
+        stem, suffix = posixpath.splitext(path)
+        return f"{stem}-memory{suffix}"
+    return path
+
+
+def _why_left_out(path: str, included: Included) -> str:
+    """Return why a file at a path of the vault is imported with an option only; empty if not."""
+    first, *rest = names_folded(path)
+    if rest and first in _AGENTS_FOLDERS and not included.agents:
+        return _OF_AGENTS
+    read_as = "" if included.instructions else program_files.read_as(path)
+    return _READ_AS.format(read_as) if read_as else ""
 
 
 def source_hash(note: ImportedNote) -> str:
@@ -100,9 +177,11 @@ def source_hash(note: ImportedNote) -> str:
 
 def _is_settings(made: ImportPlan, item: Item) -> bool:
     """Return whether an item would make a vault within the vault."""
-    if isinstance(item, VaultFile):
-        return _joined(made.folder, item.path).endswith(f"/{SETTINGS_FILE}")
-    return isinstance(item, Attachment) and posixpath.basename(item.path) == SETTINGS_FILE
+    if isinstance(item, ImportedNote | Unreadable):
+        return False
+    path = _joined(made.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
+    is_own = path == SETTINGS_FILE  # the vault has it already, and keeps it
+    return names_folded(path)[-1] == SETTINGS_FILE and not is_own
 
 
 def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
@@ -111,25 +190,23 @@ def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
 
 
 def _place_note(
-    made: ImportPlan, note: ImportedNote, state: VaultState, claimed: set[str]
+    note: ImportedNote, wished: str, state: VaultState, claimed: set[str]
 ) -> PlannedNote:
     earlier = state.imported.get(note.key)
     if earlier is not None:
         if earlier.source_hash == source_hash(note):
             return PlannedNote(earlier.path, "unchanged")
         return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
-    wished = _joined(made.folder, _safe(note.path))
     if state.holds(wished, note.text.encode("utf-8", "replace")):
         return PlannedNote(wished, "unchanged")
     return PlannedNote(_claim(wished, state, claimed), "new")
 
 
 def _place_attachment(
-    made: ImportPlan, item: Attachment, state: VaultState, claimed: set[str]
+    made: ImportPlan, item: Attachment, wished: str, state: VaultState, claimed: set[str]
 ) -> None:
     if item.path in made.attachments:
         return
-    wished = _joined(made.folder, _safe(item.path))
     path, is_there = wished, False
     if state.is_taken(wished):
         try:
@@ -147,9 +224,14 @@ def _place_attachment(
     made.names.add(item.path, item.refs, path)
 
 
-def _place_file(made: ImportPlan, item: VaultFile, state: VaultState) -> None:
-    """Plan a file of another vault: written if its path is free, kept if that has other bytes."""
-    path = _joined(made.folder, item.path)
+def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState) -> None:
+    """Plan a file of another vault: written if its path is free, kept if that has other bytes.
+
+    Raises:
+        ValueError: no file can have this name.
+    """
+    if "\0" in os.fsdecode(os.fsencode(path)):
+        raise ValueError("no file can have this name")
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source, values
+from memvault.importers import json_source, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
@@ -59,12 +59,12 @@ def read(source: Source) -> Iterator[Item]:
     blocks: dict[str, str] = {}
     for page in json_source.array_items(source, name):
         if isinstance(page, dict):
-            _collect(page, blocks, 0)
+            records.items_of(name, _collect, page, blocks, 0)
     for found in json_source.objects(source, name):
         if isinstance(found, Unreadable):
             yield found
         elif values.text(found[1].get("title")).strip():
-            yield _page(found[1], blocks)
+            yield from records.items_of(found[0], _page, found[1], blocks)
         else:
             yield Unreadable(found[0], "a page without a title")
 

@@ -7,7 +7,6 @@ the last answer.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.importers import values
+from memvault.importers import json_source, values
 from memvault.importers.items import ImportedNote, note_path
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
@@ -140,8 +139,8 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
     """Return a use of a tool, with the file, command or query that it names."""
     if isinstance(arguments, str):
         try:
-            parsed = json.loads(arguments)
-        except (ValueError, RecursionError):
+            parsed = json_source.parse(arguments)
+        except ValueError:
             parsed = None
         arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
     values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}

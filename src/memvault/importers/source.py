@@ -8,7 +8,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -40,6 +40,14 @@ class Source:
         self.skipped: list[Unreadable] = []
         self.tables: dict[str, frozenset[str]] = {}
         """The names of the tables of each database that was looked into."""
+        self.left_out: list[str] = []
+        """The names of files that are not read since reading them failed."""
+        self.current = ""
+        """The name of the file that was opened last."""
+        self.opened_bytes = 0
+        """The sizes of all files that were opened, together."""
+        self.tick: Callable[[], object] = lambda: None
+        """Called while a file is read."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -58,6 +66,13 @@ class Source:
     def close(self) -> None:
         """Close what is open."""
 
+    def leave_out(self, name: str) -> None:
+        """Read no more of a file, as if the source did not have it."""
+        self.left_out.append(name)
+        self.__dict__["names"] = [one for one in self.names if one != name]
+        self.__dict__.pop("name_set", None)
+        self.tables.pop(name, None)
+
     @cached_property
     def name_set(self) -> frozenset[str]:
         """The names of all files, for membership tests."""
@@ -73,7 +88,17 @@ class Source:
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises ``OSError``, also while it is read."""
+        self.begin(name)
+        return self._open(name)
+
+    def _open(self, name: str) -> BinaryIO:
         raise NotImplementedError
+
+    def begin(self, name: str) -> None:
+        """Note that a file is read from now on."""
+        self.current = name
+        self.opened_bytes += self.size(name)
+        self.tick()
 
     def read(self, name: str, most: int = MAX_FILE) -> bytes:
         """Return a file's bytes; raises ``OSError``, also if there are more than ``most``."""
@@ -87,7 +112,7 @@ class Source:
     def head(self, name: str, length: int = 4096) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
         try:
-            with self.open(name) as file:
+            with self._open(name) as file:
                 return file.read(length)
         except OSError:
             return b""
@@ -137,7 +162,7 @@ class _PlainSource(Source):
     def modified(self, name: str) -> float:
         return self.file(name).lstat().st_mtime
 
-    def open(self, name: str) -> BinaryIO:
+    def _open(self, name: str) -> BinaryIO:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         if not stat.S_ISREG(self.file(name).lstat().st_mode):
             raise OSError(errno.EINVAL, "no plain file", name)
@@ -218,7 +243,7 @@ class _ZipSource(Source):
         except ValueError:
             return self.path.stat().st_mtime
 
-    def open(self, name: str) -> BinaryIO:
+    def _open(self, name: str) -> BinaryIO:
         try:
             return io.BufferedReader(_ZipReader(self._zip.open(self._entry(name))))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
@@ -293,6 +318,7 @@ def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tupl
         number = 0
         while line := file.readline(most):
             number += 1
+            source.tick()
             yield number, line
             while len(line) >= most and not line.endswith(b"\n"):
                 line = file.readline(most)

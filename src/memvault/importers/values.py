@@ -7,13 +7,17 @@ from datetime import UTC, datetime
 from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
 
+_LAST = 1e11
+"""A number of seconds since 1970 that no time of an export has."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 
 
 def time_of(seconds: object, unit: float = 1.0) -> str:
     """Return a time in ISO 8601, from a number of ``unit`` seconds since 1970; else ""."""
+    if not isinstance(seconds, str | int | float) or not seconds:
+        return ""
     try:
-        return clock.iso(datetime.fromtimestamp(float(str(seconds)) * unit, UTC)) if seconds else ""
+        return clock.iso(datetime.fromtimestamp(float(str(seconds)) * unit, UTC))
     except (ValueError, OverflowError, OSError):
         return ""
 
@@ -34,7 +38,7 @@ def parsed_time(text: object) -> str:
 def time_or_text(value: object, unit: float = 1.0) -> str:
     """As ``time_of`` for a number, and as ``parsed_time`` for a text."""
     if isinstance(value, int | float):
-        return time_of(value, unit) if 0 < value * unit < 1e11 else ""
+        return time_of(value, unit) if 0 < value < _LAST / unit else ""
     return parsed_time(value)
 
 

@@ -6,14 +6,14 @@ Every file is copied as it is, to the path that it had; hidden ones are left out
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.importers import json_source
-from memvault.importers.items import Item, Unreadable, VaultFile
+from memvault.importers import json_source, records
+from memvault.importers.items import GivenBytes, Item, StoredBytes, Unreadable, VaultFile
 from memvault.importers.kinds import NO, OWN
 from memvault.importers.source import MAX_FILE, Source
 
@@ -45,7 +45,7 @@ def read(source: Source) -> Iterator[Item]:
         return
     for path in source.names:
         if not any(part.startswith(".") for part in path.split("/")):
-            yield VaultFile(path, partial(source.read, path))
+            yield VaultFile(path, StoredBytes(source.read, path))
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:
@@ -57,20 +57,19 @@ def _read_lines(source: Source, name: str) -> Iterator[Item]:
                 reason = "written by a newer version; what is understood is read"
                 yield Unreadable(f"{name}, line 1", reason)
         elif isinstance(path := entry.get("path"), str):
-            yield VaultFile(path, partial(_content, entry))
+            yield from records.items_of(path, _file, path, entry)
         else:
             yield Unreadable(f"{name}, line {number}", "it has no path")
 
 
-def _content(entry: dict[str, Any]) -> bytes:
-    """Return the bytes of a file; raises ``OSError`` if they are not as an export writes them."""
+def _file(path: str, entry: dict[str, Any]) -> VaultFile:
+    """Return a file; raises ``ValueError`` if its bytes are not as an export writes them."""
     content, encoding = entry.get("content"), entry.get("encoding")
-    if isinstance(content, str):
+    if isinstance(content, str) and encoding == "base64":
         try:
-            if encoding == "base64":
-                return base64.b64decode(content, validate=True)
-            if encoding == "utf-8":
-                return content.encode()
-        except ValueError as error:
-            raise OSError(str(error)) from error
-    raise OSError(f"its encoding {json.dumps(encoding)} is not known")
+            return VaultFile(path, GivenBytes(base64.b64decode(content, validate=True)))
+        except binascii.Error as error:
+            raise ValueError(str(error)) from error
+    if isinstance(content, str) and encoding == "utf-8":
+        return VaultFile(path, GivenBytes(content.encode()))
+    raise ValueError(f"its encoding {json.dumps(encoding)[:50]} is not known")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import html_markdown, values
-from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers import html_markdown, records, values
+from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -59,20 +59,20 @@ def read(source: Source) -> Iterator[Item]:
         return
     try:
         with open_database(source, name) as database:
-            for row in database.execute(_NOTES).fetchall():
-                yield _note(database, dict(row))
+            for row in database.rows(_NOTES):
+                yield from records.items_of(f"{name}, {row['key']}", _note, database, dict(row))
             if "itemAnnotations" in tables(source, name):
                 yield from _annotated(database)
     except UnreadableDatabase as error:
         yield Unreadable(name, f"it cannot be read: {error}; close Zotero, or import a copy")
 
 
-def _about(database: Any, item: Any) -> dict[str, str]:
+def _about(database: SourceDatabase, item: Any) -> dict[str, str]:
     """Return what the header says of the item that a note belongs to."""
     if item is None:
         return {}
-    fields = {row["fieldName"]: str(row["value"]) for row in database.execute(_FIELDS, [item])}
-    names = [row["lastName"] for row in database.execute(_CREATORS, [item])]
+    fields = {row["fieldName"]: str(row["value"]) for row in database.rows(_FIELDS, [item])}
+    names = [row["lastName"] for row in database.rows(_CREATORS, [item])]
     year = fields.get("date", "")[:4]
     about = {
         "work": fields.get("title", ""),
@@ -88,14 +88,11 @@ def _citation(about: dict[str, str]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _note(database: Any, row: dict[str, Any]) -> Item:
-    try:
-        text = html_markdown.markdown(str(row["note"] or ""))
-    except ValueError as error:
-        return Unreadable(str(row["key"]), str(error))
+def _note(database: SourceDatabase, row: dict[str, Any]) -> Item:
+    text = html_markdown.markdown(str(row["note"] or ""))
     about = _about(database, row["parent"])
     title = " ".join(str(row["title"] or about.get("work") or "Note").split())
-    tags = [values.tag(tag["name"]) for tag in database.execute(_ITEM_TAGS, [row["itemID"]])]
+    tags = [values.tag(tag["name"]) for tag in database.rows(_ITEM_TAGS, [row["itemID"]])]
     citation = _citation(about)
     return ImportedNote(
         str(row["key"]),
@@ -112,25 +109,30 @@ def _times(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _annotated(database: Any) -> Iterator[Item]:
+def _annotated(database: SourceDatabase) -> Iterator[Item]:
     """Yield a note for each item with the annotations of its files, in the order of the pages."""
     rows: dict[Any, list[dict[str, Any]]] = {}
-    for row in database.execute(_ANNOTATIONS):
+    for row in database.rows(_ANNOTATIONS):
         rows.setdefault(row["parent"], []).append(dict(row))
     for item, found in rows.items():
-        about = _about(database, item)
-        title = f"Annotations of {about.get('work') or 'a file'}"
-        lines = []
-        for row in found:
-            quoted = " ".join(str(row["text"] or "").split())
-            comment = " ".join(str(row["comment"] or "").split())
-            page = f" (p. {row['pageLabel']})" if row["pageLabel"] else ""
-            lines.append(f"> {quoted}{page}" if quoted else f"{comment}{page}")
-            lines += [comment] if quoted and comment else []
-        text = "\n\n".join(lines)
-        yield ImportedNote(
-            f"annotations-{found[0]['key']}",
-            note_path(title[:100]),
-            f"{text}\n\n{_citation(about)}".strip(),
-            {"title": title, **about, **_times(found[-1])},
-        )
+        place = f"the annotations of {found[0]['key']}"
+        yield from records.items_of(place, _annotations, database, item, found)
+
+
+def _annotations(database: SourceDatabase, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
+    about = _about(database, item)
+    title = f"Annotations of {about.get('work') or 'a file'}"
+    lines = []
+    for row in found:
+        quoted = " ".join(str(row["text"] or "").split())
+        comment = " ".join(str(row["comment"] or "").split())
+        page = f" (p. {row['pageLabel']})" if row["pageLabel"] else ""
+        lines.append(f"> {quoted}{page}" if quoted else f"{comment}{page}")
+        lines += [comment] if quoted and comment else []
+    text = "\n\n".join(lines)
+    return ImportedNote(
+        f"annotations-{found[0]['key']}",
+        note_path(title[:100]),
+        f"{text}\n\n{_citation(about)}".strip(),
+        {"title": title, **about, **_times(found[-1])},
+    )

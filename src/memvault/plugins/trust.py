@@ -22,6 +22,7 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.files.walk import is_link, walk
 from memvault.plugins.tool_file import FOLDER, ToolFile
 from memvault.settings import grants
+from memvault.vault.program_files import FILES_OF_PROGRAMS
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _INTERPRETER = re.compile(
@@ -30,55 +31,6 @@ _INTERPRETER = re.compile(
     r"|sh|bash|dash|ash|zsh|ksh|mksh|fish|csh|tcsh|busybox|pwsh|powershell|nu|xonsh|awk|gawk|mawk)"
     r"[\d.]*(?:\.exe)?",
     re.IGNORECASE,
-)
-_NODE_FILES = ("package.json", "package-lock.json", ".npmrc")
-_PACKAGE_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
-_COMPOSE_FILES = tuple(
-    f"{name}{more}.{end}"
-    for name in ("compose", "docker-compose")
-    for more in ("", ".override")
-    for end in ("yaml", "yml")
-)
-_IMPLICIT_FILES = {
-    "make": ("GNUmakefile", "makefile", "Makefile"),
-    "just": ("justfile", "Justfile", ".justfile", ".env"),
-    "npm": _NODE_FILES,
-    "npx": _NODE_FILES,
-    "pnpm": (*_NODE_FILES, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
-    "yarn": (*_NODE_FILES, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
-    "cargo": (
-        *("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"),
-        *("rust-toolchain", "rust-toolchain.toml"),
-    ),
-    "go": ("go.mod", "go.sum", "go.work"),
-    "docker": (*_COMPOSE_FILES, "Dockerfile", ".dockerignore", ".env"),
-    "podman": (*_COMPOSE_FILES, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
-    "rake": ("rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"),
-    "tox": ("tox.ini", "tox.toml", *_PACKAGE_FILES),
-    "nox": ("noxfile.py",),
-    "pytest": (
-        "pytest.toml",
-        "pytest.ini",
-        ".pytest.ini",
-        "tox.ini",
-        "conftest.py",
-        *_PACKAGE_FILES,
-    ),
-    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE_FILES),
-    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE_FILES),
-    "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
-    "ninja": ("build.ninja",),
-    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
-    "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
-}
-_IMPLICIT_FILES.update(
-    {
-        "gmake": _IMPLICIT_FILES["make"],
-        "docker-compose": _IMPLICIT_FILES["docker"],
-        "podman-compose": _IMPLICIT_FILES["podman"],
-        "py.test": _IMPLICIT_FILES["pytest"],
-        "uvx": _IMPLICIT_FILES["uv"],
-    }
 )
 _WORD_BREAKS = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
 _SHELL_QUOTES = re.compile(r"""["'\\]""")
@@ -110,13 +62,13 @@ def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
             name = PurePath(word).name
             for spelled in (name, name[2:] if name.startswith("-") else name):  # -cmake
                 known = spelled.lower().removesuffix(".exe")
-                if known in _IMPLICIT_FILES:
-                    files.update(dict.fromkeys(_IMPLICIT_FILES[known]))
+                if known in FILES_OF_PROGRAMS:
+                    files.update(dict.fromkeys(FILES_OF_PROGRAMS[known]))
                     programs[known] = None
             if PYTHON.fullmatch(name):
                 for module in _modules(words[place + 1 :]):
                     modules[module.split(".")[0]] = None
-                    if module not in _IMPLICIT_FILES:  # otherwise it was found by its own name
+                    if module not in FILES_OF_PROGRAMS:  # otherwise it was found by its own name
                         programs[f"{name} -m {module}"] = None
     return ImplicitInputs(list(files), list(modules), list(programs))
 

@@ -2,6 +2,7 @@
 
 ``document`` converts bytes to memories and back without loss, ``front_matter`` parses and patches
 headers, ``markdown`` finds headings, links and tags, ``sections`` the text below a heading,
-``paths`` makes names and ids, ``reader`` lists files and reads folders of them, ``init`` creates a
+``paths`` makes names and ids, ``reader`` lists files and reads folders of them, ``program_files``
+has the files that programs read as instructions or settings, ``init`` creates a
 vault.
 """

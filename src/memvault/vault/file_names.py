@@ -42,6 +42,22 @@ def normalize_title(name: str) -> str:
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
+def folded(path: str) -> str:
+    """Return a path as compared by file systems that ignore case and Unicode normal forms."""
+    if path.isascii():
+        return path.lower()
+    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
+    return normalize("NFC", normalize("NFC", kept).casefold())
+
+
+def names_folded(path: str) -> list[str]:
+    """Return the parts of a path as Linux, macOS or Windows may read them: folded, without ends.
+
+    Windows ignores dots and blanks at the end of a name, and a stream after a colon.
+    """
+    return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
+
+
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     """Return the aliases of a new memory's header: the given ones, and the title if needed."""
     others = given if isinstance(given, list) else [given] if given else []

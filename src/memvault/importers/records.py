@@ -1,0 +1,106 @@
+"""Conversion of one record of a source at a time: its failure costs no other record.
+
+Exports are written by strangers, or damaged: any value may be missing, of another type, nested
+without end or made to take minutes. ``items_of`` is the one place that turns what a conversion
+raises into an ``Unreadable``, and limits how long it takes.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
+
+SECONDS = 20
+"""CPU seconds that the conversion of one record may take."""
+_EXPECTED = (OSError, ValueError)
+"""Errors that readers raise with a message for people."""
+_FOREIGN = (UnicodeError,)
+"""Kinds of ``_EXPECTED`` whose messages are not for people."""
+_limits_time = _is_timing = False
+
+
+class RecordTooSlow(Exception):
+    """The conversion of a record took longer than ``SECONDS``."""
+
+
+class _Timer:
+    """The system's timer of this process's CPU time; Windows has none."""
+
+    is_on = False
+    """Whether conversions are limited."""
+    _is_running = False
+
+    def start(self) -> None:
+        self._is_running = True
+        self._set(SECONDS)
+
+    def stop(self) -> None:
+        self._is_running = False
+        self._set(0)
+
+    def _set(self, seconds: float) -> None:
+        if sys.platform != "win32":  # again after a second, if a library catches the first
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
+
+    def fire(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._is_running:  # it ended at this moment
+            self.stop()
+            return
+        raise RecordTooSlow(f"reading it takes more than {SECONDS} seconds")
+
+
+_timer = _Timer()
+
+
+def limit_time() -> None:
+    """Limit the time of each conversion in this process, which has to be in its main thread."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGVTALRM, _timer.fire)
+        _timer.is_on = True
+
+
+def items_of(
+    place: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
+) -> list[Item]:
+    """Return the items that ``convert`` makes of a record, or why it cannot be read.
+
+    ``place`` is where the record is in the source, for people.
+    """
+    try:
+        return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
+    except Exception as error:
+        return [Unreadable(place, reason_of(error))]
+
+
+def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any) -> list[Item]:
+    _timer.start()
+    try:
+        return _listed(convert(*arguments))
+    finally:
+        _timer.stop()
+
+
+def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
+    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable):
+        return [made]
+    return [] if made is None else list(made)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a record or file cannot be read, for people."""
+    if isinstance(error, RecordTooSlow):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "reading it takes more memory than an import may use"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, _EXPECTED) and not isinstance(error, _FOREIGN):
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        if reason:
+            return str(reason)
+    return f"it is not in the expected format ({type(error).__name__})"

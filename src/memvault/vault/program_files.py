@@ -1,0 +1,159 @@
+"""Files that programs read as instructions, settings or code from the folder that someone works in.
+
+Nobody has to name them: an agent's program reads ``AGENTS.md`` of the folder in which it is
+started, an editor ``.vscode``, npm ``package.json``. Such a file from a stranger therefore speaks
+to the user's agents, or runs. An import leaves them out, a sync from git names or refuses them,
+doctor lists them, and trust in a tool covers those of the tool's programs.
+
+Files that a program reads only if it is told to, such as aider's ``CONVENTIONS.md``, are not
+listed, nor those that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and
+``MEMORY.md``: notes are called so. Git's own are checked by ``git.approval``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import Literal
+
+from memvault.vault.file_names import names_folded
+
+_NODE_FILES = ("package.json", "package-lock.json", ".npmrc")
+_PACKAGE_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
+_COMPOSE_FILES = tuple(
+    f"{name}{more}.{end}"
+    for name in ("compose", "docker-compose")
+    for more in ("", ".override")
+    for end in ("yaml", "yml")
+)
+FILES_OF_PROGRAMS: dict[str, tuple[str, ...]] = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile", ".env"),
+    "npm": _NODE_FILES,
+    "npx": _NODE_FILES,
+    "pnpm": (*_NODE_FILES, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
+    "yarn": (*_NODE_FILES, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
+    "cargo": (
+        *("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"),
+        *("rust-toolchain", "rust-toolchain.toml"),
+    ),
+    "go": ("go.mod", "go.sum", "go.work"),
+    "docker": (*_COMPOSE_FILES, "Dockerfile", ".dockerignore", ".env"),
+    "podman": (*_COMPOSE_FILES, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
+    "rake": ("rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"),
+    "tox": ("tox.ini", "tox.toml", *_PACKAGE_FILES),
+    "nox": ("noxfile.py",),
+    "pytest": (
+        "pytest.toml",
+        "pytest.ini",
+        ".pytest.ini",
+        "tox.ini",
+        "conftest.py",
+        *_PACKAGE_FILES,
+    ),
+    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE_FILES),
+    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE_FILES),
+    "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
+    "ninja": ("build.ninja",),
+    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
+    "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
+}
+"""The files that a program reads by default, by the name of the program."""
+FILES_OF_PROGRAMS.update(
+    {
+        "gmake": FILES_OF_PROGRAMS["make"],
+        "docker-compose": FILES_OF_PROGRAMS["docker"],
+        "podman-compose": FILES_OF_PROGRAMS["podman"],
+        "py.test": FILES_OF_PROGRAMS["pytest"],
+        "uvx": FILES_OF_PROGRAMS["uv"],
+    }
+)
+
+Reader = Literal["", "instructions", "settings"]
+"""What programs read a file as; empty if none reads it by itself."""
+
+_INSTRUCTIONS = frozenset(
+    (
+        # of agents' programs, at any depth: they read those of nested folders too
+        *("agents.md", "agent.md", "agents.override.md", "agents.local.md", "claude.md"),
+        *("claude.local.md", "gemini.md", "qwen.md", "crush.md", "warp.md"),
+        *("copilot-instructions.md", "skill.md"),
+        *(".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules"),
+        *(".kilocoderules", ".augment-guidelines", ".openhands_instructions"),
+    )
+)
+_INSTRUCTION_ENDINGS = (".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".mdc")
+"""Endings of the names that VS Code, Copilot and Cursor give to instructions."""
+_SETTINGS = frozenset(
+    (
+        # of agents' programs: servers, hooks and permissions
+        *("opencode.json", "opencode.jsonc", "mcp.json", "crush.json", "gemini-extension.json"),
+        *(".mcp.json", ".opencode.json", ".crush.json", ".claude.json"),
+        # of shells and version managers, which load them on entering the folder
+        *(".env", ".envrc", ".tool-versions", "mise.toml", ".mise.toml", ".nvmrc", ".node-version"),
+        *(".python-version", ".ruby-version", ".sdkmanrc"),
+        # of editors, which run them
+        *(".dir-locals.el", ".dir-locals-2.el", ".exrc", ".vimrc", ".gvimrc", ".nvimrc"),
+        *(".nvim.lua", ".lvimrc", ".lldbinit", ".gdbinit", ".sublime-project"),
+        # of languages and package managers, which run code of the folder they are started in
+        *("sitecustomize.py", "usercustomize.py", ".pythonrc", ".pdbrc", ".irbrc"),
+        *("deno.json", "deno.jsonc", "bunfig.toml", "lerna.json", "nx.json", "turbo.json"),
+        *(".eslintrc.js", ".eslintrc.cjs", "eslint.config.js", "eslint.config.mjs"),
+        *(".prettierrc.js", "prettier.config.js", "babel.config.js", "jest.config.js"),
+        *("vite.config.js", "vite.config.ts", "webpack.config.js", "gruntfile.js", "gulpfile.js"),
+        *("gemfile", "guardfile", "podfile", "vagrantfile", "fastfile"),
+        *("taskfile.yml", "taskfile.yaml", "build.gradle", "build.gradle.kts", "settings.gradle"),
+        *("pom.xml", "build.xml", "meson.build", "sconstruct", "snakefile", "tiltfile"),
+        *("composer.json", "mix.exs", "rebar.config", "shard.yml", "dune-project", "flake.nix"),
+        *("shell.nix", "default.nix", "devbox.json", "pixi.toml", "pipfile"),
+        # of Windows' shell
+        *("desktop.ini", "autorun.inf"),
+    )
+)
+_SETTINGS_ENDINGS = (".code-workspace", ".sublime-project", ".suo")
+_FOLDERS = frozenset(
+    (
+        *(".agent", ".agents", ".aider", ".amazonq", ".augment", ".claude", ".claude-plugin"),
+        *(".clinerules", ".codex", ".continue", ".crush", ".cursor", ".gemini", ".goose", ".junie"),
+        *(".kilocode", ".kiro", ".openhands", ".opencode", ".qwen", ".roo", ".trae", ".windsurf"),
+        *(".cargo", ".devcontainer", ".direnv", ".fleet", ".husky", ".idea", ".mvn", ".pi"),
+        *(".vim", ".vs", ".vscode", ".yarn", ".zed", ".bundle", ".venv", "node_modules"),
+    )
+)
+"""Folders of which programs read every file, at any depth."""
+_PATHS = (
+    (".github", "copilot-instructions.md"),
+    (".github", "instructions"),
+    (".github", "prompts"),
+    (".github", "chatmodes"),
+    (".github", "agents"),
+    (".github", "skills"),
+    (".github", "hooks"),
+    (".obsidian", "plugins"),
+    (".obsidian", "community-plugins.json"),
+    (".config", "mise"),
+    (".config", "opencode"),
+    ("logseq", "custom.js"),
+)
+"""Pairs of a folder and an entry in it that programs read."""
+
+
+@cache
+def _setting_names() -> frozenset[str]:
+    paths = {path.lower() for files in FILES_OF_PROGRAMS.values() for path in files}
+    return _SETTINGS | {path for path in paths if "/" not in path and not path.startswith(".git")}
+
+
+def read_as(path: str) -> Reader:
+    """Return what programs read a file at this path of a folder as.
+
+    The path is compared as Linux, macOS and Windows do.
+    """
+    names = names_folded(path)
+    if any(name in _FOLDERS for name in names) or any(pair in _PATHS for pair in pairwise(names)):
+        return "settings"
+    name = names[-1]
+    if name in _INSTRUCTIONS or name.endswith(_INSTRUCTION_ENDINGS):
+        return "instructions"
+    is_setting = name in _setting_names() or name.endswith(_SETTINGS_ENDINGS)
+    return "settings" if is_setting or name.startswith(".aider") else ""
