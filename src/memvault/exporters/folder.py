@@ -26,6 +26,7 @@ class TargetFolder:
     """The folder that is written to, below which no link is followed."""
 
     def __init__(self, path: Path) -> None:
+        atomic.sweep_below(path)  # an export that was killed could leave a file there
         self.path = path
         self._plain: set[str] = set()
 

@@ -303,6 +303,7 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
                     raise Conflict(f"{path} was changed meanwhile", "try again")
                 changes.replace(path, now, earlier, step.subject)
             else:
-                changes.create([path], earlier, step.subject)
+                like = store.history.attributes(step.subject.mem_id, step.kept)
+                changes.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
         raise Conflict(f"{path} was changed meanwhile", "try again") from error

@@ -237,7 +237,7 @@ def private_folder(root: Path, name: str = "") -> Path:
             if path.is_symlink():
                 raise Refused(f"{path} is a link", "remove the link")
         if not (folder / ".gitignore").is_file():
-            folder.mkdir(exist_ok=True)
+            atomic.make_folders(folder)
             with contextlib.suppress(FileExistsError):
                 atomic.create(folder / ".gitignore", b"*\n")
                 _exclude_from_git(root)
