@@ -139,6 +139,11 @@ def only_as_root() -> None:
         pytest.skip("only root can become another user")
 
 
+def _others_can_read() -> bool:
+    os.setuid(FIRST)
+    return os.access(memvault.__file__, os.R_OK)
+
+
 @pytest.fixture
 def shared(vault: Vault) -> Iterator[Path]:
     """A folder that other users can reach, with all modules loaded that they need."""
@@ -150,7 +155,7 @@ def shared(vault: Vault) -> Iterator[Path]:
     for user in (FIRST, SECOND):
         (base / str(user)).mkdir()
         os.chown(base / str(user), user, GROUP)
-    readable = in_child(lambda: (os.setuid(FIRST), os.access(memvault.__file__, os.R_OK))[1])
+    readable = in_child(_others_can_read)
     if not readable:
         pytest.skip("other users cannot read the program")
     yield base

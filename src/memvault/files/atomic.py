@@ -203,6 +203,25 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
         _sync_folder(path.parent)
 
 
+def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
+    """Replace a file's bytes as ``replace`` does, if they still are ``before``.
+
+    Raises:
+        Conflict: they are not, or the file is missing.
+        StorageError: the file cannot be written; the old file is unchanged.
+    """
+    changed = Conflict(f"{path} was changed meanwhile", "try again")
+
+    def last_look() -> None:
+        if plain_files.read(path, sys.maxsize - 1) != before:
+            raise changed
+
+    try:
+        replace(path, after, last_look)
+    except FileNotFoundError:
+        raise changed from None
+
+
 def hard_link(path: Path, name: Path, data: bytes) -> None:
     """Hard-link a file to a second name, which keeps all that is written to it until replaced.
 

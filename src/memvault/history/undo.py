@@ -8,6 +8,8 @@ touched. Steps that are already reverted, by an undo that was killed, are skippe
 from __future__ import annotations
 
 import contextlib
+import os
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -22,6 +24,7 @@ from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import TrashedFile
 from memvault.vault import paths
 from memvault.vault.document import etag
+from memvault.vault.file_names import normalize_title
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
@@ -32,7 +35,8 @@ class RevertStep(NamedTuple):
 
     ``left`` and ``found`` are empty if there was no file. ``kept`` names the revision that has the
     bytes or, if ``trashed`` is set, the folder in the trash. Older journals do not record the etag
-    of files in the trash, so ``found`` may be empty for those.
+    of files in the trash, so ``found`` may be empty for those. ``respelled`` is the path of another
+    step if both are one file where case is ignored.
     """
 
     path: str
@@ -41,6 +45,7 @@ class RevertStep(NamedTuple):
     kept: str
     trashed: bool
     found: str
+    respelled: str = ""
 
 
 def select_change(call: Call, prefix: str) -> JournalEntry:
@@ -88,7 +93,17 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # moved to the trash and restored again
         steps[change.path] = earlier._replace(left=change.left)
-    return [step for step in reversed(steps.values()) if step.left or step.kept]
+    effective = [step for step in reversed(steps.values()) if step.left or step.kept]
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for step in effective:
+        spellings[normalize_title(step.path)].append(step.path)
+    others = {
+        path: other
+        for pair in spellings.values()
+        if len(pair) == 2
+        for path, other in (pair, pair[::-1])
+    }
+    return [step._replace(respelled=others.get(step.path, "")) for step in effective]
 
 
 def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
@@ -125,8 +140,13 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
                 "if it was moved by hand, move it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
+        by_path = {step.path: step for step in steps}
         for step in steps:
-            _apply(call.store, step, step.subject.mem_id in restored_ids)
+            other = by_path.get(step.respelled)
+            if other is None or not call.store.changes.is_respelled(step.path, other.path):
+                _apply(call.store, step, step.subject.mem_id in restored_ids)
+            elif step.kept and not step.left:
+                _respell(call.store, other, step)
     return call.change_set.files
 
 
@@ -189,7 +209,7 @@ def _is_undone(call: Call, change: JournalEntry) -> bool:
 
 
 def _is_done(store: MemoryStore, step: RevertStep) -> bool:
-    now = _etag_of(store, step.path)
+    now = _etag_of(store, step.path, step.respelled)
     if step.trashed and not step.found:
         return bool(now) and not _find_trashed(store, step)
     return now == step.found
@@ -198,7 +218,7 @@ def _is_done(store: MemoryStore, step: RevertStep) -> bool:
 def _check_step(
     store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> None:
-    now = _etag_of(store, step.path)
+    now = _etag_of(store, step.path, step.respelled)
     if now != step.left:
         raise Conflict(*_conflict_message(step, change, now, changes))
     if step.trashed:
@@ -238,8 +258,8 @@ def _conflict_message(
     return message, hint
 
 
-def _etag_of(store: MemoryStore, path: str) -> str:
-    """Return the etag of a file; empty if it is missing.
+def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
+    """Return the etag of a file; empty if it is missing, or has the other spelling of its name.
 
     Raises:
         Refused: the path is not one that tools write, or leads out of the vault.
@@ -251,6 +271,10 @@ def _etag_of(store: MemoryStore, path: str) -> str:
         raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:
+        folder = (store.root / path).parent
+        is_one = respelled and store.changes.is_respelled(path, respelled)
+        if is_one and pure.name not in os.listdir(folder):
+            return ""
         return etag(plain_files.read(store.root / path))
     except FileNotFoundError:
         return ""
@@ -276,6 +300,16 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
                 if not step.found or etag(data) == step.found:
                     return item
     return None
+
+
+def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
+    """Restore a file whose name differs from its present one only in case."""
+    try:
+        earlier = store.history.read(new.subject.mem_id, new.kept)
+        now = plain_files.read(store.root / old.path)
+        store.changes.move(old.path, [new.path], now, earlier, new.subject)
+    except (FileNotFoundError, NotFound) as error:
+        raise Conflict(f"{old.path} was changed meanwhile", "try again") from error
 
 
 def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:

@@ -266,4 +266,4 @@ def _exclude_from_git(root: Path) -> None:
         require_plain_folders(root, ".git/info")
         data = plain_files.read(exclude, plain_files.SETTING)
         if b".*.tmp" not in data.splitlines():
-            atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")
+            atomic.replace_unchanged(exclude, data, data.rstrip(b"\n") + b"\n.*.tmp\n")
