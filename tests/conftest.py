@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import result_types
+from children import in_child, mount_in_memory
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
@@ -373,6 +374,23 @@ def write(root: Path, path: str, text: str | bytes) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return file
+
+
+@pytest.fixture
+def mounting(tmp_path: Path) -> None:
+    """Skip a test where mounting is not permitted."""
+    target = tmp_path / "mounting"
+    target.mkdir()
+
+    def attempt() -> str:
+        try:
+            mount_in_memory(target, "64k")
+        except OSError as error:
+            return str(error)
+        return ""
+
+    if reason := in_child(attempt):
+        pytest.skip(f"mounting is not permitted: {reason}")
 
 
 class Git(Protocol):

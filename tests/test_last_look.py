@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from caseless import ignore_case
+from children import in_child
 from conftest import write
 from memvault import open_vault
 from memvault.vault.document import etag
-from test_ownership import in_child
 from tool_calls import typed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import re
 import shutil
 import stat
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import memvault
+from children import become, bind, in_child, only_as_root
 from conftest import write
 from memvault import Vault, open_vault
 
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts, users a
 NOTE = "---\nid: m1\nmemory_type: team\ntags: [x]\n---\n\n# Pay talk\n\nzebra\n\n- [ ] Ask more\n"
 PATH = "team/pay-talk.md"
 FIRST, SECOND, GROUP = 2_001, 2_002, 3_000
-_NEW_MOUNTS, _MOUNT_BIND, _MOUNT_PRIVATE = 0x0002_0000, 4096, (1 << 18) | 16384
 
 Step = tuple[str, dict[str, Any]]
 FORGET: Step = ("memory_forget", {"query": "m1", "confirm": True})
@@ -99,44 +96,6 @@ def texts(root: Path) -> dict[Path, str]:
     """Return the notes and agents' files of a vault, with their revisions and trashed copies."""
     found = {path: path.read_text("utf-8") for path in root.rglob("*.md")}
     return {path: text for path, text in found.items() if re.search("zebra|New|id: m1", text)}
-
-
-def in_child(work: Callable[[], object]) -> Any:
-    """Run some work in a copy of this process, and return its value through JSON."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            os.close(reads)
-            os.write(writes, json.dumps(work()).encode())
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(writes)
-    with open(reads, "rb") as file:
-        data = file.read()
-    assert os.waitpid(child, 0)[1] == 0, "the work failed, as printed"
-    return json.loads(data)
-
-
-def become(user: int, group: int, umask: int, home: Path) -> None:
-    """Continue this process as a user with their own folders."""
-    os.umask(umask)
-    os.setgroups([])
-    os.setgid(group)
-    os.setuid(user)
-    for kind in ("CACHE", "STATE", "CONFIG"):
-        os.environ[f"XDG_{kind}_HOME"] = str(home / str(user))
-
-
-def only_as_root() -> None:
-    """Skip a test that changes users."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
 
 
 def _others_can_read() -> bool:
@@ -238,43 +197,6 @@ def test_root_leaves_files_to_their_owner(tmp_path: Path, steps: list[Step]) -> 
     assert set(owners.values()) == {(FIRST, GROUP)}, owners
 
 
-class _Mounts(NamedTuple):
-    """A folder to mount on another one, and the system's functions for it."""
-
-    libc: Any
-    source: Path
-
-    def on(self, target: Path) -> None:
-        """Mount the folder, so that only this process sees it."""
-        if self.libc.unshare(_NEW_MOUNTS):
-            raise OSError(ctypes.get_errno(), "unshare")
-        self._mount(b"none", "/", _MOUNT_PRIVATE)
-        self._mount(os.fsencode(self.source), str(target), _MOUNT_BIND)
-
-    def _mount(self, source: bytes, target: str, flags: int) -> None:
-        if self.libc.mount(source, os.fsencode(target), None, flags, None):
-            raise OSError(ctypes.get_errno(), "mount")
-
-
-@pytest.fixture
-def mounts(tmp_path: Path) -> _Mounts:
-    """A folder to mount; the test is skipped where that is not permitted."""
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "target").mkdir()
-    made = _Mounts(ctypes.CDLL(None, use_errno=True), tmp_path / "disk")
-
-    def attempt() -> str:
-        try:
-            made.on(tmp_path / "target")
-        except OSError as error:
-            return os.strerror(error.errno or 0)
-        return ""
-
-    if reason := in_child(attempt):
-        pytest.skip(f"mounting is not permitted: {reason}")
-    return made
-
-
 MOUNTED = {
     "a folder of notes": "team",
     "the history": ".memvault/history",
@@ -284,17 +206,16 @@ MOUNTED = {
 
 @pytest.mark.promise("R87")
 @pytest.mark.parametrize("place", MOUNTED.values(), ids=MOUNTED.keys())
-def test_folders_on_other_mounts_can_be_changed(
-    tmp_path: Path, mounts: _Mounts, place: str
-) -> None:
+def test_folders_on_other_mounts_can_be_changed(tmp_path: Path, mounting: None, place: str) -> None:
     """Where a folder of the vault is on another mount, each change works and can be undone."""
 
     def work() -> int:
-        root = vault_at(tmp_path / "vault")
+        root, disk = vault_at(tmp_path / "vault"), tmp_path / "disk"
+        disk.mkdir()
         (root / place).mkdir(exist_ok=True)
         for path in (root / place).iterdir():
-            shutil.move(path, mounts.source)
-        mounts.on(root / place)
+            shutil.move(path, disk)
+        bind(disk, root / place)
         if place == "team":
             (root / PATH).chmod(0o640)
         for name, steps in WRITES.items():

@@ -400,6 +400,17 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding("", f"The engine is not as it was left: {difference}", fix)
 
 
+@check(
+    "index-unwritable",
+    "warning",
+    "An index that cannot be written, such as on a full disk: recall works without it, more slowly",
+)
+def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
+    if problem := vault.index.unwritable:
+        message = f"{problem}: free some space, or set MEMVAULT_CACHE to another folder"
+        yield Finding("", vault.call.hide_paths(message))
+
+
 def _stale_memories(vault: VaultInspection) -> list[str]:
     """Return the memories whose index entry differs from their file, after a second check.
 

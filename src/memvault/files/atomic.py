@@ -80,11 +80,9 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
     return "The disk is full", "free some space"
 
 
-@contextmanager
-def best_effort() -> Iterator[None]:
+def best_effort() -> contextlib.suppress:
     """Ignore every error of the file system, mapped or not, in work that may fail unnoticed."""
-    with contextlib.suppress(OSError, StorageError, Refused):
-        yield
+    return contextlib.suppress(OSError, StorageError, Refused)
 
 
 class Attributes(NamedTuple):

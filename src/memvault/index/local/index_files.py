@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, StorageError, TimedOut
+from memvault.errors import MemvaultError, StorageError, TimedOut, to_memvault_error
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
@@ -36,6 +36,7 @@ MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
 _RETRY_PAUSE = 0.02
+_PROBE_BYTES = 4_096
 _MOST_CHANGED = 500
 """The number of files up to which each is looked up in the manifest, and not all are read."""
 
@@ -156,6 +157,22 @@ class IndexFiles:
         finally:
             if taken:
                 self._lock.release()
+
+    def write_problem(self) -> str:
+        """Return why nothing can be written in the index's folder; empty if that is possible.
+
+        It is not tried while another process writes, nor for an index in memory.
+        """
+        probe = self._root / "probe"
+        try:
+            if self.place.folder is not None:
+                with self.locked(0.0) as locked:
+                    if locked:
+                        atomic.write(probe, bytes(_PROBE_BYTES), durable=False)
+                        probe.unlink(missing_ok=True)
+        except (OSError, StorageError) as error:
+            return to_memvault_error(error).message
+        return ""
 
     @contextmanager
     def writing(self) -> Iterator[None]:
