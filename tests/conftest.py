@@ -26,6 +26,7 @@ from children import in_child, mount_in_memory
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
+from memvault.index.local.index_files import INDEX
 from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -353,7 +354,7 @@ def index_of(root: Path) -> Path:
 
 def indexed(root: Path, path: str) -> bool:
     """Wait until a memory is in the vault's index, for half a minute at most; say whether it is."""
-    manifest = f"file:{index_of(root)}/index/manifest.db?mode=ro"
+    manifest = f"file:{index_of(root)}/{INDEX}/manifest.db?mode=ro"
     until = time.monotonic() + 30
     while time.monotonic() < until:
         with suppress(sqlite3.Error), closing(sqlite3.connect(manifest, uri=True)) as database:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from conftest import SOAK, Run, examples, index_of, lie_still, refused, soak_only, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import COMPLETE, MemoryRecord
 from memvault.workspace import Workspace
@@ -385,7 +386,7 @@ def _is_whole(vault: Vault, count: int) -> None:
 def test_an_index_replaced_meanwhile_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an index is taken away while it is read, the call reads the one in its place."""
     _filled(folder, 3)
-    index = index_of(folder) / "index"
+    index = index_of(folder) / INDEX
     with open_vault(folder) as vault:
         _is_whole(vault, 3)
         real = Manifest.records
@@ -409,7 +410,7 @@ def test_the_state_of_an_index_that_was_replaced_is_read(folder: Path) -> None:
     _filled(folder, 3)
     with closing(Workspace(folder)) as workspace:
         workspace.index.refresh(True, COMPLETE)
-        index = index_of(folder) / "index"
+        index = index_of(folder) / INDEX
         index.rename(index.with_name("moved"))
         (index / "manifest.db-journal").mkdir(parents=True)
         (index / "manifest.db-journal").rmdir()
@@ -431,12 +432,12 @@ def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.Mon
                 kept = {path.stat().st_ino for path in index.glob("index*/manifest.db")}
                 with open_vault(folder) as vault:
                     _is_whole(vault, 5)
-                assert (index / "index" / "manifest.db").stat().st_ino in kept, place
+                assert (index / INDEX / "manifest.db").stat().st_ino in kept, place
     assert sum(place.startswith("os.rename") for place in places) >= 2
     assert len(places) >= 6
     with open_vault(folder) as vault:
         assert vault.call("vault_reindex")["indexed"] == 5
-    assert {path.name for path in index.iterdir()} <= {"vault", "lock", "index", "deep"}
+    assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
 
 
 def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) -> None:
@@ -489,7 +490,7 @@ def test_where_the_disk_is_full_the_index_stays(folder: Path, run: Run) -> None:
         refused(run("reindex"), 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {path.name for path in index.iterdir()} <= {"vault", "lock", "index", "deep"}
+    assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
     with open_vault(folder) as vault:
         assert vault.call("vault_status")["index"]["state"] == "current"
         _is_whole(vault, 60)

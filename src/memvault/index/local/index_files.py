@@ -26,6 +26,7 @@ from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
+from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
 from memvault.vault.reader import Scan
 
@@ -34,7 +35,12 @@ Value = TypeVar("Value")
 _FORMAT = 11
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
-INDEX = "index"
+INDEX = f"index-{MADE}"
+"""The folder of an index; each version of the program has its own, and rebuilds no other's."""
+_ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
+_DAY = 86_400.0
+_KEPT_DAYS = 30.0
+"""Days after which an index that only another version can use is deleted."""
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
 _MOST_CHANGED = 500
@@ -92,6 +98,7 @@ class IndexFiles:
             if found is None or found.fingerprint != self.fingerprint:
                 break
             if found.holds(self._keyword_folder):
+                self._mark_used()
                 return self._use(found)
             time.sleep(_RETRY_PAUSE * attempt)
         self.close()
@@ -122,6 +129,26 @@ class IndexFiles:
             previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
         return self.opened
+
+    def _mark_used(self) -> None:
+        """Note once a day that this index is used; delete those that no version has used lately."""
+        with atomic.best_effort():
+            if time.time() - self.folder.stat().st_mtime < _DAY:
+                return
+            lock = FileLock(self._lock.path)
+            if self.folder.name == INDEX and lock.acquire(0.0):
+                try:
+                    self._delete_unused()
+                finally:
+                    lock.release()
+            os.utime(self.folder)
+
+    def _delete_unused(self) -> None:
+        for other in self._root.iterdir():
+            if other.name != INDEX and _ANY_INDEX.fullmatch(other.name):
+                age = time.time() - other.lstat().st_mtime
+                if age > _KEPT_DAYS * _DAY:
+                    _delete(other)
 
     def close(self) -> None:
         """Close the open files."""
