@@ -6,8 +6,10 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -494,3 +496,63 @@ def test_where_the_disk_is_full_the_index_stays(folder: Path, run: Run) -> None:
     with open_vault(folder) as vault:
         assert vault.call("vault_status")["index"]["state"] == "current"
         _is_whole(vault, 60)
+
+
+_OTHER_VERSION = """
+import sys
+from memvault.index.text import passages
+passages.VERSION += 1
+from memvault.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.promise("R94")
+def test_two_versions_of_the_program_share_a_vault(folder: Path) -> None:
+    """A recall by one version neither rebuilds nor removes the index of the other."""
+    _filled(folder, 5)
+
+    def other(*words: str) -> None:
+        line = [sys.executable, "-c", _OTHER_VERSION, "--vault", str(folder), *words]
+        subprocess.run(line, check=True, capture_output=True)
+
+    def own() -> str:
+        with open_vault(folder) as vault:
+            assert len(titles(vault.call("memory_recall", query="common", type="keyword"))) == 5
+            return str(vault.call("vault_status")["index"]["state"])
+
+    index = index_of(folder)
+    own()
+    other("recall", "common")
+    kept = {path: path.stat().st_ino for path in index.glob("index*/manifest.db")}
+    assert len(kept) == 2
+    for _ in range(2):
+        assert own() == "current"
+        other("recall", "common")
+    assert {path: path.stat().st_ino for path in index.glob("index*/manifest.db")} == kept
+
+
+@pytest.mark.promise("R94")
+def test_index_of_a_version_no_longer_used_is_deleted(folder: Path) -> None:
+    """The index of another version is deleted when none has used it for 30 days."""
+    _filled(folder, 3)
+    index = index_of(folder)
+    names = {"index": 31, "index-9.1.1.1": 31, "index-9.1.1.2": 29, "index-9.1.1.1.new": 31}
+    for name, days in names.items():
+        write(index, f"{name}/manifest.db", "")
+        then = time.time() - days * 86_400
+        os.utime(index / name, (then, then))
+    mine = write(index, "index of mine/x", "")
+    with open_vault(folder) as vault:
+        _is_whole(vault, 3)
+    assert all((index / name).exists() for name in names), "looked through once a day"
+    for path in (mine.parent, index / INDEX):
+        then = time.time() - 40 * 86_400
+        os.utime(path, (then, then))
+    with open_vault(folder) as vault:
+        _is_whole(vault, 3)
+        assert vault.call("vault_status")["index"]["state"] == "current"
+    left = {name for name in names if (index / name).exists()}
+    assert left == {"index-9.1.1.2"}
+    assert mine.exists()
+    assert time.time() - (index / INDEX).stat().st_mtime < 3_600
