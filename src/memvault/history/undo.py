@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from memvault.vault.file_names import normalize_title
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
+_MAX_NAMED = 5
 
 
 class RevertStep(NamedTuple):
@@ -115,11 +116,18 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
     return ""
 
 
-def undo(call: Call, change: JournalEntry) -> list[FileChange]:
-    """Undo a change; return what was done to which files.
+class Undone(NamedTuple):
+    """What an undo did to which files, and the files that were kept since they have changed."""
+
+    files: list[FileChange]
+    kept: list[str]
+
+
+def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undone:
+    """Undo a change; with ``keeps_changed``, memories whose files have changed since are kept.
 
     Raises:
-        Conflict: a file has changed since.
+        Conflict: files have changed since; ``changedFiles`` in its details are all of several.
         NotFound: the earlier bytes are no longer kept.
         Refused: the change names a path that is not a file of the vault.
     """
@@ -128,7 +136,8 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
         for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
         try:
-            steps = _remaining_steps(call.store, change, call.store.changes.journal.changes())
+            changes = list(call.store.changes.journal.changes())
+            steps, kept = _remaining_steps(call.store, change, changes, keeps_changed)
         except Conflict as error:
             moved = _find_moved(call, change)
             if moved is None or change.reverted_by:
@@ -147,7 +156,7 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
                 _apply(call.store, step, step.subject.mem_id in restored_ids)
             elif step.kept and not step.left:
                 _respell(call.store, other, step)
-    return call.change_set.files
+    return Undone(call.change_set.files, kept)
 
 
 def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
@@ -163,14 +172,17 @@ def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | No
 
 
 def _remaining_steps(
-    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
-) -> list[RevertStep]:
-    """Return the steps that remain to be applied; errors are those of ``undo``.
+    store: MemoryStore,
+    change: JournalEntry,
+    changes: Sequence[JournalEntry] = (),
+    keeps_changed: bool = False,
+) -> tuple[list[RevertStep], list[str]]:
+    """Return the steps that remain to be applied, and the files to keep; errors as for ``undo``.
 
     ``changes``, newest first, are used to suggest a command in the hint of an error.
     """
     try:
-        return _open_steps(store, change, changes)
+        return _open_steps(store, change, changes, keeps_changed)
     except MemvaultError as error:
         if not change.reverted_by:
             raise
@@ -181,8 +193,11 @@ def _remaining_steps(
 
 
 def _open_steps(
-    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry]
-) -> list[RevertStep]:
+    store: MemoryStore,
+    change: JournalEntry,
+    changes: Sequence[JournalEntry],
+    keeps_changed: bool,
+) -> tuple[list[RevertStep], list[str]]:
     steps = revert_steps(change.files)
     open_steps = [step for step in steps if not _is_done(store, step)]
     if not open_steps:
@@ -191,9 +206,47 @@ def _open_steps(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
             "memvault undo --list shows what can be undone",
         )
+    problems: dict[str, tuple[RevertStep, MemvaultError]] = {}
     for step in open_steps:
-        _check_step(store, step, change, changes)
-    return open_steps
+        try:
+            _check_step(store, step, change, changes)
+        except (Conflict, NotFound) as error:
+            problems[step.path] = step, error
+    if not problems:
+        return open_steps, []
+    kept_ids = {step.subject.mem_id for step, _ in problems.values()}
+    others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
+    sources, targets = (
+        {step.subject.mem_id for step in steps if bool(step.kept) == is_source}
+        for is_source in (True, False)
+    )
+    if kept_ids & sources & targets:  # moved, and other files link to its new place
+        others = []
+    if not keeps_changed or not others:
+        raise _conflict(change, [error for _, error in problems.values()], [*problems], others)
+    return others, [*problems]
+
+
+def _conflict(
+    change: JournalEntry,
+    errors: Sequence[MemvaultError],
+    paths: list[str],
+    others: Sequence[RevertStep],
+) -> MemvaultError:
+    """Return the error for files that cannot be reverted, which suggests to revert the others."""
+    name, error = change.change_id, errors[0]
+    if len(errors) > 1:
+        more = len(paths) - _MAX_NAMED
+        named = ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        error = Conflict(
+            f"{len(paths)} files have changed since {name}, so undoing would lose that: {named}",
+            error.hint if not others else "",
+            {"changedFiles": paths},
+        )
+    if others:
+        rest = f"memvault undo {name} --keep-changed takes the rest back"
+        error.hint = f"{error.hint}, or {rest}" if error.hint else rest
+    return error
 
 
 def _is_undone(call: Call, change: JournalEntry) -> bool:
