@@ -145,7 +145,7 @@ def memory_diff(
     rest="memory_log names the files",
     destructive=True,
     core=True,
-    advanced=("limit", "offset", "budget"),
+    advanced=("keepChanged", "limit", "offset", "budget"),
     examples=("memvault undo", "memvault undo --list", "memvault undo 3k9x2m7q --keep-changed"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
@@ -173,10 +173,7 @@ def memory_undo(
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
-    keep_changed: Annotated[
-        bool,
-        Arg("Leave memories that have changed since as they are, and undo the rest"),
-    ] = False,
+    keep_changed: Annotated[bool, Arg("Undo the rest if files have changed since")] = False,
     limit: Annotated[
         int | None, Arg("How many to list", minimum=1, default=LISTED, aliases=LIMIT_ALIASES)
     ] = None,
@@ -187,8 +184,7 @@ def memory_undo(
     """Undo the last change by a tool: restore every file to its state before.
 
     Called again, it undoes the change before that. An undo is a change too and can
-    be undone by its changeId. If a file has changed since, nothing is undone, unless
-    keepChanged is set.
+    be undone by its changeId. If a file has changed since, nothing is undone.
     """
     from memvault.history import log, undo
 

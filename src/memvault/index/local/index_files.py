@@ -21,7 +21,7 @@ from memvault.errors import MemvaultError, StorageError, TimedOut, to_memvault_e
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
-from memvault.index.folder import IndexFolder
+from memvault.index.folder import IndexFolder, is_unused, mark_used
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
@@ -38,9 +38,6 @@ MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 INDEX = f"index-{MADE}"
 """The folder of an index; each version of the program has its own, and rebuilds no other's."""
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
-_DAY = 86_400.0
-_KEPT_DAYS = 30.0
-"""Days after which an index that only another version can use is deleted."""
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
 _MOST_CHANGED = 500
@@ -131,24 +128,17 @@ class IndexFiles:
         return self.opened
 
     def _mark_used(self) -> None:
-        """Note once a day that this index is used; delete those that no version has used lately."""
+        """Note that this index is used; once a day, delete those that no version uses any more."""
+        lock = FileLock(self._lock.path)
         with atomic.best_effort():
-            if time.time() - self.folder.stat().st_mtime < _DAY:
-                return
-            lock = FileLock(self._lock.path)
-            if self.folder.name == INDEX and lock.acquire(0.0):
+            if mark_used(self.folder) and self.folder.name == INDEX and lock.acquire(0.0):
                 try:
-                    self._delete_unused()
+                    for other in self._root.iterdir():
+                        is_index = other.name != INDEX and _ANY_INDEX.fullmatch(other.name)
+                        if is_index and is_unused(other):
+                            _delete(other)
                 finally:
                     lock.release()
-            os.utime(self.folder)
-
-    def _delete_unused(self) -> None:
-        for other in self._root.iterdir():
-            if other.name != INDEX and _ANY_INDEX.fullmatch(other.name):
-                age = time.time() - other.lstat().st_mtime
-                if age > _KEPT_DAYS * _DAY:
-                    _delete(other)
 
     def close(self) -> None:
         """Close the open files."""

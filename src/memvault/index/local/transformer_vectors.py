@@ -39,7 +39,7 @@ from memvault.index.embedding.arrays import (
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.embedding.wordpiece import DATA as STATIC
-from memvault.index.folder import DEEP
+from memvault.index.folder import DEEP, is_unused, mark_used
 from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.subwords import max_per_memory
@@ -57,8 +57,6 @@ LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
-_DAY = 86_400.0
-_KEPT_DAYS = 30.0
 
 
 _MIN_KEPT = 1_000
@@ -397,7 +395,8 @@ class TransformerVectors:
             return None
         if self._opened is None or self._opened.card != found.card:
             self._opened = found
-            _mark_used(found.folder)
+            with contextlib.suppress(OSError):
+                mark_used(found.folder)
         return self._opened
 
     def _model_folder(self, name: str) -> Path:
@@ -680,21 +679,9 @@ class TransformerVectors:
                 for entry in self.folder.iterdir()
                 if entry.is_dir()
                 and entry != current
-                and (entry.name.rpartition("-")[0] != model or _is_unused(entry))
+                and (entry.name.rpartition("-")[0] != model or is_unused(entry))
             ]
         return []
-
-
-def _mark_used(folder: Path) -> None:
-    """Note once a day that a model's vectors are used."""
-    with contextlib.suppress(OSError):
-        if time.time() - folder.stat().st_mtime > _DAY:
-            os.utime(folder)
-
-
-def _is_unused(folder: Path) -> bool:
-    """Return whether no version of the program has used a model's vectors lately."""
-    return time.time() - folder.stat().st_mtime > _KEPT_DAYS * _DAY
 
 
 def _lacking_texts(
