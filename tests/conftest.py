@@ -22,9 +22,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import result_types
+from children import in_child, mount_in_memory
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
+from memvault.index.local.index_files import INDEX
 from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -389,7 +391,7 @@ def index_of(root: Path) -> Path:
 
 def indexed(root: Path, path: str) -> bool:
     """Wait until a memory is in the vault's index, for half a minute at most; say whether it is."""
-    manifest = f"file:{index_of(root)}/index/manifest.db?mode=ro"
+    manifest = f"file:{index_of(root)}/{INDEX}/manifest.db?mode=ro"
     until = time.monotonic() + 30
     while time.monotonic() < until:
         with suppress(sqlite3.Error), closing(sqlite3.connect(manifest, uri=True)) as database:
@@ -430,6 +432,23 @@ def in_utc() -> Iterator[None]:
     """Make UTC the user's time zone, for a test whose files have times of certain days."""
     with user_in("UTC"):
         yield
+
+
+@pytest.fixture
+def mounting(tmp_path: Path) -> None:
+    """Skip a test where mounting is not permitted."""
+    target = tmp_path / "mounting"
+    target.mkdir()
+
+    def attempt() -> str:
+        try:
+            mount_in_memory(target, "64k")
+        except OSError as error:
+            return str(error)
+        return ""
+
+    if reason := in_child(attempt):
+        pytest.skip(f"mounting is not permitted: {reason}")
 
 
 class Git(Protocol):

@@ -138,7 +138,7 @@ def plant(  # noqa: C901  # what is wrapped is told in one place
         "rmdir": ["rmdir"],
         "fsync": ["fsync", "fdatasync"],
         "truncate": ["truncate", "ftruncate"],
-        "chmod": ["chmod", "utime"],
+        "chmod": ["chmod", "fchmod", "utime"],
     }.items():
         for name in names:
             setattr(os, name, wrapped(kind, getattr(os, name)))

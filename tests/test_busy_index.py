@@ -35,6 +35,7 @@ from conftest import (
 from memvault import open_vault
 from memvault.files.lock import FileLock
 from memvault.index.local import embedding_lock
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.nearest import NearestMemory, nearest
 from memvault.index.local.static_vector_file import (
     LocalVectorStore,
@@ -302,7 +303,7 @@ def test_the_program_ends_the_process_before_it_deletes(run: Run, tmp_path: Path
     with FileLock(deep / embedding_lock.BACKGROUND_LOCK):
         removing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         until(lambda: embedding_lock.is_running(deep, embedding_lock.FOREGROUND_LOCK))
-        assert (deep.parent / "index").is_dir()
+        assert (deep.parent / INDEX).is_dir()
     assert removing.wait(60) == 0
     assert not deep.parent.exists()
 

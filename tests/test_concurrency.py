@@ -26,6 +26,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages.inbox import Inbox, Lease
 from memvault.errors import TimedOut
 from memvault.files.lock import FileLock
+from memvault.index.local.index_files import INDEX
 from memvault.index.protocol import COMPLETE, KeywordQuery
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
@@ -275,7 +276,7 @@ def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
     assert len(done) >= 9
 
 
-@pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
+@pytest.mark.parametrize("path", ["", INDEX, f"{INDEX}/keyword", f"{INDEX}/vectors"])
 def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
     _write_three(folder)
@@ -321,9 +322,7 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     index = index_of(folder)
     before = {path: path.stat().st_ino for path in index.rglob("*") if path.is_file()}
     write(folder, "b.md", "# B\n\nwombat\n")
-    with closing(
-        sqlite3.connect(index / "index" / "manifest.db", isolation_level=None)
-    ) as database:
+    with closing(sqlite3.connect(index / INDEX / "manifest.db", isolation_level=None)) as database:
         database.execute("BEGIN EXCLUSIVE")
         with open_vault(folder) as vault:
             found = vault.call("memory_recall", query="wombat")

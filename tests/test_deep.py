@@ -43,6 +43,7 @@ from memvault.index.embedding.token_vectors import TOKENS_PER_VECTOR, TextVector
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local import embedding_lock, transformer_vectors
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
@@ -388,7 +389,7 @@ def test_a_text_is_embedded_once(
     write(folder, "copy.md", f"# Note 2\n\n{_text(2)}\n")
     assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
     assert vault.call("vault_reindex")["indexed"] == 4
-    shutil.rmtree(index_of(folder) / "index")
+    shutil.rmtree(index_of(folder) / INDEX)
     assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
     assert len(embedded) == 3
     write(folder, "n/0.md", "# Note 0\n\nAnother text.\n")

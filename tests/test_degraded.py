@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -19,9 +20,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, child, examples, refused, sampled, titles, without_rights, write
+from children import in_child, mount_in_memory
+from conftest import (
+    ROOT,
+    SOAK,
+    Run,
+    child,
+    examples,
+    refused,
+    sampled,
+    titles,
+    without_rights,
+    write,
+)
 from memvault import Vault, clock, open_vault
 from memvault.vault.file_names import normalize_title
+from tool_calls import typed
 
 EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
 SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]
@@ -315,3 +329,147 @@ def test_open_file_limit_is_not_reported_as_a_broken_install(folder: Path) -> No
         hints += child(folder, "recall", "zebra", prefix=["prlimit", f"--nofile={number}"]).err
     assert "ulimit -n" in hints
     assert "reinstall" not in hints
+
+
+WRITES = {
+    "remember": ["remember", "T", "a zebra"],
+    "fact store": ["fact", "store", "a zebra"],
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.promise("R92")
+@pytest.mark.parametrize("words", WRITES.values(), ids=WRITES.keys())
+@pytest.mark.parametrize(("deep", "every"), [("off", 6), ("now", 1)])
+def test_write_succeeds_though_the_cache_vanishes(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    deep: str,
+    every: int,
+) -> None:
+    """Whenever the cache is deleted during a call, what was written is reported as written."""
+    monkeypatch.setenv("MEMVAULT_DEEP", deep)
+    write(folder, "a.md", "# A\n\nzebra\n")
+    assert typed("--vault", str(folder), "recall", "zebra").code == 0
+    cache, kept = tmp_path / "cache", tmp_path / "kept"
+    shutil.copytree(cache, kept)
+
+    def counts(event: str, arguments: tuple[Any, ...]) -> bool:
+        if deep == "off":
+            names = ("open", "os.scandir", "os.rename", "os.remove", "sqlite3.connect")
+            return event in names and str(arguments[0]).startswith(f"{cache}/")
+        writes = event == "open" and int(arguments[2]) & (os.O_WRONLY | os.O_RDWR)
+        is_change = bool(writes) or event == "os.mkdir"
+        return is_change and "/deep" in str(arguments[0])  # the vectors of the new text
+
+    def vanishing_at(number: int) -> Any:
+        def work() -> tuple[int, int, str]:
+            left = number
+
+            def happens(event: str, arguments: tuple[Any, ...]) -> None:
+                nonlocal left
+                if counts(event, arguments):
+                    left -= 1
+                    if not left:
+                        shutil.rmtree(cache, ignore_errors=True)
+
+            sys.addaudithook(happens)
+            ran = typed("--vault", str(folder), "--json", *words)
+            return left, ran.code, ran.out + ran.err
+
+        return in_child(work)
+
+    tried = 0
+    for number in range(1, 200, 1 if SOAK else every):
+        left, code, said = vanishing_at(number)
+        assert code == 0, (number, said)
+        (made,) = (path for path in folder.rglob("[!.]*/*.md") if ".memvault" not in path.parts)
+        made.unlink()
+        if left > 0:
+            break
+        tried += 1
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(kept, cache)
+    assert tried >= 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
+@pytest.mark.promise("R92")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_remember", {"title": "T", "content": "zebra " * 9_000, "memoryType": ""}),
+        ("store_fact", {"fact": "zebra " * 9_000}),
+    ],
+)
+def test_write_succeeds_though_memory_ends(
+    folder: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    """If a process that stays has no memory left once a file is written, it reports the write."""
+    for number in range(40):
+        write(folder, f"n{number}.md", f"# N{number}\n\n" + f"zebra word{number} " * 500)
+
+    def work() -> list[dict[str, Any]]:
+        results, limit = [], -1
+
+        def happens(event: str, given: tuple[Any, ...]) -> None:
+            if limit >= 0 and event == "os.link" and str(given[1]).endswith(".md"):
+                pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+                most = pages * resource.getpagesize() + limit
+                resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+
+        sys.addaudithook(happens)
+        with open_vault(folder) as vault:
+            assert vault.call(tool, **arguments)["success"]
+            for limit in (0, 0, 0, 1 << 19, 1 << 21):  # noqa: B007  # read where a file is written
+                result = vault.call(tool, **arguments)
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+                results.append({"success": result["success"], "error": result.get("error")})
+        return results
+
+    assert in_child(work) == [{"success": True, "error": None}] * 5
+
+
+def _full_disk(cache: Path) -> None:
+    """Fill the disk that the cache is on."""
+    with contextlib.suppress(OSError), (cache / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4_096))
+
+
+@pytest.mark.promise("R93")
+def test_full_disk_under_the_cache_stops_no_search(
+    folder: Path, tmp_path: Path, mounting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a full disk under the cache recall and the hook answer, and doctor and status say it."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    for number in range(12):
+        write(folder, f"n{number}.md", f"# Note {number}\n\ncommon zebra word{number}\n")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+
+    def work() -> list[Any]:
+        mount_in_memory(cache, "24m")
+        call = ["--vault", str(folder), "--json"]
+        with monkeypatch.context() as now:
+            now.setenv("MEMVAULT_DEEP", "now")
+            assert typed(*call, "recall", "zebra").code == 0
+        _full_disk(cache)
+        write(folder, "new.md", "# New\n\na new zebra\n")
+        found = [typed(*call, *words) for words in (["recall", "new zebra"], ["list"])]
+        told = [typed(*call, *words) for words in (["status"], ["doctor"], ["remember", "T", "c"])]
+        assert [one.code for one in (*found, *told)] == [0] * 5, (found, told)
+        assert found[0].json["memories"][0]["title"] == "New"
+        assert any("disk is full" in note for note in told[0].json["warnings"])
+        assert [one["code"] for one in told[1].json["findings"]] == ["index-unwritable"]
+        hooked = []
+        for _ in range(20):
+            ran = child(folder, "hook", "prompt", stdin=b'{"prompt": "common zebra word3"}')
+            hooked.append(ran.out)
+            if "Note 3" in ran.out:
+                break
+        return [hooked[-1]]
+
+    assert "Note 3" in in_child(work)[0]

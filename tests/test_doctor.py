@@ -22,6 +22,7 @@ from memvault.doctor.inspection import VaultInspection
 from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.git.index_file import paths
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.transformer_vectors import TransformerVectors
 from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, GONE, HEADER, MARKS, Fault, examined, files, named, told
@@ -210,7 +211,7 @@ def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -
     write(folder, "a.md", "# A\n")
     assert examined(vault)["findings"] == []
     vault.close()
-    manifest = sqlite3.connect(index_of(folder) / "index" / "manifest.db")
+    manifest = sqlite3.connect(index_of(folder) / INDEX / "manifest.db")
     with manifest:
         manifest.execute("UPDATE memories SET etag = 'other', checked = checked + 1000000000000")
     manifest.close()

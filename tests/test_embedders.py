@@ -26,6 +26,7 @@ from memvault.index.embedding import calibrate, tokenizer, wordpiece
 from memvault.index.embedding.embedder import Calibration, Embedder, read_card
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import DATA, load_embedder
+from memvault.index.local.index_files import INDEX
 
 pytestmark = sampled_tests(2)
 
@@ -199,7 +200,7 @@ def test_vectors_of_an_older_table_are_made_anew(run: Run, folder: Path) -> None
     """After an upgrade with another built-in table, the next recall embeds by it, unasked."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     assert run("recall", "postgres").code == 0
-    card = next((index_of(folder) / "index" / "vectors").rglob("card.json"))
+    card = next((index_of(folder) / INDEX / "vectors").rglob("card.json"))
     entries = json.loads(card.read_text("utf-8"))
     card.write_text(json.dumps({**entries, "version": "older"}), "utf-8")
     ran = run("recall", "database", "--mode", "vector", "--json")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from conftest import Ran, Run, refused, succeeded, write
 from import_sources import vault_export as vault_source
+from memvault import open_vault
 from memvault.errors import MemvaultError, Refused
 from memvault.exporters import formats
 from memvault.exporters.files import ExportedFiles
@@ -438,3 +441,55 @@ def test_export_works_without_folder_descriptors(
     assert not victim.exists()
     with pytest.raises(MemvaultError), target_file(folder / "memvault.toml/x.md", True):
         pass
+
+
+_KILLED = """
+import os, sys
+from memvault.__main__ import main
+written = 0
+def happens(event, arguments):
+    global written
+    written += event == sys.argv[1] and sys.argv[2] in str(arguments[0])
+    if written > int(sys.argv[3]):
+        os._exit(9)
+sys.addaudithook(happens)
+main(sys.argv[4:])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file without a name is Linux's")
+@pytest.mark.promise("R29")
+@pytest.mark.parametrize("kind", ["zip", "jsonl"])
+def test_killed_export_leaves_no_file(folder: Path, tmp_path: Path, kind: str) -> None:
+    """An export into one file that is killed leaves nothing beside its target."""
+    for number in range(5):
+        write(folder, f"n{number}.md", f"# N{number}\n")
+    with open_vault(folder) as vault:
+        assert vault.call("memory_list")["success"]  # so that the export alone reads the files
+    place = tmp_path / "target"
+    place.mkdir()
+    line = ["--vault", str(folder), "export", str(place / f"all.{kind}")]
+    killed = [sys.executable, "-c", _KILLED, "open", "n3.md", "0", *line]
+    assert subprocess.run(killed, check=False, capture_output=True).returncode == 9
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.promise("R29")
+def test_next_export_deletes_what_a_killed_one_left(folder: Path, tmp_path: Path) -> None:
+    """An export into a folder deletes the temporary files of one that was killed there."""
+    for number in range(5):
+        write(folder, f"n{number}.md", f"# N{number}\n")
+    place = tmp_path / "target"
+    line = ["--vault", str(folder), "export", str(place), "--to", "folder"]
+    killed = [sys.executable, "-c", _KILLED, "os.rename", str(place), "3", *line]
+    ran = subprocess.run(killed, check=False, capture_output=True)
+    assert ran.returncode == 9, ran
+    left = list(place.rglob(".*.tmp"))
+    assert left
+    for path in left:  # where processes cannot be looked up, a file has to be old
+        os.utime(path, (0, 0))
+    ran = subprocess.run(
+        [sys.executable, "-m", "memvault", *line, "--force"], check=False, capture_output=True
+    )
+    assert ran.returncode == 0, ran
+    assert not list(place.rglob(".*.tmp"))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from conftest import SOAK, Run, examples, index_of, lie_still, refused, soak_only, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import COMPLETE, MemoryRecord
 from memvault.recall.answer import RecallRequest
@@ -433,7 +435,7 @@ def _is_whole(vault: Vault, count: int) -> None:
 def test_an_index_replaced_meanwhile_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an index is taken away while it is read, the call reads the one in its place."""
     _filled(folder, 3)
-    index = index_of(folder) / "index"
+    index = index_of(folder) / INDEX
     with open_vault(folder) as vault:
         _is_whole(vault, 3)
         real = Manifest.records
@@ -457,7 +459,7 @@ def test_the_state_of_an_index_that_was_replaced_is_read(folder: Path) -> None:
     _filled(folder, 3)
     with closing(Workspace(folder)) as workspace:
         workspace.index.refresh(True, COMPLETE)
-        index = index_of(folder) / "index"
+        index = index_of(folder) / INDEX
         index.rename(index.with_name("moved"))
         (index / "manifest.db-journal").mkdir(parents=True)
         (index / "manifest.db-journal").rmdir()
@@ -479,12 +481,12 @@ def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.Mon
                 kept = {path.stat().st_ino for path in index.glob("index*/manifest.db")}
                 with open_vault(folder) as vault:
                     _is_whole(vault, 5)
-                assert (index / "index" / "manifest.db").stat().st_ino in kept, place
+                assert (index / INDEX / "manifest.db").stat().st_ino in kept, place
     assert sum(place.startswith("os.rename") for place in places) >= 2
     assert len(places) >= 6
     with open_vault(folder) as vault:
         assert vault.call("vault_reindex")["indexed"] == 5
-    assert {path.name for path in index.iterdir()} <= {"vault", "lock", "index", "deep"}
+    assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
 
 
 def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) -> None:
@@ -537,7 +539,67 @@ def test_where_the_disk_is_full_the_index_stays(folder: Path, run: Run) -> None:
         refused(run("reindex"), 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {path.name for path in index.iterdir()} <= {"vault", "lock", "index", "deep"}
+    assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
     with open_vault(folder) as vault:
         assert vault.call("vault_status")["index"]["state"] == "current"
         _is_whole(vault, 60)
+
+
+_OTHER_VERSION = """
+import sys
+from memvault.index.text import passages
+passages.VERSION += 1
+from memvault.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.promise("R94")
+def test_two_versions_of_the_program_share_a_vault(folder: Path) -> None:
+    """A recall by one version neither rebuilds nor removes the index of the other."""
+    _filled(folder, 5)
+
+    def other(*words: str) -> None:
+        line = [sys.executable, "-c", _OTHER_VERSION, "--vault", str(folder), *words]
+        subprocess.run(line, check=True, capture_output=True)
+
+    def own() -> str:
+        with open_vault(folder) as vault:
+            assert len(titles(vault.call("memory_recall", query="common", type="keyword"))) == 5
+            return str(vault.call("vault_status")["index"]["state"])
+
+    index = index_of(folder)
+    own()
+    other("recall", "common")
+    kept = {path: path.stat().st_ino for path in index.glob("index*/manifest.db")}
+    assert len(kept) == 2
+    for _ in range(2):
+        assert own() == "current"
+        other("recall", "common")
+    assert {path: path.stat().st_ino for path in index.glob("index*/manifest.db")} == kept
+
+
+@pytest.mark.promise("R94")
+def test_index_of_a_version_no_longer_used_is_deleted(folder: Path) -> None:
+    """The index of another version is deleted when none has used it for 30 days."""
+    _filled(folder, 3)
+    index = index_of(folder)
+    names = {"index": 31, "index-9.1.1.1": 31, "index-9.1.1.2": 29, "index-9.1.1.1.new": 31}
+    for name, days in names.items():
+        write(index, f"{name}/manifest.db", "")
+        then = time.time() - days * 86_400
+        os.utime(index / name, (then, then))
+    mine = write(index, "index of mine/x", "")
+    with open_vault(folder) as vault:
+        _is_whole(vault, 3)
+    assert all((index / name).exists() for name in names), "looked through once a day"
+    for path in (mine.parent, index / INDEX):
+        then = time.time() - 40 * 86_400
+        os.utime(path, (then, then))
+    with open_vault(folder) as vault:
+        _is_whole(vault, 3)
+        assert vault.call("vault_status")["index"]["state"] == "current"
+    left = {name for name in names if (index / name).exists()}
+    assert left == {"index-9.1.1.2"}
+    assert mine.exists()
+    assert time.time() - (index / INDEX).stat().st_mtime < 3_600

@@ -26,6 +26,7 @@ from memvault.files.lock import FileLock
 from memvault.files.plain_files import state_of
 from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import COMPLETE, Index, KeywordQuery, SearchIndex
 from memvault.index.text.bm25f import KeywordDocument
@@ -54,7 +55,7 @@ def filled(folder: Path) -> Path:
 
 def _poisoned(index: Path, marker: Path) -> None:
     """Put a pickle that runs code in the place of each file, and note their states."""
-    keyword = index / "index" / "keyword"
+    keyword = index / INDEX / "keyword"
     files = [*keyword.iterdir(), keyword / "_MAIN_999999.toc"]
     for file in files:
         file.write_bytes(pickle.dumps(Evil(marker)))
@@ -63,7 +64,7 @@ def _poisoned(index: Path, marker: Path) -> None:
 
 def _note(index: Path, *files: Path) -> None:
     """Write into the manifest that files of the keyword index are as they should be."""
-    with closing(sqlite3.connect(index / "index" / "manifest.db")) as database, database:
+    with closing(sqlite3.connect(index / INDEX / "manifest.db")) as database, database:
         for path in files:
             row = path.name, json.dumps(state_of(path))
             database.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", row)
@@ -102,7 +103,7 @@ def test_bytes_that_no_one_wrote_are_healed(
     index = index_of(filled)
     with open_vault(filled) as vault:
         vault.call("memory_recall", query="zebra", type="keyword")
-    files = (index / "index" / "keyword").glob(f"*{suffix}")
+    files = (index / INDEX / "keyword").glob(f"*{suffix}")
     file = max(files, key=lambda one: one.stat().st_mtime_ns)
     content = bytearray(file.read_bytes())
     for place, byte in changes:
@@ -228,7 +229,7 @@ def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path:
         assert "warnings" not in ran.json
         index = next((tmp_path / "tmp" / f"memvault-{os.geteuid()}").iterdir())
         assert index.stat().st_mode & 0o777 == 0o700
-        with sqlite3.connect(index / "index" / "manifest.db") as database:
+        with sqlite3.connect(index / INDEX / "manifest.db") as database:
             rows = database.execute("SELECT * FROM counters WHERE name != 'commits'")
             indexes.append(sorted(rows.fetchall()))
     assert indexes[0] == indexes[1]
@@ -351,7 +352,7 @@ def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
     """Whatever lies where the index's own files should be, recall answers."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
-    manifest = index_of(folder) / "index" / "manifest.db"
+    manifest = index_of(folder) / INDEX / "manifest.db"
     manifest.unlink()
     os.mkfifo(manifest)
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

@@ -23,6 +23,7 @@ from conftest import examples, index_of, titles, write
 from memvault import open_vault
 from memvault.files.plain_files import state_of
 from memvault.index.local import keyword
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.keyword import KeywordIndex, find_terms, rank_documents
 from memvault.index.protocol import IndexCorrupted, KeywordQuery
 from memvault.index.text import bm25f, bm25f_arrays
@@ -307,7 +308,7 @@ def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> 
     for _ in range(2):
         with open_vault(folder) as vault:
             assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
-        for file in (index_of(folder) / "index" / "keyword").glob(f"*.{suffix}"):
+        for file in (index_of(folder) / INDEX / "keyword").glob(f"*.{suffix}"):
             file.unlink()
 
 
@@ -319,7 +320,7 @@ def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
     write(folder, "a.md", "# A\n\nzebra\n")
     with open_vault(folder) as vault:
         vault.call("memory_recall", query="zebra", type="keyword")
-    index = index_of(folder) / "index"
+    index = index_of(folder) / INDEX
     shutil.rmtree(index / "keyword")
     (index / "keyword").mkdir()
     with create_in(str(index / "keyword"), Schema(body=KEYWORD)).writer() as writer:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, recalled, sampled, write
 from memvault import open_vault
+from memvault.index.local.index_files import INDEX
 from memvault.settings.exclusions import Exclusions
 from memvault.vault.reader import Scan, scan
 
@@ -35,7 +36,7 @@ def settled(folder: Path) -> set[str]:
     time.sleep(1.1)  # what was edited within the last second is read once more
     titles_of(folder)
     found = titles_of(folder)
-    assert (index_of(folder) / "index" / "scan").stat().st_size > MANY * 32
+    assert (index_of(folder) / INDEX / "scan").stat().st_size > MANY * 32
     return found
 
 
@@ -94,7 +95,7 @@ def test_a_damaged_scan_costs_time_and_nothing_else(
     folder: Path, settled: set[str], damage: bytes
 ) -> None:
     """A scan that cannot be read is none, and one of another index is not compared."""
-    file = index_of(folder) / "index" / "scan"
+    file = index_of(folder) / INDEX / "scan"
     kept = file.read_bytes()
     write(folder, "0/0.md", "# Edited\n\nThe wombat sleeps.\n")
     file.write_bytes(damage or kept[: len(kept) // 2])

@@ -17,6 +17,7 @@ from conftest import Run, index_of, refused, succeeded, titles, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import VaultUnreadable
+from memvault.index.local.index_files import INDEX
 from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import MemoryRecord
 from memvault.model import Memory
@@ -160,7 +161,7 @@ def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: s
     asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
     with open_vault(places["work"]) as vault:
         before = called(vault, "memory_recall", **asked)["memories"]
-    manifest = index_of(places["home"]) / "index" / "manifest.db"
+    manifest = index_of(places["home"]) / INDEX / "manifest.db"
     with manifest.open("r+b") as file:
         file.seek(4096 * page)
         file.write(b"\xff" * 4096)

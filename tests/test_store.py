@@ -593,3 +593,20 @@ def test_a_plan_accounts_for_every_file(
     for path, entry in known.items():
         hidden = any(path.startswith(f"{folder}/") for folder in lost)
         assert (entry.uid in plan.removed) == (path not in there and not hidden)
+
+
+@pytest.mark.promise("R29")
+def test_doctor_deletes_a_killed_write_at_once(folder: Path, vault: Vault) -> None:
+    """What a process of this machine left is deleted as soon as that process has ended."""
+    if not Path("/proc/sys/kernel/random/boot_id").exists():
+        pytest.skip("processes cannot be told apart from another machine's")
+    vault.call("memory_remember", title="T", content="c", memoryType="fact")
+    left = _killed(folder / "agents/main/plans")
+    mine = write(folder, f"fact/.n.md.{os.getpid()}-{left.name.split('-')[-2]}-abcd1234.tmp", "x")
+    other = write(folder, "fact/.n.md.999999999-0123abcd-abcd1234.tmp", "of another machine")
+    found = vault.call("vault_doctor")["findings"]
+    assert [entry["filePath"] for entry in found] == [left.relative_to(folder).as_posix()]
+    assert vault.call("vault_doctor", fix=True)["success"]
+    assert not left.exists()
+    assert mine.exists(), "its process is alive"
+    assert other.exists(), "it may belong to a process of another machine"

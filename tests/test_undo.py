@@ -584,3 +584,50 @@ def test_what_was_forgotten_comes_back_after_an_undone_restore(vault: Vault, fol
     assert vault.call("memory_undo")["undone"]["tool"] == "memory_forget"
     assert (folder / "fact/wombats.md").read_bytes() == before
     assert vault.call("trash_list")["total"] == 0
+
+
+@pytest.mark.promise("R9")
+def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_path: Path) -> None:
+    """Undo lists every file that has changed since, and with keep-changed reverts the others."""
+    source = tmp_path / "notes"
+    for number in range(9):
+        write(source, f"n{number}.md", f"# Note {number}\n\nText {number}.\n")
+    succeeded(run("import", str(source), "--yes"))
+    notes = sorted(folder.rglob("[!.]*/**/n*.md"))
+    assert len(notes) == 9
+    edited = {}
+    for path in notes[:7]:
+        write(folder, path.relative_to(folder).as_posix(), path.read_text("utf-8") + "Mine.\n")
+        edited[path] = path.read_text("utf-8")
+    notes[7].unlink()
+    told = run("undo")
+    assert told.code == 1
+    assert "7 files have changed since" in told.err
+    assert "--keep-changed takes the rest back" in told.err
+    names = [path.relative_to(folder).as_posix() for path in notes[:7]]
+    for name in names:
+        assert name in told.err
+    refused = run("undo", "--json").json
+    assert sorted(refused["changedFiles"]) == names
+    assert notes[8].exists()
+    undone = succeeded(run("undo", "--keep-changed", "--json")).json
+    assert sorted(undone["kept"]) == names
+    assert not notes[8].exists()
+    assert {path: path.read_text("utf-8") for path in edited} == edited
+    succeeded(run("undo", undone["changeId"]))
+    assert notes[8].exists()
+
+
+@pytest.mark.promise("R9")
+def test_undo_of_a_rename_is_all_or_nothing(folder: Path, vault: Vault) -> None:
+    """After a renamed memory was edited, its links are not reverted without it."""
+    write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nText.\n")
+    write(folder, "fact/b.md", "---\nid: m2\n---\n\nSee [[fact/a|A]].\n")
+    renamed = vault.call("memory_rename", memId="m1", title="C", confirm=True)
+    assert renamed["success"], renamed
+    write(folder, "fact/c.md", (folder / "fact/c.md").read_text("utf-8") + "Mine.\n")
+    before = {path: path.read_bytes() for path in folder.glob("fact/*.md")}
+    undone = vault.call("memory_undo", keepChanged=True)
+    assert "has changed since" in undone["error"]["message"]
+    assert "keep" not in undone["error"]["hint"]
+    assert {path: path.read_bytes() for path in folder.glob("fact/*.md")} == before

@@ -40,6 +40,16 @@ def old(path: str) -> Callable[[Path], None]:
     return lambda root: os.utime(root / path, (OLD, OLD))
 
 
+def linked(path: str, other: str) -> Callable[[Path], None]:
+    """Return what makes two paths one file, as a killed change does."""
+
+    def link(root: Path) -> None:
+        (root / other).parent.mkdir(parents=True)
+        os.link(root / path, root / other)
+
+    return link
+
+
 def large(path: str) -> Callable[[Path], None]:
     """Return what makes a file larger than any memory may be, without taking the room."""
     return lambda root: os.truncate(root / path, (64 << 20) + 1)
@@ -267,6 +277,20 @@ FAULTS = [
         make=lambda root: (
             root / f".memvault/history/ab/29990101T000000.000Z-{OLD_TAG}.md"
         ).symlink_to("gone"),
+    ),
+    Fault(
+        "revision-linked",
+        f".memvault/history/ab/29990101T000000.000Z-{OLD_TAG}.md",
+        {"a.md": OVERDUE, ".memvault/.gitignore": "*\n"},
+        make=linked("a.md", f".memvault/history/ab/29990101T000000.000Z-{OLD_TAG}.md"),
+        fixed=True,
+    ),
+    Fault(
+        "revision-linked",
+        ".memvault/trash/29990101T000000.000Z-abcdef/a.md",
+        {"a.md": "# A\n", ".memvault/.gitignore": "*\n"},
+        make=linked("a.md", ".memvault/trash/29990101T000000.000Z-abcdef/a.md"),
+        fixed=True,
     ),
     Fault(
         "journal-unreadable",

@@ -5,6 +5,7 @@ Nothing about a call outlives it: the workspace knows only the vault.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -234,7 +235,10 @@ class Call:
 
     def all_notes(self) -> list[str]:
         """Return the notes, with warnings about changes first and the snapshot's notes last."""
-        left_out = self.engine.notes() if "engine" in self.__dict__ else []
+        left_out: list[str] = []
+        if "engine" in self.__dict__:
+            with contextlib.suppress(OSError, MemoryError):  # the index is gone
+                left_out = self.engine.notes()
         return [*self.change_set.warnings, *self.notes, *left_out]
 
     @cached_property

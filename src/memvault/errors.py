@@ -168,11 +168,18 @@ class Bug(MemvaultError):
     code = "bug"
     exit_code = 70
 
+    def add_context(self, failed: FailedCall) -> None:
+        """Add to the hint which files were changed before."""
+        if failed.changed:
+            self.hint = f"{self.hint}; {failed.changed}"
+
 
 def to_memvault_error(error: Exception) -> MemvaultError:
     """Convert an exception to an error shown to users: a storage error, or a bug of memvault."""
     if isinstance(error, MemvaultError):
         return error
+    if isinstance(error, MemoryError):
+        return StorageError("This process cannot get more memory", "end other programs, try again")
     if isinstance(error, OSError):
         message = f"{error.strerror or error}: {error.filename or 'the vault'}"
         return StorageError(message, "look at the file and try again")

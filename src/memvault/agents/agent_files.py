@@ -170,8 +170,8 @@ class AgentFileStore:
             if document.etag(data) == entry.etag:
                 # No user requested it, so it is not a change that undo can revert.
                 fresh = document.edit(data, header, None)
-                self._store.history.save(derived_id(entry.path), data)
-                atomic.replace(self._store.root / entry.path, fresh)
+                mem_id = derived_id(entry.path)
+                self._store.changes.replace_unrecorded(entry.path, data, fresh, mem_id)
                 return
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 

@@ -146,7 +146,7 @@ def _install(shell: str, file: Path, startup_file: Path | None) -> list[Path]:
         line = f"source {sanitize.quote_argument(str(file))} {_MARK}\n".encode()
         if line not in before:
             gap = b"" if not before or before.endswith(b"\n") else b"\n"
-            _write(startup_file, _without_source_line(before) + gap + line)
+            _write(startup_file, before, _without_source_line(before) + gap + line)
             changed.append(startup_file)
     return changed
 
@@ -160,7 +160,7 @@ def _remove(file: Path, startup_file: Path | None) -> list[Path]:
         before = startup_file.read_bytes()
         after = _without_source_line(before)
         if after != before:
-            _write(startup_file, after)
+            _write(startup_file, before, after)
             changed.append(startup_file)
     return changed
 
@@ -173,12 +173,12 @@ def _without_source_line(text: bytes) -> bytes:
     return b"".join(line for line, ours in zip(lines, is_ours, strict=True) if not ours)
 
 
-def _write(file: Path, data: bytes) -> None:
-    """Write a file of the user, following symbolic links."""
+def _write(file: Path, before: bytes, data: bytes) -> None:
+    """Write a file of the user, following symbolic links, unless it is no longer ``before``."""
     from memvault.files import atomic
 
     real = Path(os.path.realpath(file))
     if real.is_file():
-        atomic.replace(real, data)
+        atomic.replace_unchanged(real, before, data)
     else:
         atomic.write(real, data)

@@ -18,6 +18,7 @@ from memvault.tools.core.render import Template
 
 if TYPE_CHECKING:
     from memvault.call import Call
+    from memvault.files import atomic
     from memvault.model import Memory
     from memvault.store.change_set import JournalEntry
     from memvault.tools.core.registry import Tool
@@ -312,17 +313,20 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     Raises:
         Refused: If the editor could not be started, or failed.
     """
+    from memvault.files import atomic
     from memvault.history import log
 
     output.flush()
     before, _ = call.store.read_bytes(memory.path)
+    with atomic.map_os_errors(memory.path):
+        attributes = atomic.Attributes.of(call.root / memory.path)
     last = next(call.store.changes.journal.changes(), None)
     problem = None
     try:
         _run_editor(call.root, call.root / memory.path, line)
     except Refused as error:
         problem = error
-    before = _record_edit(call, memory, before, last)
+    before = _record_edit(call, memory, before, last, attributes)
     if problem is not None:
         problem.hint = problem.hint or f"what it saved is in {sanitize.quote_argument(memory.path)}"
         raise problem
@@ -340,10 +344,17 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
     return _result(call, result)
 
 
-def _record_edit(call: Call, memory: Memory, before: bytes, last: JournalEntry | None) -> bytes:
+def _record_edit(
+    call: Call,
+    memory: Memory,
+    before: bytes,
+    last: JournalEntry | None,
+    attributes: atomic.Attributes,
+) -> bytes:
     """Record in the journal what an editor did to a file, and return the file as it found it.
 
-    ``last`` is the change made last before the editor was started. A change by another process
+    ``last`` is the change made last before the editor was started, and ``attributes`` are those
+    that the file had then. A change by another process
     meanwhile is in the journal already; a note tells of one that the editor has overwritten.
     """
     from memvault.store.change_set import FileRef
@@ -372,7 +383,7 @@ def _record_edit(call: Call, memory: Memory, before: bytes, last: JournalEntry |
                     break
             if after != before:
                 subject = FileRef(memory.mem_id, memory.title)
-                store.changes.record_edit(memory.path, before, after, subject)
+                store.changes.record_edit(memory.path, before, after, subject, attributes)
     except MemvaultError as error:
         call.notes.append(f"undo does not know of this edit: {error.message}")
     invoke.autocommit(call)

@@ -26,7 +26,7 @@ from memvault.clients.programs import (
     Part,
     SetupContext,
 )
-from memvault.errors import NotFound, Refused
+from memvault.errors import Conflict, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.secrets.detector import masked
 
@@ -140,17 +140,17 @@ def write(changes: Sequence[FileEdit]) -> None:
     """Write the planned changes, unless a file has changed meanwhile.
 
     Raises:
-        Refused: a file has changed. All are checked before any is written; only a file that another
-            process creates during the writing is noticed after others were written.
+        Refused: a file has changed. All are checked before any is written, and each again directly
+            before that, so that others may have been written already.
         StorageError: the file system failed; what was written before remains.
     """
     for change in changes:
-        if _read(change.path) != change.before:
-            raise Refused(f"{change.path} has just been changed", "run memvault setup again")
+        _check_unchanged(change)
     for change in changes:
         if change.after is None:
+            _check_unchanged(change)
             with atomic.map_os_errors(change.path):
-                change.path.unlink()
+                change.path.unlink(missing_ok=True)
             _remove_empty_folders(change.path)
         elif change.before is None:
             try:
@@ -160,7 +160,19 @@ def write(changes: Sequence[FileEdit]) -> None:
                     f"{change.path} has just been made", "run memvault setup again"
                 ) from error
         else:
-            atomic.replace(change.path, change.after.encode())
+            try:
+                atomic.replace_unchanged(change.path, change.before.encode(), change.after.encode())
+            except Conflict as error:
+                raise _just_changed(change) from error
+
+
+def _check_unchanged(change: FileEdit) -> None:
+    if _read(change.path) != change.before:
+        raise _just_changed(change)
+
+
+def _just_changed(change: FileEdit) -> Refused:
+    return Refused(f"{change.path} has just been changed", "run memvault setup again")
 
 
 def _remove_empty_folders(deleted: Path) -> None:

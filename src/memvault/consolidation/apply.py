@@ -148,7 +148,7 @@ def apply_proposals(
 
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Delete the recall counts of memories that no longer exist; errors are ignored."""
-    with contextlib.suppress(MemvaultError):
+    with contextlib.suppress(MemvaultError, OSError, MemoryError):
         known = {record.mem_id for record in engine.list_records(Filters())}
         experience_search.prune(store.root, known)
 

@@ -404,6 +404,33 @@ def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(path, f"The revision {problem}, so restore and undo do not use it")
 
 
+@check(
+    "revision-linked",
+    "warning",
+    "A revision or trashed copy that a killed change left as one file with that in the vault",
+    fix="separates them",
+)
+def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
+    if linked := _linked_revisions(vault.call, vault.tree["file"]):
+        with vault.call.store.lock():  # a change that was being made has ended
+            linked = _linked_revisions(vault.call, vault.tree["file"])
+    fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
+    for path in _relative(vault, linked):
+        message = "It is the same file as one in the vault, and would change with it"
+        yield Finding(path, message, fix)
+
+
+def _linked_revisions(call: Call, files: list[str]) -> list[Path]:
+    return list(call.store.history.linked(call.root / path for path in files))
+
+
+def _separate_revisions(call: Call, files: list[str]) -> None:
+    with call.store.lock():
+        for path in _linked_revisions(call, files):
+            with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
+                call.store.history.separate(path)
+
+
 @check("index-wrong", "error", "An index that says other than the files", fix="makes it anew")
 def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
     """Find index entries that differ from their files, and an engine from what was sent to it."""
@@ -419,6 +446,17 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
 
         if difference := publish.difference(vault.call.workspace):
             yield Finding("", f"The engine is not as it was left: {difference}", fix)
+
+
+@check(
+    "index-unwritable",
+    "warning",
+    "An index that cannot be written, such as on a full disk: recall works without it, more slowly",
+)
+def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
+    if problem := vault.index.unwritable:
+        message = f"{problem}: free some space, or set MEMVAULT_CACHE to another folder"
+        yield Finding("", vault.call.hide_paths(message))
 
 
 def _stale_memories(vault: VaultInspection) -> list[str]:

@@ -27,6 +27,9 @@ def status(call: Call) -> VaultStatus:
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
     call.notes += call.index.notes()
+    if index.unwritable:
+        reason = call.hide_paths(index.unwritable)
+        call.notes.append(f"the index cannot be written, so recall is slower: {reason}")
     result: VaultStatus = {
         "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
         "memories": len(records),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from memvault.errors import Refused, UsageError, VaultUnreadable
-from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access
@@ -22,7 +21,7 @@ from memvault.index.milvus.client import (
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import clock_skew_note
 from memvault.settings import table
-from memvault.settings.toml_file import set_values
+from memvault.settings.toml_file import read_bytes, write_values
 from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.workspace import Workspace
 
@@ -76,7 +75,8 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     if not shared.vault:
         vault_id = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
-        atomic.write(path, set_values(path, "index", {"vault": vault_id}, VaultUnreadable))
+        data = read_bytes(path, VaultUnreadable)
+        write_values(path, "index", {"vault": vault_id}, VaultUnreadable, data)
         shared = shared.replace(vault=vault_id)
     is_new = not access.granted(workspace.root, shared)
     holder = access.begin_grant(workspace.root, shared) if is_new else ""

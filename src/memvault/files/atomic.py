@@ -11,23 +11,37 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from memvault import clock
-from memvault.errors import Refused, StorageError, Unwritable
+from memvault.errors import Conflict, Refused, StorageError, Unwritable
+from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 
-_TEMP_NAME = lazy_pattern(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
-"""The names of temporary files; those of newer versions include the id of their process."""
+_TEMP_NAME = lazy_pattern(
+    r"\..*\.(?:(\d{1,9})-)?(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
+)
+"""The names of temporary files, with the id of their process and where it can be looked up.
+
+Earlier versions wrote neither of these, or only the id.
+"""
 _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
+_OWN_STALE_SECONDS = 60.0
+"""The same for a process that was looked up and has ended, unless all such files are wanted."""
 _UNKNOWN_STALE_SECONDS = 24 * 3_600.0
 """The same for a temporary file whose name has no process id."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM}
-NO_LINK_ERRNOS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
-"""Errors of a file system without hard links."""
+NO_LINK_ERRNOS = {
+    *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES),
+    errno.EXDEV,  # another mount, such as a bind mount or a btrfs subvolume
+}
+"""Errors of a file system that cannot make a hard link."""
+_POSIX_ACL = "system.posix_acl_access"
 
 
 @contextmanager
@@ -68,20 +82,89 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
     return "The disk is full", "free some space"
 
 
-def create(path: Path, data: bytes) -> None:
+def best_effort() -> contextlib.suppress:
+    """Ignore every error of the file system, mapped or not, in work that may fail unnoticed."""
+    return contextlib.suppress(OSError, StorageError, Refused)
+
+
+class Attributes(NamedTuple):
+    """The permissions, owner, group and extended attributes of a file, and its times."""
+
+    mode: int
+    user: int
+    group: int
+    extended: tuple[tuple[str, bytes], ...]
+    times: tuple[int, int]
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return those of a file.
+
+        Raises:
+            OSError: the file is missing or cannot be examined.
+        """
+        status = path.stat()
+        extended = []
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # a file system without extended attributes
+                for name in os.listxattr(path, follow_symlinks=False):
+                    if name.startswith("user.") or name == _POSIX_ACL:
+                        value = os.getxattr(path, name, follow_symlinks=False)
+                        extended.append((name, value))
+        return cls(
+            stat.S_IMODE(status.st_mode),
+            status.st_uid,
+            status.st_gid,
+            tuple(extended),
+            (status.st_atime_ns, status.st_mtime_ns),
+        )
+
+    def apply(self, file: int, path: Path) -> None:
+        """Give them to an open file, except its times; what the system refuses is left out.
+
+        A group that cannot be set gets no more rights than everyone has.
+
+        Raises:
+            OSError: the permissions cannot be set.
+        """
+        mode = self.mode & 0o777
+        if sys.platform == "win32":
+            path.chmod(mode)
+            return
+        own = os.fstat(file)
+        if own.st_uid != self.user:
+            with contextlib.suppress(OSError):  # only root may
+                os.fchown(file, self.user, self.group)
+        keeps_group = own.st_gid == self.group
+        if not keeps_group:
+            with contextlib.suppress(OSError):  # not a group of this user
+                os.fchown(file, -1, self.group)
+                keeps_group = True
+        if not keeps_group:
+            mode &= ~0o070 | (mode & 0o007) << 3
+        os.fchmod(file, mode)
+        if sys.platform == "linux":
+            for name, value in self.extended:
+                if keeps_group or name != _POSIX_ACL:
+                    with contextlib.suppress(OSError):
+                        os.setxattr(file, name, value)
+
+
+def create(path: Path, data: bytes, like: Attributes | None = None) -> None:
     """Create a file with its folders; never overwrite an existing file.
 
     The bytes are written completely to a temporary file, which is then hard-linked to the name;
-    that fails if the name is taken, so no lock is needed.
+    that fails if the name is taken, so no lock is needed. The file gets the attributes ``like``, by
+    default those that the umask and the folder give it.
 
     Raises:
         FileExistsError: the name is taken.
         StorageError: the file cannot be written.
     """
-    create_one_of([path], data)
+    create_one_of([path], data, like)
 
 
-def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
+def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = None) -> Path:
     """Create a file under the first free name of several in one folder, and return its path.
 
     The bytes are written once, however many names are taken. Raises as ``create`` does.
@@ -89,18 +172,18 @@ def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
     names = iter(paths)
     first = next(names)
     with map_os_errors(first):
-        first.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary(first, data) as temporary:
+        make_folders(first.parent)
+        with _temporary(first, data, like=like) as temporary:
             for path in chain([first], names):
                 with contextlib.suppress(FileExistsError):
-                    _link(temporary, path, data)
+                    _link(temporary, path, data, like)
                     _sync_folder(path.parent)
                     return path
     raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
 def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
-    """Replace an existing file's bytes atomically, keeping its permissions.
+    """Replace an existing file's bytes atomically, keeping its ``Attributes`` but for times.
 
     ``last_look`` is called directly before the replacement; if it raises, the file is unchanged.
 
@@ -108,20 +191,42 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
         StorageError: the file cannot be written; the old file is unchanged.
     """
     with map_os_errors(path):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if not mode & stat.S_IWUSR:
-            raise PermissionError(errno.EACCES, "Permission denied")
-        with _temporary(path, data, mode=mode & 0o600) as temporary:
-            temporary.chmod(mode)
+        attributes = Attributes.of(path)
+        denied = PermissionError(errno.EACCES, "Permission denied")
+        if not attributes.mode & stat.S_IWUSR:
+            raise denied
+        with _temporary(path, data, like=attributes) as temporary:
+            if not os.access(path, os.W_OK):  # that of another user
+                raise denied
             last_look()
             temporary.replace(path)
         _sync_folder(path.parent)
 
 
+def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
+    """Replace a file's bytes as ``replace`` does, if they still are ``before``.
+
+    Raises:
+        Conflict: they are not, or the file is missing.
+        StorageError: the file cannot be written; the old file is unchanged.
+    """
+    changed = Conflict(f"{path} was changed meanwhile", "try again")
+
+    def last_look() -> None:
+        if plain_files.read(path, sys.maxsize - 1) != before:
+            raise changed
+
+    try:
+        replace(path, after, last_look)
+    except FileNotFoundError:
+        raise changed from None
+
+
 def hard_link(path: Path, name: Path, data: bytes) -> None:
     """Hard-link a file to a second name, which keeps all that is written to it until replaced.
 
-    On a file system without hard links, a file with ``data`` is created under the name.
+    On a file system without hard links, or from another mount, a file with ``data`` and the
+    attributes of the first one is created under the name.
 
     Raises:
         FileExistsError: the name is taken.
@@ -129,13 +234,13 @@ def hard_link(path: Path, name: Path, data: bytes) -> None:
         StorageError: the link cannot be created.
     """
     with map_os_errors(path):
-        name.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(name.parent)
         try:
             os.link(path, name, follow_symlinks=False)
         except OSError as error:
             if error.errno not in NO_LINK_ERRNOS:
                 raise
-            create(name, data)
+            create(name, data, Attributes.of(path))
 
 
 def write(
@@ -144,68 +249,141 @@ def write(
     durable: bool = True,
     private: bool = False,
     makes_folder: bool = True,
+    like: Attributes | None = None,
 ) -> None:
     """Write a file of the program itself with its folders, replacing an older one.
 
     A file that can be rebuilt need not be ``durable``: it may be lost in a power cut. A ``private``
     file can be read and written only by its user. Without ``makes_folder``, a missing folder is an
-    error.
+    error. The file gets the attributes ``like`` as with ``create``.
 
     Raises:
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with map_os_errors(path):
         if makes_folder:
-            path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
-        with _temporary(path, data, durable, 0o600 if private else 0o666) as temporary:
+            make_folders(path.parent, private)
+        with _temporary(path, data, durable, private, like) as temporary:
             temporary.replace(path)
 
 
-def move_exclusive(source: Path, target: Path) -> None:
-    """Move a file to a name that must be free, keeping its bytes and times.
+def make_folders(folder: Path, private: bool = False) -> None:
+    """Create a folder and those above it that are missing; a ``private`` one is its user's only.
 
-    If interrupted, the file has both names, never none.
+    Raises:
+        OSError: a folder cannot be created.
+    """
+    try:
+        folder.mkdir(0o700 if private else 0o777)
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        make_folders(folder.parent)
+        make_folders(folder, private)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    else:
+        if not private and sys.platform != "win32" and os.geteuid() == 0:
+            with contextlib.suppress(OSError):
+                above = folder.parent.stat()
+                os.chown(folder, above.st_uid, above.st_gid, follow_symlinks=False)
+
+
+def adopt(file: int, path: Path) -> None:
+    """Give a file that root has created to the owner of its folder, who could not change it."""
+    if sys.platform != "win32" and os.geteuid() == 0:
+        above, own = path.parent.stat(), os.fstat(file)
+        if own.st_uid == 0 != above.st_uid and own.st_nlink <= 1:
+            with contextlib.suppress(OSError):
+                os.fchown(file, above.st_uid, above.st_gid)
+
+
+def move_exclusive(source: Path, target: Path) -> None:
+    """Move a file to a name that must be free, keeping its bytes, times and ``Attributes``.
+
+    If interrupted, the file has both names, never none. To another mount it is copied.
 
     Raises:
         FileExistsError: the name is taken.
+        Conflict: the file was changed while it was copied, and is where it was.
         StorageError: the file cannot be moved and is where it was.
     """
     with map_os_errors(source):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(target.parent)
         try:
             os.link(source, target, follow_symlinks=False)
         except OSError as error:
             if error.errno not in NO_LINK_ERRNOS:
                 raise
-            if target.exists():
+            if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
-            source.rename(target)
+            if error.errno == errno.EXDEV:
+                _copy_to_mount(source, target)
+                _remove_moved(source, target)
+            else:
+                _rename_to(source, target)
         else:
-            try:
-                source.unlink()
-            except OSError:
-                # A signal handler may raise after the old name was removed; and if the old name is
-                # gone for any reason, the new one may be the only one left.
-                if os.path.lexists(source):
-                    target.unlink()
-                raise
+            _remove_moved(source, target)
         _sync_folder(target.parent)
         _sync_folder(source.parent)
+
+
+def _rename_to(source: Path, target: Path) -> None:
+    """Rename a file on a file system without hard links, to a name that was free a moment ago."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy_to_mount(source, target)
+        _remove_moved(source, target)
+
+
+def _copy_to_mount(source: Path, target: Path) -> None:
+    """Copy a file to a free name on another mount, and check that it was not changed meanwhile."""
+    attributes = Attributes.of(source)
+    data = plain_files.read(source, sys.maxsize - 1)
+    create(target, data, attributes)
+    try:
+        with contextlib.suppress(OSError):
+            os.utime(target, ns=attributes.times)
+        if plain_files.read(source, sys.maxsize - 1) != data:
+            raise Conflict(f"{source} was changed while it was moved", "try again")
+    except BaseException:
+        target.unlink()
+        raise
+
+
+def _remove_moved(source: Path, target: Path) -> None:
+    """Remove the old name of a file that has a new one; if that fails, remove the new one."""
+    try:
+        source.unlink()
+    except OSError:
+        # A signal handler may raise after the old name was removed; and if the old name is gone for
+        # any reason, the new one may be the only one left.
+        if os.path.lexists(source):
+            target.unlink()
+        raise
 
 
 def remove_stale_temp_files(folder: Path) -> None:
     """Delete temporary files left in a folder by killed processes.
 
     Only names that this program gives to temporary files are considered, and no file is deleted
-    whose process is alive, even if it is suspended.
+    whose process is alive, even if it is suspended. Those of this machine's processes are deleted
+    after a minute, others after an hour or a day.
     """
-    for path in _stale_temp_files(folder):
+    for path in _stale_temp_files(folder, _OWN_STALE_SECONDS):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def sweep_below(root: Path) -> None:
-    """Delete stale temporary files in a folder and its subfolders, except in ``.git``."""
+    """Delete stale temporary files in a folder and its subfolders, except in ``.git``.
+
+    Those of this machine's processes are deleted at once.
+    """
     for path in abandoned_below(root):
         with contextlib.suppress(OSError):
             path.unlink()
@@ -218,19 +396,36 @@ def abandoned_below(root: Path) -> Iterator[Path]:
     for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):
-            yield from _stale_temp_files(Path(parent))
+            yield from _stale_temp_files(Path(parent), 0.0)
 
 
-def _stale_temp_files(folder: Path) -> Iterator[Path]:
+def _stale_temp_files(folder: Path, own_seconds: float) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             named = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
             if not named or (named[1] and is_alive(int(named[1]))):
                 continue
+            limit = _STALE_SECONDS if named[1] else _UNKNOWN_STALE_SECONDS
+            if named[2] and named[2] == _process_space():
+                limit = own_seconds
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-                if age > (_STALE_SECONDS if named[1] else _UNKNOWN_STALE_SECONDS):
+                if age > limit or not limit:
                     yield Path(entry.path)
+
+
+@lru_cache(maxsize=1)
+def _process_space() -> str:
+    """Return a name for all processes whose ids can be looked up here; empty if unknown.
+
+    It differs for each machine, container and start of the system.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, ValueError):
+            boot = plain_files.read(Path("/proc/sys/kernel/random/boot_id"), 100)
+            space = os.stat("/proc/self/ns/pid").st_ino
+            return f"{(int(boot[:8], 16) ^ space) & 0xFFFFFFFF:08x}"
+    return ""
 
 
 def is_alive(process: int) -> bool:
@@ -247,40 +442,67 @@ def is_alive(process: int) -> bool:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes, durable: bool = True, mode: int = 0o666) -> Iterator[Path]:
+def _temporary(
+    path: Path,
+    data: bytes,
+    durable: bool = True,
+    private: bool = False,
+    like: Attributes | None = None,
+) -> Iterator[Path]:
     """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
+    with _reserved_name(path) as temporary:
+        _write_new(temporary, data, durable, private, like)
+        yield temporary
+
+
+@contextmanager
+def _reserved_name(path: Path) -> Iterator[Path]:
+    """Yield a name for a temporary file next to a path, and delete that file at the end."""
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     nonce = clock.random_id(8)
     if nonce.startswith("0"):  # one call in 32
         remove_stale_temp_files(path.parent)
-    temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
+    origin = "-".join(filter(None, (str(os.getpid()), _process_space(), nonce)))
+    temporary = path.parent / f".{stem}.{origin}.tmp"
     try:
-        with open(os.open(temporary, _CREATE, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
         yield temporary
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
 
 
-def _link(temporary: Path, path: Path, data: bytes) -> None:
+def _write_new(
+    path: Path, data: bytes, durable: bool, private: bool, like: Attributes | None
+) -> None:
+    """Write a file under a free name; others cannot read it before it has its permissions."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    for name in ("O_BINARY", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    mode = 0o600 if private or like is not None else 0o666
+    handle = os.open(path, flags, mode)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            if like is not None:
+                like.apply(handle, path)
+            elif not private:
+                adopt(handle, path)
+            if durable:
+                os.fsync(handle)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _link(temporary: Path, path: Path, data: bytes, like: Attributes | None) -> None:
     try:
         os.link(temporary, path)
     except OSError as error:
         if error.errno not in NO_LINK_ERRNOS:
             raise
         # A file system without hard links: exclusive, but not atomic.
-        with open(path, "xb") as file:
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
+        _write_new(path, data, True, False, like)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -306,10 +528,11 @@ def append_line(path: Path, line: bytes) -> None:
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)
     with map_os_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise Refused(f"{path} is not a plain file", "move it away; memvault creates it again")
-        with open(os.open(path, flags, 0o644), "ab+") as file:
+        with open(os.open(path, flags, 0o666), "ab+") as file:
+            adopt(file.fileno(), path)
             end = file.seek(0, os.SEEK_END)
             if end:
                 file.seek(end - 1)

@@ -188,11 +188,10 @@ class FileLock:
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         if self._makes_folder:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            atomic.make_folders(self.path.parent)
         if self.path.is_dir():  # not created by this program; the lock must be a file
             self.path.rename(self.path.with_name(f"lock-{time.time_ns()}.old"))
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(self.path, flags, 0o644)
+        handle = self._open()
         try:
             acquired = self._wait_for_lock(handle, deadline)
         except BaseException:
@@ -207,6 +206,18 @@ class FileLock:
             return self.acquire(max(0.0, deadline - time.monotonic()))
         self._handle = handle
         return True
+
+    def _open(self) -> int:
+        """Open the lock file, created if missing; another user's in a shared folder for reading."""
+        flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            handle = os.open(self.path, flags | os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:
+            if not os.access(self.path.parent, os.W_OK):
+                raise
+            return os.open(self.path, flags | os.O_RDONLY)  # which is enough for flock
+        atomic.adopt(handle, self.path)
+        return handle
 
     def _wait_for_lock(self, handle: int, deadline: float) -> bool:
         """Wait for the system's lock, or for the marker file on a file system without locks."""

@@ -20,10 +20,12 @@ from memvault.git import approval
 from memvault.git.objects import ChangedPath, check_names, differences, is_private, read_blobs
 from memvault.git.program import QUIET_INSIDE, GitError, Repository, null_separated
 from memvault.git.repository import find
-from memvault.model import FileState
+from memvault.git.tree_merge import LINK
+from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
+from memvault.vault.file_names import referenced_names
 from memvault.vault.paths import require_plain_folders
 
 _UNFINISHED = "refs/worktree/memvault-sync"
@@ -276,24 +278,45 @@ def _write(
     """Write memories; one that differs from both sides is left by a recovery."""
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
+    attributes: dict[str, atomic.Attributes] = {}
+    for path, old, _ in changed:
+        if old is not None:
+            with contextlib.suppress(OSError):
+                mem_id = _parsed(store, path, data[old.name]).mem_id
+                attributes[mem_id] = atomic.Attributes.of(store.root / path)
     for path, old, new in changed:
         before = data[old.name] if old else None
         after = data[new.name] if new else None
+        like = None
+        if before is None and after is not None:  # moved, or the second version of a conflict
+            memory = _parsed(store, path, after)
+            ids = (memory.mem_id, *referenced_names(memory.metadata, LINK))
+            like = next((attributes[one] for one in ids if one in attributes), None)
         with contextlib.suppress(_AlreadyWritten, *((ConcurrentEdit,) if is_recovery else ())):
-            _write_one(store, path, before, after)
+            _write_one(store, path, before, after, like)
+
+
+def _parsed(store: MemoryStore, path: str, data: bytes) -> Memory:
+    return store.parse(data, FileState(path, len(data), 0, 0, 0))
 
 
 class _AlreadyWritten(Exception):
     """The file already has the new content."""
 
 
-def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
+def _write_one(
+    store: MemoryStore,
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    like: atomic.Attributes | None,
+) -> None:
     file = store.root / path
     require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
     try:
         if before is None:
             assert after is not None
-            atomic.create(file, after)
+            atomic.create(file, after, like)
         elif after is None:
             _save_unchanged(store, path, before, after)
             file.unlink()
@@ -317,7 +340,7 @@ def _save_unchanged(store: MemoryStore, path: str, before: bytes, after: bytes |
         _AlreadyWritten: the file has the new content.
         ConcurrentEdit: the file was changed during the sync.
     """
-    memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
+    memory = _parsed(store, path, before)
     revision = ""
     with contextlib.suppress(MemvaultError):
         revision = store.history.save(memory.mem_id, before, store.root / path)

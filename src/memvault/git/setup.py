@@ -190,7 +190,7 @@ def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
     if missing:
         gap = b"" if not before or before.endswith(b"\n") else b"\n"
         after = before + gap + "".join(f"{line}\n" for line in missing).encode()
-        atomic.replace(file, after)
+        atomic.replace_unchanged(file, before, after)
     return bool(missing)
 
 

@@ -8,7 +8,9 @@ touched. Steps that are already reverted, by an undo that was killed, are skippe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -22,9 +24,11 @@ from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import TrashedFile
 from memvault.vault import paths
 from memvault.vault.document import etag
+from memvault.vault.file_names import normalize_title
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
+_MAX_NAMED = 5
 
 
 class RevertStep(NamedTuple):
@@ -32,7 +36,8 @@ class RevertStep(NamedTuple):
 
     ``left`` and ``found`` are empty if there was no file. ``kept`` names the revision that has the
     bytes or, if ``trashed`` is set, the folder in the trash. Older journals do not record the etag
-    of files in the trash, so ``found`` may be empty for those.
+    of files in the trash, so ``found`` may be empty for those. ``respelled`` is the path of another
+    step if both are one file where case is ignored.
     """
 
     path: str
@@ -41,6 +46,7 @@ class RevertStep(NamedTuple):
     kept: str
     trashed: bool
     found: str
+    respelled: str = ""
 
 
 def select_change(call: Call, prefix: str) -> JournalEntry:
@@ -88,7 +94,17 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # moved to the trash and restored again
         steps[change.path] = earlier._replace(left=change.left)
-    return [step for step in reversed(steps.values()) if step.left or step.kept]
+    effective = [step for step in reversed(steps.values()) if step.left or step.kept]
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for step in effective:
+        spellings[normalize_title(step.path)].append(step.path)
+    others = {
+        path: other
+        for pair in spellings.values()
+        if len(pair) == 2
+        for path, other in (pair, pair[::-1])
+    }
+    return [step._replace(respelled=others.get(step.path, "")) for step in effective]
 
 
 def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
@@ -100,11 +116,18 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
     return ""
 
 
-def undo(call: Call, change: JournalEntry) -> list[FileChange]:
-    """Undo a change; return what was done to which files.
+class Undone(NamedTuple):
+    """What an undo did to which files, and the files that were kept since they have changed."""
+
+    files: list[FileChange]
+    kept: list[str]
+
+
+def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undone:
+    """Undo a change; with ``keeps_changed``, memories whose files have changed since are kept.
 
     Raises:
-        Conflict: a file has changed since.
+        Conflict: files have changed since; ``changedFiles`` in its details are all of several.
         NotFound: the earlier bytes are no longer kept.
         Refused: the change names a path that is not a file of the vault.
     """
@@ -113,7 +136,8 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
         for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
         try:
-            steps = _remaining_steps(call.store, change, call.store.changes.journal.changes())
+            changes = list(call.store.changes.journal.changes())
+            steps, kept = _remaining_steps(call.store, change, changes, keeps_changed)
         except Conflict as error:
             moved = _find_moved(call, change)
             if moved is None or change.reverted_by:
@@ -125,9 +149,14 @@ def undo(call: Call, change: JournalEntry) -> list[FileChange]:
                 "if it was moved by hand, move it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
+        by_path = {step.path: step for step in steps}
         for step in steps:
-            _apply(call.store, step, step.subject.mem_id in restored_ids)
-    return call.change_set.files
+            other = by_path.get(step.respelled)
+            if other is None or not call.store.changes.is_respelled(step.path, other.path):
+                _apply(call.store, step, step.subject.mem_id in restored_ids)
+            elif step.kept and not step.left:
+                _respell(call.store, other, step)
+    return Undone(call.change_set.files, kept)
 
 
 def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
@@ -143,14 +172,17 @@ def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | No
 
 
 def _remaining_steps(
-    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
-) -> list[RevertStep]:
-    """Return the steps that remain to be applied; errors are those of ``undo``.
+    store: MemoryStore,
+    change: JournalEntry,
+    changes: Sequence[JournalEntry] = (),
+    keeps_changed: bool = False,
+) -> tuple[list[RevertStep], list[str]]:
+    """Return the steps that remain to be applied, and the files to keep; errors as for ``undo``.
 
     ``changes``, newest first, are used to suggest a command in the hint of an error.
     """
     try:
-        return _open_steps(store, change, changes)
+        return _open_steps(store, change, changes, keeps_changed)
     except MemvaultError as error:
         if not change.reverted_by:
             raise
@@ -161,8 +193,11 @@ def _remaining_steps(
 
 
 def _open_steps(
-    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry]
-) -> list[RevertStep]:
+    store: MemoryStore,
+    change: JournalEntry,
+    changes: Sequence[JournalEntry],
+    keeps_changed: bool,
+) -> tuple[list[RevertStep], list[str]]:
     steps = revert_steps(change.files)
     open_steps = [step for step in steps if not _is_done(store, step)]
     if not open_steps:
@@ -171,9 +206,47 @@ def _open_steps(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
             "memvault undo --list shows what can be undone",
         )
+    problems: dict[str, tuple[RevertStep, MemvaultError]] = {}
     for step in open_steps:
-        _check_step(store, step, change, changes)
-    return open_steps
+        try:
+            _check_step(store, step, change, changes)
+        except (Conflict, NotFound) as error:
+            problems[step.path] = step, error
+    if not problems:
+        return open_steps, []
+    kept_ids = {step.subject.mem_id for step, _ in problems.values()}
+    others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
+    sources, targets = (
+        {step.subject.mem_id for step in steps if bool(step.kept) == is_source}
+        for is_source in (True, False)
+    )
+    if kept_ids & sources & targets:  # moved, and other files link to its new place
+        others = []
+    if not keeps_changed or not others:
+        raise _conflict(change, [error for _, error in problems.values()], [*problems], others)
+    return others, [*problems]
+
+
+def _conflict(
+    change: JournalEntry,
+    errors: Sequence[MemvaultError],
+    paths: list[str],
+    others: Sequence[RevertStep],
+) -> MemvaultError:
+    """Return the error for files that cannot be reverted, which suggests to revert the others."""
+    name, error = change.change_id, errors[0]
+    if len(errors) > 1:
+        more = len(paths) - _MAX_NAMED
+        named = ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        error = Conflict(
+            f"{len(paths)} files have changed since {name}, so undoing would lose that: {named}",
+            error.hint if not others else "",
+            {"changedFiles": paths},
+        )
+    if others:
+        rest = f"memvault undo {name} --keep-changed takes the rest back"
+        error.hint = f"{error.hint}, or {rest}" if error.hint else rest
+    return error
 
 
 def _is_undone(call: Call, change: JournalEntry) -> bool:
@@ -189,7 +262,7 @@ def _is_undone(call: Call, change: JournalEntry) -> bool:
 
 
 def _is_done(store: MemoryStore, step: RevertStep) -> bool:
-    now = _etag_of(store, step.path)
+    now = _etag_of(store, step.path, step.respelled)
     if step.trashed and not step.found:
         return bool(now) and not _find_trashed(store, step)
     return now == step.found
@@ -198,7 +271,7 @@ def _is_done(store: MemoryStore, step: RevertStep) -> bool:
 def _check_step(
     store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> None:
-    now = _etag_of(store, step.path)
+    now = _etag_of(store, step.path, step.respelled)
     if now != step.left:
         raise Conflict(*_conflict_message(step, change, now, changes))
     if step.trashed:
@@ -238,8 +311,8 @@ def _conflict_message(
     return message, hint
 
 
-def _etag_of(store: MemoryStore, path: str) -> str:
-    """Return the etag of a file; empty if it is missing.
+def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
+    """Return the etag of a file; empty if it is missing, or has the other spelling of its name.
 
     Raises:
         Refused: the path is not one that tools write, or leads out of the vault.
@@ -251,6 +324,10 @@ def _etag_of(store: MemoryStore, path: str) -> str:
         raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:
+        folder = (store.root / path).parent
+        is_one = respelled and store.changes.is_respelled(path, respelled)
+        if is_one and pure.name not in os.listdir(folder):
+            return ""
         return etag(plain_files.read(store.root / path))
     except FileNotFoundError:
         return ""
@@ -278,6 +355,16 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
     return None
 
 
+def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
+    """Restore a file whose name differs from its present one only in case."""
+    try:
+        earlier = store.history.read(new.subject.mem_id, new.kept)
+        now = plain_files.read(store.root / old.path)
+        store.changes.move(old.path, [new.path], now, earlier, new.subject)
+    except (FileNotFoundError, NotFound) as error:
+        raise Conflict(f"{old.path} was changed meanwhile", "try again") from error
+
+
 def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
     """Apply a step.
 
@@ -303,6 +390,7 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
                     raise Conflict(f"{path} was changed meanwhile", "try again")
                 changes.replace(path, now, earlier, step.subject)
             else:
-                changes.create([path], earlier, step.subject)
+                like = store.history.attributes(step.subject.mem_id, step.kept)
+                changes.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
         raise Conflict(f"{path} was changed meanwhile", "try again") from error

@@ -40,6 +40,8 @@ DEEP = "deep"
 """The folder of transformer vectors, which are stored by content and outlive the index."""
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
+_KEPT_VERSION_DAYS = 30.0
+"""Days after which a part of an index that only another version can use is deleted."""
 
 
 class IndexFolder(NamedTuple):
@@ -94,6 +96,23 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
                     shutil.rmtree(folder)
                 deleted.append(folder)
     return deleted
+
+
+def mark_used(folder: Path) -> bool:
+    """Note once a day that a part of an index is used; return whether this is the day's first use.
+
+    Raises:
+        OSError: it is missing, or cannot be changed.
+    """
+    if time.time() - folder.stat().st_mtime < _DAY:
+        return False
+    os.utime(folder)
+    return True
+
+
+def is_unused(folder: Path) -> bool:
+    """Return whether no version of the program has used a part of an index for 30 days."""
+    return time.time() - folder.lstat().st_mtime > _KEPT_VERSION_DAYS * _DAY
 
 
 def folder_name(root: Path) -> str:

@@ -484,7 +484,8 @@ class IndexStatus(NamedTuple):
     ``freshness`` is how the last refresh found it: ``current``, ``behind`` or ``missing``. ``away``
     is why its engine cannot be reached, if an index on this machine answers instead.
     ``unused_models`` is the number of models that are no longer used and whose vectors are kept,
-    ``unlisted`` are the folders of the vault that the last refresh could not list.
+    ``unlisted`` are the folders of the vault that the last refresh could not list. ``unwritable``
+    is why nothing can be written to the index, such as a full disk.
     """
 
     freshness: str
@@ -493,6 +494,7 @@ class IndexStatus(NamedTuple):
     unused_models: int
     away: str = ""
     unlisted: tuple[str, ...] = ()
+    unwritable: str = ""
 
 
 class Index(SearchIndex, Protocol):

@@ -693,6 +693,7 @@ class AsyncVault(AsyncOpenVault):
         change: str | None = None,
         *,
         listing: bool = False,
+        keep_changed: bool = False,
         limit: int | None = None,
         offset: int | None = None,
     ) -> UndoneChange:

@@ -683,6 +683,7 @@ class Vault(OpenVault):
         change: str | None = None,
         *,
         listing: bool = False,
+        keep_changed: bool = False,
         limit: int | None = None,
         offset: int | None = None,
     ) -> UndoneChange:

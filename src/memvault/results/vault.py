@@ -477,11 +477,15 @@ class ComparedRevisions(ToolResult, LineChanges, _Range, CutText):
 
 
 class UndoneChange(ToolResult):
-    """The result of ``memory_undo``: what was undone, or with ``list`` the changes."""
+    """The result of ``memory_undo``: what was undone, or with ``list`` the changes.
+
+    ``kept`` are the files that were not reverted since they have changed.
+    """
 
     changeId: NotRequired[str]
     undone: NotRequired[ChangeEntry]
     files: NotRequired[list[ChangedFile]]
+    kept: NotRequired[list[str]]
     changes: NotRequired[list[ChangeEntry]]
     total: NotRequired[int]
     next: NotRequired[int]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault.errors import MemvaultError
+from memvault.files import atomic
 from memvault.files.plain_files import SETTING, read
 from memvault.lazy_pattern import lazy_pattern
 
@@ -61,12 +62,48 @@ def _read_file(path: Path, failure: type[MemvaultError]) -> bytes:
     raise failure(f"{path} cannot be read: {reason}", hint)
 
 
+def read_bytes(path: Path, failure: type[MemvaultError]) -> bytes | None:
+    """Return a settings file's bytes, or None if it is missing.
+
+    Raises:
+        MemvaultError: the file exists but cannot be read; of the class ``failure``.
+    """
+    return _read_file(path, failure) if path.exists() else None
+
+
+def write_values(
+    path: Path,
+    section: str,
+    values: Mapping[str, Any],
+    failure: type[MemvaultError],
+    before: bytes | None,
+) -> None:
+    """Change settings in a file as ``set_values`` does; ``before`` is what ``read_bytes`` returned.
+
+    A new file can be read and written only by its user.
+
+    Raises:
+        MemvaultError: the file is not valid TOML; of the class ``failure``.
+        Conflict: an editor has just saved the file.
+        StorageError: the file cannot be written.
+    """
+    after = set_values(path, section, values, failure, before or b"")
+    if before is None:
+        atomic.write(path, after, private=True)
+    else:
+        atomic.replace_unchanged(path, before, after)
+
+
 def set_values(
-    path: Path, section: str, values: Mapping[str, Any], failure: type[MemvaultError]
+    path: Path,
+    section: str,
+    values: Mapping[str, Any],
+    failure: type[MemvaultError],
+    data: bytes | None = None,
 ) -> bytes:
     """Return a settings file's bytes with settings of a section changed and all comments kept.
 
-    A setting with the value None is removed.
+    A setting with the value None is removed. ``data`` are the file's bytes, read if missing.
 
     Raises:
         MemvaultError: the file exists but cannot be read, or is not valid TOML.
@@ -74,7 +111,8 @@ def set_values(
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    data = _read_file(path, failure) if path.exists() else b""
+    if data is None:
+        data = _read_file(path, failure) if path.exists() else b""
     try:
         document = tomlkit.parse(data.decode("utf-8-sig"))
     except (TOMLKitError, UnicodeDecodeError) as error:
@@ -83,14 +121,25 @@ def set_values(
     if not isinstance(table, dict):
         table = document[section] = tomlkit.table()
     for key, value in values.items():
-        current = table.get(key)
-        if value is None:
-            table.pop(key, None)
-        elif isinstance(current, list):  # the comments of its entries are kept
-            _update_list(current, value)
-        else:
-            table[key] = value
+        _set_value(table, key, value)
     return tomlkit.dumps(document).encode()
+
+
+def _set_value(table: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value in a parsed file; the comments in lists and tables are kept."""
+    current = table.get(key)
+    if value is None:
+        table.pop(key, None)
+    elif isinstance(current, list):
+        _update_list(current, value)
+    elif isinstance(current, dict) and isinstance(value, Mapping):
+        for name in [name for name in current if name not in value]:
+            del current[name]
+        for name, entry in value.items():
+            if name not in current or current[name] != entry:
+                current[name] = entry
+    else:
+        table[key] = value
 
 
 def _update_list(current: list[Any], value: list[Any]) -> None:

@@ -15,7 +15,7 @@ from memvault.files.lock import FileLock
 from memvault.files.user_folders import SETTINGS_FILE, expand_home
 from memvault.settings import user_settings
 from memvault.settings.locate import ALL, THIS, find_vault
-from memvault.settings.toml_file import set_values
+from memvault.settings.toml_file import read_bytes, write_values
 from memvault.settings.user_settings import VaultLists
 from memvault.settings.vault_settings import load_settings
 
@@ -178,6 +178,7 @@ def _update(change: Callable[[VaultLists], VaultLists]) -> tuple[VaultLists, Vau
 
     Raises:
         TimedOut: another process holds the lock for too long.
+        Conflict: an editor has just saved the file.
         StorageError: the folder or the file cannot be written.
         UsageError: a setting is invalid.
     """
@@ -185,6 +186,7 @@ def _update(change: Callable[[VaultLists], VaultLists]) -> tuple[VaultLists, Vau
     with atomic.map_os_errors(path.parent):
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with FileLock(path.with_name("settings.lock")):
+        data = read_bytes(path, UsageError)
         before = user_settings.load().vaults
         after = change(before)
         changed = {
@@ -193,9 +195,8 @@ def _update(change: Callable[[VaultLists], VaultLists]) -> tuple[VaultLists, Vau
             if value != getattr(before, key)
         }
         if changed:
-            data = set_values(path, "vaults", changed, UsageError)
             try:
-                atomic.write(path, data, private=True)
+                write_values(path, "vaults", changed, UsageError, data)
             except StorageError as error:
                 hint = "MEMVAULT_CONFIG names another folder for your settings"
                 raise StorageError(error.message, hint) from error

@@ -65,20 +65,85 @@ class Revisions:
         self.limits = limits
         self._last_discarded = ""
 
-    def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
+    def save(
+        self,
+        mem_id: str,
+        data: bytes,
+        file: Path | None = None,
+        like: atomic.Attributes | None = None,
+    ) -> str:
         """Save a file's bytes before a change, and return the revision's name.
 
-        With ``file``, the file itself is kept by a hard link rather than a copy. Old revisions
-        beyond the limit are deleted by ``trim`` once the change is made.
+        With ``file``, the file itself is kept by a hard link, or else a copy with its attributes;
+        without it, the bytes with the attributes ``like``. Old revisions beyond the limit are
+        deleted by ``trim`` once the change is made.
         """
         folder = private_folder(self._root, f"history/{_folder_name(mem_id)}")
         self.trim(mem_id)
         revision = f"{_new_stamp(self.revisions(mem_id))}-{etag(data)}"
         if file is None:
-            atomic.create(folder / f"{revision}.md", data)
+            atomic.create(folder / f"{revision}.md", data, like)
         else:
+            self._separate(mem_id, file)
             atomic.hard_link(file, folder / f"{revision}.md", data)
         return revision
+
+    def attributes(self, mem_id: str, revision: str) -> atomic.Attributes | None:
+        """Return the attributes of the file that a revision keeps; None if they are unknown."""
+        with contextlib.suppress(OSError):
+            return atomic.Attributes.of(self._folder(mem_id) / f"{revision}.md")
+        return None
+
+    def _separate(self, mem_id: str, file: Path) -> None:
+        """Separate a file from the revision to which a killed change has linked it."""
+        with atomic.best_effort():
+            status = file.lstat()
+            if status.st_nlink > 1:
+                for name in self.revisions(mem_id):
+                    path = self._folder(mem_id) / f"{name}.md"
+                    if os.path.samestat(path.lstat(), status):
+                        _separate_revision(path)
+
+    def linked(self, files: Iterable[Path]) -> Iterator[Path]:
+        """Yield the revisions and trashed files that are the same file as one of the vault's.
+
+        A change that was killed leaves one. What an editor then writes to the file in place changes
+        both.
+        """
+        shared = set()
+        for file in files:
+            with contextlib.suppress(OSError):
+                status = file.lstat()
+                if status.st_nlink > 1:
+                    shared.add((status.st_dev, status.st_ino))
+        if not shared:
+            return
+        kept = [self._revisions / folder / name for folder, name in self._all_revisions()]
+        for path in (*kept, *(item.file for item in self.discarded())):
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                if (status.st_dev, status.st_ino) in shared:
+                    yield path
+
+    def separate(self, path: Path) -> None:
+        """Separate a file that ``linked`` has found; the vault lock has to be held.
+
+        Raises:
+            OSError: it cannot be changed.
+            StorageError: it cannot be written.
+        """
+        if path.is_relative_to(self._trash):  # it was never moved, or is back
+            path.unlink()
+            _remove_empty_parents(path, self._trash)
+        else:
+            _separate_revision(path)
+
+    def _all_revisions(self) -> Iterator[tuple[str, str]]:
+        """Yield the folder and the file name of every revision."""
+        for folder in self._names("history"):
+            for name in self._names(f"history/{folder}"):
+                if not name.startswith("."):
+                    yield folder, name
 
     def trim(self, mem_id: str, made: str = "") -> None:
         """Delete a memory's oldest revisions beyond the limit, except the one just made."""
@@ -128,13 +193,10 @@ class Revisions:
 
     def verify(self) -> Iterator[tuple[Path, str]]:
         """Yield the files among the revisions that cannot be used, each with its problem."""
-        for folder in self._names("history"):
-            for name in self._names(f"history/{folder}"):
-                path = self._revisions / folder / name
-                if not name.startswith("."):
-                    problem = _find_problem(path)
-                    if problem:
-                        yield path, problem
+        for folder, name in self._all_revisions():
+            path = self._revisions / folder / name
+            if problem := _find_problem(path):
+                yield path, problem
 
     def read_verified(self, mem_id: str, revision: str) -> bytes:
         """Return the bytes of a revision that is to be restored; raises as ``read`` does.
@@ -232,9 +294,7 @@ class Revisions:
 
     def _remove_empty_folders(self, item: TrashedFile) -> None:
         """Delete the folders that a file in the trash was in, unless they hold other files."""
-        with contextlib.suppress(OSError):
-            for folder in item.file.relative_to(self._trash).parents[:-1]:
-                (self._trash / folder).rmdir()
+        _remove_empty_parents(item.file, self._trash)
 
     def prune(self) -> None:
         """Delete revisions beyond the age or size limit, oldest first, and old trashed files."""
@@ -279,6 +339,26 @@ class Revisions:
 
 def _folder_name(mem_id: str) -> str:
     return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+
+
+def _remove_empty_parents(file: Path, above: Path) -> None:
+    """Delete the folders that a file was in, up to one above them, unless they hold other files."""
+    with contextlib.suppress(OSError):
+        for folder in file.relative_to(above).parents[:-1]:
+            (above / folder).rmdir()
+
+
+def _separate_revision(path: Path) -> None:
+    """Replace a revision that is linked to a file by a copy; delete one that has other bytes now.
+
+    The change that it was made for was not completed, so these bytes are in the file alone.
+    """
+    data = plain_files.read(path)
+    named = _REVISION_NAME.fullmatch(path.name)
+    if named is not None and etag(data) == named[1]:
+        atomic.write(path, data, like=atomic.Attributes.of(path))
+    else:
+        path.unlink()
 
 
 def _find_problem(path: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -36,6 +37,7 @@ from memvault.store.change_set import (
 from memvault.store.revisions import Revisions, TrashedFile
 from memvault.vault import document
 from memvault.vault.document import etag
+from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, is_memory_path, private_folder, require_plain_folders
 
 _MAX_PLACES = 5
@@ -209,13 +211,20 @@ class VaultWriter:
         if secrets:
             self._change_set.warnings.append(warning(path, secrets))
 
-    def create(self, paths: Iterable[str], data: bytes, subject: FileRef) -> str:
+    def create(
+        self,
+        paths: Iterable[str],
+        data: bytes,
+        subject: FileRef,
+        like: atomic.Attributes | None = None,
+    ) -> str:
         """Write a new file under the first free name, and return its path.
 
-        Raises as ``atomic.create_one_of`` and ``check`` do.
+        ``like`` are the attributes of the file that it continues. Raises as
+        ``atomic.create_one_of`` and ``check`` do.
         """
         secrets = self.check(b"", data)
-        created = atomic.create_one_of((self.root / path for path in paths), data)
+        created = atomic.create_one_of((self.root / path for path in paths), data, like)
         path = created.relative_to(self.root).as_posix()
         named = subject if subject.mem_id else subject._replace(mem_id=derived_id(path))
         self._record("created", path, named, "", etag(data))
@@ -234,12 +243,19 @@ class VaultWriter:
             Refused: the new bytes are too many or hold secrets, as for ``check``.
             StorageError: the file cannot be written; the old file is unchanged.
         """
-        file = self.root / path
         secrets = self.check(before, after)
+        revision = self.replace_unrecorded(path, before, after, subject.mem_id)
+        self._record("changed", path, subject, revision, etag(after))
+        self.warn_secrets(path, secrets)
+        return revision
+
+    def replace_unrecorded(self, path: str, before: bytes, after: bytes, mem_id: str) -> str:
+        """Replace a file's bytes as ``replace`` does, in a change that undo is not to revert."""
+        file = self.root / path
         saved: list[str] = []
 
         def save_and_check() -> None:
-            saved.append(self._history.save(subject.mem_id, before, file))
+            saved.append(self._history.save(mem_id, before, file))
             if (now := plain_files.read(file)) != before:
                 raise changed_meanwhile(path, now, etag(before))
 
@@ -248,35 +264,50 @@ class VaultWriter:
                 atomic.replace(file, after, save_and_check)
         except BaseException:
             for revision in saved:
-                self._history.delete(subject.mem_id, revision)
+                self._history.delete(mem_id, revision)
             raise
-        self._record("changed", path, subject, saved[0], etag(after))
-        self.warn_secrets(path, secrets)
         return saved[0]
 
     def remove(self, path: str, subject: FileRef) -> bool:
         """Delete a file, keeping its bytes as a revision, and return whether it existed.
 
         Raises:
+            Conflict: the file was changed at that moment.
             StorageError: the file cannot be deleted.
         """
         file = self.root / path
         with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
-            revision = self._history.save(subject.mem_id, plain_files.read(file), file)
-            file.unlink()
+            data = plain_files.read(file)
+            revision = self._history.save(subject.mem_id, data, file)
+            try:
+                if (now := plain_files.read(file)) != data:
+                    raise changed_meanwhile(path, now, etag(data))
+                file.unlink()
+            except BaseException:
+                if os.path.lexists(file):
+                    self._history.delete(subject.mem_id, revision)
+                raise
             self._record("removed", path, subject, revision, "")
             return True
         return False
 
-    def record_edit(self, path: str, before: bytes, after: bytes | None, subject: FileRef) -> None:
+    def record_edit(
+        self,
+        path: str,
+        before: bytes,
+        after: bytes | None,
+        subject: FileRef,
+        like: atomic.Attributes,
+    ) -> None:
         """Record what a person's editor did to a file, and keep its bytes from before it.
 
-        ``after`` is None if the file is gone. The vault lock has to be held.
+        ``after`` is None if the file is gone, and ``like`` are the attributes that it had. The
+        vault lock has to be held.
 
         Raises:
             StorageError: the revision cannot be written.
         """
-        revision = self._history.save(subject.mem_id, before)
+        revision = self._history.save(subject.mem_id, before, like=like)
         if after is None:
             self._record("removed", path, subject, revision, "")
             return
@@ -320,7 +351,8 @@ class VaultWriter:
             StorageError: a file cannot be written; the old file is unchanged.
         """
         secrets = self.check(before, after)
-        revision = self._history.save(subject.mem_id, before)
+        with missing_as_not_found(source), atomic.map_os_errors(source):
+            revision = self._history.save(subject.mem_id, before, self.root / source)
         try:
             target = self._move(source, targets, before, after)
         except BaseException:
@@ -335,23 +367,50 @@ class VaultWriter:
 
     def _move(self, source: str, targets: Iterable[str], before: bytes, after: bytes) -> str:
         old = self.root / source
+
+        def last_look() -> None:
+            if (now := plain_files.read(old)) != before:
+                raise changed_meanwhile(source, now, etag(before))
+
+        with missing_as_not_found(source), atomic.map_os_errors(source):
+            attributes = atomic.Attributes.of(old)
         for target in targets:
+            if self.is_respelled(source, target):
+                with missing_as_not_found(source), atomic.map_os_errors(source):
+                    old.rename(self.root / target)
+                    try:
+                        atomic.replace(self.root / target, after, last_look)
+                    except BaseException:
+                        (self.root / target).rename(old)
+                        raise
+                return target
             intent = MoveIntent(source, etag(before), target, etag(after))
             atomic.write(self.root / MOVE_INTENT, json.dumps(intent._asdict()).encode())
             with contextlib.suppress(FileExistsError):
-                atomic.create(self.root / target, after)
+                atomic.create(self.root / target, after, attributes)
                 break
         else:
             raise Conflict(f"{target} is there already", "choose another name")
         try:
             with missing_as_not_found(source), atomic.map_os_errors(source):
-                if (now := plain_files.read(old)) != before:
-                    raise changed_meanwhile(source, now, etag(before))
+                last_look()
                 old.unlink(missing_ok=True)
         except MemvaultError:
             (self.root / target).unlink(missing_ok=True)
             raise
         return target
+
+    def is_respelled(self, path: str, other: str) -> bool:
+        """Return whether two paths are one name in a folder that ignores case or composition."""
+        one, two = (PurePosixPath(name) for name in (path, other))
+        keys = {normalize_title(name.name) for name in (one, two)}
+        if one == two or one.parent != two.parent or len(keys) > 1:
+            return False
+        with contextlib.suppress(OSError):
+            names = os.listdir((self.root / one).parent)
+            is_same = (self.root / one).samefile(self.root / two)
+            return is_same and not {one.name, two.name}.issubset(names)
+        return False
 
     def complete_move(self) -> None:
         """Delete the old file of a move that wrote the new one, under the vault lock.
@@ -370,7 +429,9 @@ class VaultWriter:
         """Return the old path of a move if both files are as recorded, and the old bytes kept."""
         with contextlib.suppress(OSError, ValueError, TypeError, MemvaultError):
             move = MoveIntent(**plain_files.read_json(self.root / MOVE_INTENT))
-            if move.source != move.target and self._holds(move.target, move.after):
+            if move.source == move.target or self.is_respelled(move.source, move.target):
+                return None
+            if self._holds(move.target, move.after):
                 old = self._holds(move.source, move.before)
                 revisions = self._history.revisions(old.mem_id) if old else []
                 if any(name.endswith(move.before) for name in revisions):

@@ -145,11 +145,12 @@ def memory_diff(
     rest="memory_log names the files",
     destructive=True,
     core=True,
-    advanced=("limit", "offset", "budget"),
-    examples=("memvault undo", "memvault undo --list"),
+    advanced=("keepChanged", "limit", "offset", "budget"),
+    examples=("memvault undo", "memvault undo --list", "memvault undo 3k9x2m7q --keep-changed"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
+           kept, since it has changed: {kept:each}
            memvault undo {changeId} takes that back
         *changes | There is nothing to undo
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
@@ -172,6 +173,7 @@ def memory_undo(
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
+    keep_changed: Annotated[bool, Arg("Undo the rest if files have changed since")] = False,
     limit: Annotated[
         int | None, Arg("How many to list", minimum=1, default=LISTED, aliases=LIMIT_ALIASES)
     ] = None,
@@ -202,11 +204,12 @@ def memory_undo(
     if limit is not None or offset is not None:
         raise UsageError("limit and offset are for --list", "memvault undo --list")
     chosen = undo.select_change(call, require_text(change, "The change's id", _WITHOUT_ID))
-    files = undo.undo(call, chosen)
+    undone = undo.undo(call, chosen, keep_changed)
     return {
         "changeId": call.change_set.change_id,
         "undone": log.change_item(chosen),
-        "files": [log.file_item(entry) for entry in files],
+        "files": [log.file_item(entry) for entry in undone.files],
+        **without_none(kept=undone.kept or None),
     }
 
 

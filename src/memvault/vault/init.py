@@ -38,7 +38,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     if os.path.lexists(root / SETTINGS_FILE):
         raise Conflict(f"{root} is already a vault", f"memvault --vault {root} status")
     with atomic.map_os_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
+        atomic.make_folders(root)
         entries = set(os.listdir(root)) - {".git"}
     created = []
     if examples and (bare or entries):

@@ -220,7 +220,7 @@ def private_folder(root: Path, name: str = "") -> Path:
             if path.is_symlink():
                 raise Refused(f"{path} is a link", "remove the link")
         if not (folder / ".gitignore").is_file():
-            folder.mkdir(exist_ok=True)
+            atomic.make_folders(folder)
             with contextlib.suppress(FileExistsError):
                 atomic.create(folder / ".gitignore", b"*\n")
                 _exclude_from_git(root)
@@ -249,4 +249,4 @@ def _exclude_from_git(root: Path) -> None:
         require_plain_folders(root, ".git/info")
         data = plain_files.read(exclude, plain_files.SETTING)
         if b".*.tmp" not in data.splitlines():
-            atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")
+            atomic.replace_unchanged(exclude, data, data.rstrip(b"\n") + b"\n.*.tmp\n")

@@ -104,7 +104,7 @@ class Leases:
         try:
             with _map_all_os_errors(folder):
                 lock.acquire(0)
-                folder.mkdir()
+                atomic.make_folders(folder)
         except BaseException:
             lease.requeue_locked()
             raise
@@ -176,7 +176,7 @@ class Lease:
         try:
             popped = self._home.place("popped")
             with _map_all_os_errors(popped):
-                popped.mkdir(parents=True, exist_ok=True)
+                atomic.make_folders(popped)
                 with contextlib.suppress(FileNotFoundError):  # .memvault was emptied meanwhile
                     self._folder.rename(popped / self._folder.name)
         finally:
@@ -257,8 +257,8 @@ def _move(source: Path, target: Path) -> None:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:  # a file system without hard links
-        source.rename(target)
+    except OSError:  # a file system without hard links, or another mount
+        atomic.move_exclusive(source, target)
     else:
         source.unlink()
 

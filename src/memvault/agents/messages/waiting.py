@@ -15,6 +15,7 @@ from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, PoppedEvents
 from memvault.agents.messages.talks import is_later
 from memvault.errors import Refused, TimedOut, UsageError
+from memvault.files import atomic
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -64,7 +65,7 @@ class FolderWatcher:
         if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
             # Any error of watchdog: no more watches, an unsupported file system.
             with contextlib.suppress(Exception):
-                self._folder.mkdir(parents=True, exist_ok=True)
+                atomic.make_folders(self._folder)
                 self._observer = self._start_observer()
         self._inode = _inode(self._folder)
 

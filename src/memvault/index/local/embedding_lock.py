@@ -41,7 +41,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
 
     Never raises: a failure here must not make a search fail.
     """
-    with contextlib.suppress(OSError):
+    with atomic.best_effort():
         if (
             folder is None
             or not sys.executable
@@ -49,7 +49,8 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             or is_running(folder)
         ):
             return False
-        _write_state(folder, model, time.time() + _START_SECONDS, "")
+        if not _write_state(folder, model, time.time() + _START_SECONDS, ""):
+            return False  # nothing would prevent that each search starts another one
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
@@ -64,7 +65,7 @@ def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
         return False
     lock = FileLock(folder / name, makes_folder=False)
     free = True
-    with contextlib.suppress(FileNotFoundError):
+    with atomic.best_effort():
         free = lock.acquire(0.0)
     lock.release()
     return not free
@@ -107,7 +108,8 @@ def worker(folder: Path | None) -> Worker:
 def succeeded(folder: Path | None) -> None:
     """Clear a recorded failure."""
     if folder is not None:
-        (folder / _STATE).unlink(missing_ok=True)
+        with atomic.best_effort():
+            (folder / _STATE).unlink(missing_ok=True)
 
 
 def failed(folder: Path, model: str, why: str) -> None:
@@ -131,7 +133,7 @@ def foreground(folder: Path | None) -> Iterator[None]:
     names = FOREGROUND_LOCK, BACKGROUND_LOCK
     own_lock, background_lock = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
-        with contextlib.suppress(FileNotFoundError):  # the index was deleted
+        with atomic.best_effort():  # the index was deleted, or the disk is full
             own_lock.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
             background_lock.acquire(_TAKEOVER_SECONDS)
             background_lock.release()
@@ -160,10 +162,14 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
         return {}
 
 
-def _write_state(folder: Path, model: str, until: float, why: str) -> None:
-    _write(folder / _STATE, {"model": model, "until": until, "why": why})
+def _write_state(folder: Path, model: str, until: float, why: str) -> bool:
+    return _write(folder / _STATE, {"model": model, "until": until, "why": why})
 
 
-def _write(file: Path, value: Mapping[str, Any]) -> None:
-    _make_folder(file.parent)
-    atomic.write(file, json.dumps(value).encode(), durable=False, makes_folder=False)
+def _write(file: Path, value: Mapping[str, Any]) -> bool:
+    """Write a file that reports the state of the work, and return whether that succeeded."""
+    with atomic.best_effort():
+        _make_folder(file.parent)
+        atomic.write(file, json.dumps(value).encode(), durable=False, makes_folder=False)
+        return True
+    return False

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from memvault.errors import StorageError
 from memvault.files import atomic
 from memvault.files.plain_files import SETTING, FileStamp, read, state_of
 from memvault.index.embedding.arrays import Hashes
@@ -32,7 +31,7 @@ def request(folder: Path, hashes: Hashes) -> None:
     now = time.time_ns()
     rows = [(text_hash, now) for text_hash in hashes.tolist()] + list(known.items())
     data = np.array(rows[:_MAX_REQUESTS], "<u8").tobytes()
-    with contextlib.suppress(StorageError):
+    with atomic.best_effort():
         atomic.write(folder / _FILE, data, durable=False, makes_folder=False)
 
 

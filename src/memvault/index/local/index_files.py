@@ -17,15 +17,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, StorageError, TimedOut
+from memvault.errors import MemvaultError, StorageError, TimedOut, to_memvault_error
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
-from memvault.index.folder import IndexFolder
+from memvault.index.folder import IndexFolder, is_unused, mark_used
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
+from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
 from memvault.vault.reader import Scan
 
@@ -34,8 +35,11 @@ Value = TypeVar("Value")
 _FORMAT = 12
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
-INDEX = "index"
+INDEX = f"index-{MADE}"
+"""The folder of an index; each version of the program has its own, and rebuilds no other's."""
+_ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
+_PROBE_BYTES = 4_096
 _MOST_CHANGED = 500
 """The number of files up to which each is looked up in the manifest, and not all are read."""
 
@@ -91,6 +95,7 @@ class IndexFiles:
             if found is None or found.fingerprint != self.fingerprint:
                 break
             if found.holds(self._keyword_folder):
+                self._mark_used()
                 return self._use(found)
             time.sleep(_RETRY_PAUSE * attempt)
         self.close()
@@ -121,6 +126,19 @@ class IndexFiles:
             previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
         return self.opened
+
+    def _mark_used(self) -> None:
+        """Note that this index is used; once a day, delete those that no version uses any more."""
+        lock = FileLock(self._lock.path)
+        with atomic.best_effort():
+            if mark_used(self.folder) and self.folder.name == INDEX and lock.acquire(0.0):
+                try:
+                    for other in self._root.iterdir():
+                        is_index = other.name != INDEX and _ANY_INDEX.fullmatch(other.name)
+                        if is_index and is_unused(other):
+                            _delete(other)
+                finally:
+                    lock.release()
 
     def close(self) -> None:
         """Close the open files."""
@@ -156,6 +174,22 @@ class IndexFiles:
         finally:
             if taken:
                 self._lock.release()
+
+    def write_problem(self) -> str:
+        """Return why nothing can be written in the index's folder; empty if that is possible.
+
+        It is not tried while another process writes, nor for an index in memory.
+        """
+        probe = self._root / "probe"
+        try:
+            if self.place.folder is not None:
+                with self.locked(0.0) as locked:
+                    if locked:
+                        atomic.write(probe, bytes(_PROBE_BYTES), durable=False)
+                        probe.unlink(missing_ok=True)
+        except (OSError, StorageError) as error:
+            return to_memvault_error(error).message
+        return ""
 
     @contextmanager
     def writing(self) -> Iterator[None]:

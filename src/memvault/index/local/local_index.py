@@ -16,7 +16,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.errors import EmbedderError, MemvaultError, StorageError, TimedOut
+from memvault.errors import (
+    EmbedderError,
+    MemvaultError,
+    StorageError,
+    TimedOut,
+    to_memvault_error,
+)
 from memvault.files import atomic
 from memvault.index.embedding import model_choice
 from memvault.index.embedding.embedder import BUILTIN
@@ -361,7 +367,9 @@ class LocalIndex:
     def _status(self) -> IndexStatus:
         unused = len(self.deep.unused_models())
         states = self.freshness, self._static_status(), self._deep_status()
-        return IndexStatus(*states, unused, unlisted=tuple(self._store.unlisted))
+        problem = self.files.write_problem()
+        unlisted = tuple(self._store.unlisted)
+        return IndexStatus(*states, unused, unlisted=unlisted, unwritable=problem)
 
     def _static_status(self) -> EmbedderStatus:
         opened = self.files.opened
@@ -607,8 +615,8 @@ class LocalIndex:
                     embedding_lock.foreground(self.deep.folder),
                 ):
                     self.embed_deep(lambda: True)
-        except MemvaultError as error:
-            self.deep.set_failure(error)
+        except (MemvaultError, OSError) as error:
+            self.deep.set_failure(to_memvault_error(error))
 
 
 def _last_changed_first(entry: IndexedFile) -> tuple[int, str]:

@@ -39,11 +39,11 @@ from memvault.index.embedding.arrays import (
 from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_card
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.embedding.wordpiece import DATA as STATIC
-from memvault.index.folder import DEEP
+from memvault.index.folder import DEEP, is_unused, mark_used
 from memvault.index.local import embedding_lock
 from memvault.index.local.nearest import ScoredPassages
 from memvault.index.local.subwords import max_per_memory
-from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
+from memvault.index.local.vectors import FORMAT, VectorCard, VectorFile, hashes_of
 from memvault.index.protocol import TokenMatch
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
@@ -395,11 +395,15 @@ class TransformerVectors:
             return None
         if self._opened is None or self._opened.card != found.card:
             self._opened = found
+            with contextlib.suppress(OSError):
+                mark_used(found.folder)
         return self._opened
 
     def _model_folder(self, name: str) -> Path:
         assert self.folder is not None
-        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        card = card_of(name)
+        key = name if card is None else f"{name} {card.version} {FORMAT}"
+        digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{paths.slug(name, 40)}-{digest}"
 
     def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
@@ -660,12 +664,23 @@ class TransformerVectors:
             shutil.rmtree(entry, ignore_errors=True)
 
     def unused_models(self) -> list[Path]:
-        """Return the folders that ``delete_unused_models`` would delete."""
+        """Return the folders that ``delete_unused_models`` would delete.
+
+        Vectors that another version of the program has made with its version of the same model are
+        deleted when they have not been used for 30 days.
+        """
         if self.folder is None or self.mode == "off" or self.choice.note:
             return []
         current = self._model_folder(self.choice.name)
+        model = current.name.rpartition("-")[0]
         with contextlib.suppress(OSError):
-            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != current]
+            return [
+                entry
+                for entry in self.folder.iterdir()
+                if entry.is_dir()
+                and entry != current
+                and (entry.name.rpartition("-")[0] != model or is_unused(entry))
+            ]
         return []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -264,12 +266,16 @@ def _run(
             )
         except BaseException as error:
             call_context.delivery.requeue()
-            if isinstance(error, MemvaultError):
-                error.add_context(FailedCall(arguments, call_context.change_set.summary()))
-                autocommit(call_context)  # commit the changes made before the failure
-            raise
-        autocommit(call_context)
-        notes = [*call_context.settings.warnings, *call_context.all_notes()]
+            failed = _with_changes(error, call_context, arguments)
+            if failed is None:
+                raise
+            autocommit(call_context)  # commit the changes made before the failure
+            raise failed from error.__cause__ if failed is error else error
+        notes = list(call_context.settings.warnings)
+        with _failures_noted(call_context, notes):
+            autocommit(call_context)
+        with _failures_noted(call_context, notes):
+            notes += call_context.all_notes()
     result: dict[str, Any] = {"success": True, **values}
     warnings = list(dict.fromkeys(notes))
     if warnings and not how.is_nested:
@@ -278,12 +284,46 @@ def _run(
         result["vault"] = vault
     is_presented = False
     if call_context.budget or page:
-        result, is_presented = _page(call_context, tool, bound, result, how)
+        late: list[str] = []
+        with _failures_noted(call_context, late):
+            result, is_presented = _page(call_context, tool, bound, result, how)
+        if late:
+            result["warnings"] = [*result.get("warnings", ()), *late]
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     return ToolOutcome(
         result, call_context.delivery, call_context.budget, is_presented and not vault
     )
+
+
+def _with_changes(
+    error: BaseException, call_context: Call, arguments: Mapping[str, Any]
+) -> MemvaultError | None:
+    """Return a call's error with the files that the call changed before; None if unexpected.
+
+    An unexpected one is reported in the same way if there are such files: its caller would
+    otherwise make the same change again.
+    """
+    changed = call_context.change_set.summary()
+    if isinstance(error, MemvaultError):
+        failed = error
+    elif isinstance(error, Exception) and changed and not os.environ.get("MEMVAULT_DEBUG"):
+        failed = to_memvault_error(error)
+    else:
+        return None
+    failed.add_context(FailedCall(arguments, changed))
+    return failed
+
+
+@contextmanager
+def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
+    """Turn a failure after a change into a note: a caller that sees an error would repeat it."""
+    try:
+        yield
+    except Exception as error:
+        if not call_context.change_set.files:
+            raise
+        notes.append(f"the change was made, but then: {to_memvault_error(error).message}")
 
 
 def _page(

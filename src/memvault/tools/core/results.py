@@ -326,10 +326,10 @@ def similar_memories(
 ) -> list[tuple[Memory, float]]:
     """Return the memories most similar to a text that was just written, with similarities in 0..1.
 
-    Weak results, those not current, and the memory of ``own_path`` are left out. If they cannot be
-    searched at once, a note is added and the write still succeeds.
+    Weak results, those not current, and the memory of ``own_path`` are left out. Whatever fails
+    becomes a note, since a caller that sees an error would write the text again.
     """
-    from memvault.errors import TimedOut
+    from memvault.errors import TimedOut, to_memvault_error
     from memvault.index.protocol import NO_WAIT
     from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
@@ -345,17 +345,16 @@ def similar_memories(
                 strict=True,
                 patience=NO_WAIT,
             )
-            answer = call.engine.search(request)
-        except MemvaultError as error:
-            call.notes.append(f"similar memories were not looked for: {error.message}")
+            return [
+                (found.memory, round(found.similarity if mode == "vector" else found.coverage, 4))
+                for found in call.engine.search(request).found
+                if found.memory.path != own_path
+            ][:_MAX_SIMILAR]
+        except Exception as error:  # such as a cache that is deleted, or no memory
+            reason = to_memvault_error(error).message
+            call.notes.append(f"similar memories were not looked for: {reason}")
             if isinstance(error, TimedOut):
                 break
-            continue
-        return [
-            (found.memory, round(found.similarity if mode == "vector" else found.coverage, 4))
-            for found in answer.found
-            if found.memory.path != own_path
-        ][:_MAX_SIMILAR]
     return []
 
 
@@ -507,7 +506,7 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     try:
         engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)
         records = engine.list_records(Filters())
-    except MemvaultError:
+    except (MemvaultError, OSError, MemoryError):
         return TypeChoice(name)
     meant = types_meant(name, records, [entry.name for entry in call.settings.types])
     if not meant or call.caller.prefers is None:
