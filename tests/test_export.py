@@ -481,7 +481,7 @@ def test_next_export_deletes_what_a_killed_one_left(folder: Path, tmp_path: Path
         write(folder, f"n{number}.md", f"# N{number}\n")
     place = tmp_path / "target"
     line = ["--vault", str(folder), "export", str(place), "--to", "folder"]
-    killed = [sys.executable, "-c", _KILLED, "os.rename", str(place), "3", *line]
+    killed = [sys.executable, "-c", _KILLED, "os.remove", ".tmp", "3", *line]
     ran = subprocess.run(killed, check=False, capture_output=True)
     assert ran.returncode == 9, ran
     left = list(place.rglob(".*.tmp"))

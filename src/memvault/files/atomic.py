@@ -455,15 +455,19 @@ def _temporary(
         yield temporary
 
 
+def temporary_name(name: str) -> str:
+    """Return a name for a temporary file, in the form that ``remove_stale_temp_files`` knows."""
+    stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
+    origin = "-".join(filter(None, (str(os.getpid()), _process_space(), clock.random_id(8))))
+    return f".{stem}.{origin}.tmp"
+
+
 @contextmanager
 def _reserved_name(path: Path) -> Iterator[Path]:
     """Yield a name for a temporary file next to a path, and delete that file at the end."""
-    stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
-    nonce = clock.random_id(8)
-    if nonce.startswith("0"):  # one call in 32
+    temporary = path.parent / temporary_name(path.name)
+    if clock.random_id(1) == "0":  # one call in 32
         remove_stale_temp_files(path.parent)
-    origin = "-".join(filter(None, (str(os.getpid()), _process_space(), nonce)))
-    temporary = path.parent / f".{stem}.{origin}.tmp"
     try:
         yield temporary
     finally:

@@ -12,12 +12,12 @@ import errno
 import os
 import posixpath
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from memvault import clock
 from memvault.errors import Refused
 from memvault.files import atomic
 from memvault.files.user_folders import is_owned
@@ -146,7 +146,8 @@ class TargetFolder:
         """Yield a file to write, which gets its name at the end of the ``with`` statement.
 
         It replaces a regular file only, if there is one, whose permissions it keeps as far as they
-        are the user's alone. It is written under a temporary name, and deleted if the body fails.
+        are the user's alone. Until the end it has no name, or a temporary one if the system gives
+        every file a name; it is deleted if the body fails.
 
         Raises:
             Refused: the name is that of a link, a folder or a device.
@@ -157,22 +158,31 @@ class TargetFolder:
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise _not_replaceable(self.path / name, before)
         mode = _FILE_MODE & (before.st_mode if before is not None else _FILE_MODE)
-        stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
-        nonce = clock.random_id(8)
-        if nonce.startswith("0"):  # as files.atomic does
-            atomic.remove_stale_temp_files(self.path)
-        temporary = f".{stem}.{os.getpid()}-{nonce}.tmp"
-        descriptor = os.open(self._at(temporary), _CREATE, mode, dir_fd=self._descriptor)
+        temporary = atomic.temporary_name(name)
+        nameless = self._open_nameless(mode)
+        descriptor = nameless
+        if descriptor is None:
+            descriptor = os.open(self._at(temporary), _CREATE, mode, dir_fd=self._descriptor)
         try:
             with open(descriptor, "r+b") as file:
                 yield file
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
+                if nameless is not None:
+                    source = f"/proc/self/fd/{nameless}"
+                    os.link(source, temporary, dst_dir_fd=self._descriptor, follow_symlinks=True)
             self._place(temporary, name, before is not None)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(self._at(temporary), dir_fd=self._descriptor)
+
+    def _open_nameless(self, mode: int) -> int | None:
+        """Open a new file without a name, which a kill deletes; None if that is not supported."""
+        if sys.platform == "linux" and self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                return os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=self._descriptor)
+        return None
 
     def _place(self, temporary: str, name: str, replaces: bool) -> None:
         """Give a file its name, which must be free unless it ``replaces`` another file."""
@@ -253,6 +263,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
+        atomic.remove_stale_temp_files(path.parent)
         message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
         taken = Refused(message, "choose another name, or --force to replace it")
         before = folder.status(path.name)
@@ -287,6 +298,7 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
                 raise Refused(f"{path} belongs to another user", "--force writes into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
                 raise Refused(f"{path} is there already, and not empty", "--force writes into it")
+        atomic.sweep_below(path)  # an export that was killed could leave a file there
         files = TargetFiles(folder)
         try:
             yield files
