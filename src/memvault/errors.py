@@ -39,10 +39,20 @@ __all__ = [
     "TimedOut",
     "Unwritable",
     "UsageError",
+    "Verbatim",
     "VaultNotFound",
     "VaultUnreadable",
     "to_memvault_error",
 ]
+
+
+class Verbatim(str):
+    """A message or hint that is shown unchanged: a vault's tool wrote it, or it is worded already.
+
+    ``tools.core.wording`` replaces commands and options in every other one.
+    """
+
+    __slots__ = ()
 
 
 class FailedCall(NamedTuple):

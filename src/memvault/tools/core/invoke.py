@@ -165,19 +165,7 @@ def call(
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     how = _Invocation(caller, is_cancelled, find, present)
-    try:
-        outcome = _call(workspace, name, arguments, how)
-    except MemvaultError as error:
-        if caller.speaks == "tools":
-            from memvault.tools.core import wording
-
-            wording.reword(error, name, caller)
-        raise
-    if caller.speaks == "tools":
-        from memvault.tools.core import wording
-
-        outcome.result = wording.for_tools(outcome.result, name, caller)
-    return outcome
+    return _call(workspace, name, arguments, how)
 
 
 def _call(
@@ -185,12 +173,18 @@ def _call(
 ) -> ToolOutcome:
     """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
     with workspace.lock:
-        workspace.refresh_settings()
-        tool = how.find(workspace, how.caller, name)
+        tool = None
         try:
+            workspace.refresh_settings()
+            tool = how.find(workspace, how.caller, name)
             return _bind_and_run(workspace, tool, arguments, how)
         except MemvaultError as error:
-            error.is_flat = tool.flat_failures
+            if tool is not None:
+                error.is_flat = tool.flat_failures
+            if how.caller.speaks == "tools":
+                from memvault.tools.core import wording
+
+                wording.reword(error, tool, how.caller)
             raise
 
 
@@ -271,6 +265,11 @@ def _run(
         autocommit(call_context)
         notes = [*call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
+    if how.caller.speaks == "tools":
+        from memvault.tools.core import wording
+
+        result = wording.for_tools(result, tool, how.caller)
+        notes = [wording.without_shell(note, tool, how.caller) for note in notes]
     warnings = list(dict.fromkeys(notes))
     if warnings and not how.is_nested:
         result["warnings"] = truncate_warnings(warnings)

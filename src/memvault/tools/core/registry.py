@@ -78,6 +78,8 @@ class Tool(NamedTuple):
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         opens: The list of its result of which its command opens an entry with ``--open``.
+        messages: Paths of keys to memvault's own messages below the first level of its result,
+            such as ``findings.message``; ``wording`` puts them in the caller's words.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -107,6 +109,7 @@ class Tool(NamedTuple):
     rest: str = ""
     flat_failures: bool = False
     opens: str = ""
+    messages: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Scope:
@@ -215,6 +218,7 @@ class ToolGroup(NamedTuple):
         rest: str = "",
         flat_failures: bool = False,
         opens: str = "",
+        messages: tuple[str, ...] = (),
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -244,6 +248,7 @@ class ToolGroup(NamedTuple):
                 rest=rest,
                 flat_failures=flat_failures,
                 opens=opens,
+                messages=messages,
             )
             _GROUPS[function.__module__] = self
             return function
