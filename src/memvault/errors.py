@@ -39,7 +39,6 @@ __all__ = [
     "TimedOut",
     "Unwritable",
     "UsageError",
-    "Verbatim",
     "VaultNotFound",
     "VaultUnreadable",
     "to_memvault_error",

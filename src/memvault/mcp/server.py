@@ -130,9 +130,8 @@ class McpServer:
         outgoing = stdio.StdioWriter(written, self._on_written)
         signals: list[int] = []
         with anyio.CancelScope() as scope, handle_signals(signals, scope.cancel):
-            await self.server.run(
-                stdio.read_messages(read), outgoing, self.server.create_initialization_options()
-            )
+            incoming = stdio.read_messages(read, outgoing.post)
+            await self.server.run(incoming, outgoing, self.server.create_initialization_options())
         outgoing.close()
         self._replies.finish_all(is_sent=False)
         return 128 + signals[0] if signals else 0

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.arguments.binding import ignored_note
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
 from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
 from memvault.settings import locate
@@ -192,7 +193,9 @@ def _bind_and_run(
     workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
-    bound, within = tool.bind(arguments), None
+    ignored: list[str] | None = [] if how.caller.adds_arguments else None
+    bound, within = tool.bind(arguments, ignored), None
+    notes = [ignored_note(tool.name, ignored)] if ignored else []
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
@@ -207,10 +210,10 @@ def _bind_and_run(
         within=within,
     )
     if target is None:
-        return _run(in_vault(workspace), tool, bound, arguments, how)
+        return _run(in_vault(workspace), tool, bound, arguments, how, notes)
     try:
         other = workspace.open_other(target.root)
-        return _run(in_vault(other), tool, target.bound, arguments, how, target.vault)
+        return _run(in_vault(other), tool, target.bound, arguments, how, notes, target.vault)
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
@@ -235,9 +238,13 @@ def _run(
     bound: Mapping[str, Any],
     arguments: Mapping[str, Any],
     how: _Invocation,
+    notes: list[str],
     vault: str = "",
 ) -> ToolOutcome:
-    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``."""
+    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``.
+
+    ``notes`` are warnings about the arguments.
+    """
     added = {entry.name for entry in tool.page_parameters}
     page = {name: bound[name] for name in added if name in bound}
     is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
@@ -263,7 +270,7 @@ def _run(
                 autocommit(call_context)  # commit the changes made before the failure
             raise
         autocommit(call_context)
-        notes = [*call_context.settings.warnings, *call_context.all_notes()]
+        notes = [*notes, *call_context.settings.warnings, *call_context.all_notes()]
     result: dict[str, Any] = {"success": True, **values}
     if how.caller.speaks == "tools":
         from memvault.tools.core import wording

@@ -169,9 +169,11 @@ class Tool(NamedTuple):
         values = {entry.key: entry.parse_cli(given) for entry in self.parameters}
         return {key: value for key, value in values.items() if value is not None}
 
-    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate arguments and rename them to the function's parameters; raises as ``bind``."""
-        return bind(self.parameters, arguments, self.name)
+    def bind(
+        self, arguments: Mapping[str, Any], ignored: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Validate arguments and rename them to the function's parameters; as ``binding.bind``."""
+        return bind(self.parameters, arguments, self.name, ignored)
 
     @property
     def summary(self) -> str:
