@@ -36,6 +36,8 @@ from processes import machine, memvault, prepare_environment, started, workplace
 CLIENTS = (1, 8, 32)
 _WARM_UP = 3.0
 """Seconds that heavy reads run before the other token's are measured."""
+_HALVES = 2
+"""How often a token is measured alone and then beside others."""
 _ROUNDS = 5
 """In how many rounds two programs are asked in turn."""
 HEAVY: tuple[tuple[str, dict[str, object]], ...] = (
@@ -132,26 +134,43 @@ def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
 
 
 def beside_heavy(
-    ports: dict[str, int], tokens: tuple[str, str], queries: list[str], many: int, calls: int
+    name: str, port: int, tokens: tuple[str, str], queries: list[str], many: int, calls: int
 ) -> None:
     """Print how soon the first token's recalls are answered, alone and beside heavy reads."""
     quiet, busy = tokens
-    print("| alone or beside heavy reads | median ms | 95 % ms | times alone, 95 % |")
-    print("|---|--:|--:|--:|")
-    for name, port in ports.items():
-        client(port, quiet, queries[:5])
-        alone: list[float] = []
-        beside: list[float] = []
-        for _ in range(2):
-            asked = list(itertools.islice(itertools.cycle(queries), calls // 4))
-            alone += client(port, quiet, asked)
-            with heavy_reads(port, busy, many):
-                beside += client(port, quiet, asked)
-        worst = quantiles(alone, n=20)[-1]
-        for what, times in (("alone", alone), (f"beside {many}", beside)):
-            late = quantiles(times, n=20)[-1]
-            shown = f"{median(times) * 1000:.0f} | {late * 1000:.0f} | {late / worst:.1f}"
-            print(f"| {what}, {name} | {shown} |", flush=True)
+    client(port, quiet, queries[:5])
+    alone: list[float] = []
+    beside: list[float] = []
+    for _ in range(_HALVES):
+        asked = list(itertools.islice(itertools.cycle(queries), calls // 2 // _HALVES))
+        alone += client(port, quiet, asked)
+        with heavy_reads(port, busy, many):
+            beside += client(port, quiet, asked)
+    for what, times in (("alone", alone), (f"beside {many} heavy reads", beside)):
+        late = quantiles(times, n=20)[-1]
+        factor = f"{median(times) / median(alone):.1f} | {late / quantiles(alone, n=20)[-1]:.1f}"
+        shown = f"{median(times) * 1000:.0f} | {late * 1000:.0f} | {factor}"
+        print(f"| {name}, {what} | {shown} |", flush=True)
+
+
+def compare(ports: dict[str, int], token: str, queries: list[str], calls: int) -> None:
+    """Print how soon the recalls of one and of many clients are answered by each server."""
+    for port in ports.values():
+        at_once(port, token, queries, 8, 3)
+    for many in CLIENTS:
+        times: dict[str, list[float]] = {name: [] for name in ports}
+        spent = dict.fromkeys(ports, 0.0)
+        for turn in range(_ROUNDS):
+            for name in list(ports)[:: 1 if turn % 2 else -1]:
+                asked = max(calls // many // _ROUNDS, 2)
+                took, answers = at_once(ports[name], token, queries, many, asked)
+                spent[name] += took
+                times[name] += answers
+        who = "1 client" if many == 1 else f"{many} clients at once"
+        for name, own in times.items():
+            late = quantiles(own, n=20)[-1] * 1000
+            rate = len(own) / spent[name]
+            print(f"| {who}, {name} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
 
 
 def main() -> None:
@@ -180,39 +199,26 @@ def main() -> None:
         if os.environ["MEMVAULT_DEEP"] != "off":
             memvault("reindex", "--vault", str(vault))
         print(f"{machine()}; {wished.memories:,} memories\n")
-        sources = {"beside": (wished.beside, 1)} if wished.beside else {}
-        for workers in map(int, wished.workers.split(",")):
-            sources[f"--workers {workers}"] = ("", workers)
-            if wished.beside and wished.heavy:
-                sources[f"beside, --workers {workers}"] = (wished.beside, workers)
+        sources = {
+            f"--workers {number}": ("", number) for number in map(int, wished.workers.split(","))
+        }
+        if wished.beside:
+            sources |= {
+                f"beside, {name}": (wished.beside, each[1]) for name, each in sources.items()
+            }
         if wished.heavy:
-            sources.pop("beside", None)
+            print("| | median ms | 95 % ms | median, times alone | 95 %, times alone |")
+            print("|---|--:|--:|--:|--:|")
             for name, each in sources.items():
                 with served(*each) as port:
-                    given = (token, busy), queries, wished.heavy, wished.calls
-                    beside_heavy({name: port}, *given)
+                    beside_heavy(name, port, (token, busy), queries, wished.heavy, wished.calls)
             return
         lines = [memvault("recall", text, "--vault", str(vault)).seconds for text in queries[:15]]
         print("| who asks | median ms | 95 % ms | answers a second |\n|---|--:|--:|--:|")
         print(f"| `memvault recall`, a process each | {median(lines) * 1000:.0f} | | |")
         with ExitStack() as stack:
             ports = {name: stack.enter_context(served(*each)) for name, each in sources.items()}
-            for port in ports.values():
-                at_once(port, token, queries, 8, 3)
-            for many in CLIENTS:
-                times: dict[str, list[float]] = {name: [] for name in ports}
-                spent = dict.fromkeys(ports, 0.0)
-                for turn in range(_ROUNDS):
-                    for name in list(ports)[:: 1 if turn % 2 else -1]:
-                        asked = max(wished.calls // many // _ROUNDS, 2)
-                        took, answers = at_once(ports[name], token, queries, many, asked)
-                        spent[name] += took
-                        times[name] += answers
-                who = "1 client" if many == 1 else f"{many} clients at once"
-                for name, own in times.items():
-                    late = quantiles(own, n=20)[-1] * 1000
-                    rate = len(own) / spent[name]
-                    print(f"| {who}, {name} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
+            compare(ports, token, queries, wished.calls)
 
 
 if __name__ == "__main__":

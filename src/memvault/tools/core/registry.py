@@ -80,6 +80,8 @@ class Tool(NamedTuple):
         opens: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``wording`` puts them in the caller's words.
+        writes_if: The key of the argument without which a call changes nothing, if the tool is
+            not ``read_only``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -110,6 +112,7 @@ class Tool(NamedTuple):
     flat_failures: bool = False
     opens: str = ""
     messages: tuple[str, ...] = ()
+    writes_if: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -221,6 +224,7 @@ class ToolGroup(NamedTuple):
         flat_failures: bool = False,
         opens: str = "",
         messages: tuple[str, ...] = (),
+        writes_if: str = "",
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -251,6 +255,7 @@ class ToolGroup(NamedTuple):
                 flat_failures=flat_failures,
                 opens=opens,
                 messages=messages,
+                writes_if=writes_if,
             )
             _GROUPS[function.__module__] = self
             return function
