@@ -20,10 +20,10 @@ import argparse
 import http.client
 import itertools
 import json
+import multiprocessing
 import os
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,27 +110,33 @@ def at_once(
     return time.perf_counter() - begun, times
 
 
-@contextmanager
-def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
-    """Let a token have so many heavy reads under way during the block."""
-    ended = threading.Event()
+def keep_reading(port: int, token: str, many: int) -> None:
+    """Have so many heavy reads under way until the process is ended."""
 
-    def keep_reading(number: int) -> None:
+    def keep_calling(number: int) -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
             for tool, given in itertools.cycle(HEAVY[number % len(HEAVY) :] + HEAVY):
-                if ended.is_set():
-                    return
                 called(connection, token, tool, **given)
 
     with ThreadPoolExecutor(many) as pool:
-        running = [pool.submit(keep_reading, number) for number in range(many)]
+        for running in [pool.submit(keep_calling, number) for number in range(many)]:
+            running.result()
+
+
+@contextmanager
+def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
+    """Let a token have so many heavy reads under way during the block, from another process."""
+    reading = multiprocessing.get_context("fork").Process(
+        target=keep_reading, args=(port, token, many)
+    )
+    reading.start()
+    try:
         time.sleep(_WARM_UP)
-        try:
-            yield
-        finally:
-            ended.set()
-    for one in running:
-        one.result()
+        yield
+        assert reading.is_alive()
+    finally:
+        reading.kill()
+        reading.join()
 
 
 def beside_heavy(
@@ -138,7 +144,7 @@ def beside_heavy(
 ) -> None:
     """Print how soon the first token's recalls are answered, alone and beside heavy reads."""
     quiet, busy = tokens
-    client(port, quiet, queries[:5])
+    at_once(port, quiet, queries, 4, 3)  # each worker opens the vault
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(_HALVES):
