@@ -26,6 +26,9 @@ NAMES = (
     "letters",
     "plans",
     "tool_files",
+    "gateway",
+    "messages",
+    "pages",
 )
 """The modules of this package, the quick and the slow."""
 

@@ -39,7 +39,7 @@ def check(data: bytes) -> None:
     tool = name if name in TOOLS else TOOLS[sum(map(ord, name)) % len(TOOLS)]
     try:
         given = object_of(rest) or read_object(text_of(rest), "The arguments are", "")
-        result = invoke.call(_vault(), tool, given).result
+        result = invoke.call(vault(), tool, given).result
     except MemvaultError as error:
         assert not isinstance(error, Bug)
         assert error.message
@@ -58,7 +58,7 @@ def _no_number(text: str) -> None:
 
 
 @cache
-def _vault() -> Workspace:
+def vault() -> Workspace:
     """Return a small vault that stays open."""
     for path, text in _FILES.items():
         file = folder() / path
