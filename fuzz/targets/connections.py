@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import io
 import json
+import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
@@ -33,6 +36,9 @@ HTTP_TOKENS = tuple(
     "..%2f|%ff|//|?a=b&a|#".split("|")
 )
 """Pieces of requests over HTTP."""
+for _name in ("uvicorn", "mcp"):  # what they log is about the input
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 _PATIENCE = 20.0
 """Seconds in which a request that is whole has to be answered."""
 _STREAM = 0.1
@@ -192,7 +198,9 @@ def messages(reply: Reply) -> list[Any]:
 @cache
 def own_folders() -> Path:
     """Return a folder for settings, cache and state that lasts as long as the process."""
-    return Path(tempfile.mkdtemp(prefix="memvault-fuzz-"))
+    made = Path(tempfile.mkdtemp(prefix="memvault-fuzz-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 from memvault.arguments.binding import read_object
 from memvault.errors import Bug, MemvaultError
@@ -60,8 +61,13 @@ def _no_number(text: str) -> None:
 @cache
 def vault() -> Workspace:
     """Return a small vault that stays open."""
+    fill(folder())
+    return Workspace(folder())
+
+
+def fill(root: Path) -> None:
+    """Write the files of a small vault."""
     for path, text in _FILES.items():
-        file = folder() / path
+        file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    return Workspace(folder())

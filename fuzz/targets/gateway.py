@@ -25,7 +25,7 @@ from memvault.server.tenants import TenantServers
 from memvault.settings import vaults
 from memvault.tools.core import registry
 from targets import door
-from targets.arguments import JSON_TOKENS
+from targets.arguments import JSON_TOKENS, KEYS, object_of
 from targets.connections import HTTP_TOKENS, Connections, Reply, messages, own_environment
 from targets.shapes import folder
 
@@ -47,6 +47,7 @@ METHODS = tuple(
 TOKENS = (
     *HTTP_TOKENS,
     *JSON_TOKENS,
+    *KEYS,
     "/mcp",
     "/mcp/fuzzed",
     "/mcp/other",
@@ -78,7 +79,8 @@ def check(data: bytes) -> None:
 def _as_request(data: bytes) -> bytes:
     """Return the bytes as a request: those without a version of HTTP are a body for ``/mcp``.
 
-    One that begins with a line that names a method or a tool has its parameters in the others.
+    One that begins with a line that names a method or a tool has its parameters in the others,
+    those of a tool also as lines of ``arguments.KEYS``.
     """
     if b" HTTP/" in data:
         return data
@@ -87,9 +89,8 @@ def _as_request(data: bytes) -> bytes:
     if named in METHODS:
         return post(named, rest, _name_in(rest))
     if registry.lookup(named) is not None:
-        arguments = rest if rest.strip() else b"{}"
-        name = json.dumps(named).encode()
-        return post("tools/call", b'{"name":%s,"arguments":%s}' % (name, arguments), named)
+        given = json.dumps({"name": named, "arguments": object_of(rest)})
+        return post("tools/call", given.encode(), named)
     return _request(data, b"MCP-Protocol-Version: 2025-06-18\r\n")
 
 

@@ -18,17 +18,20 @@ from memvault.mcp.server import McpServer
 from memvault.tools.core import registry
 from memvault.workspace import Workspace
 from targets import door, gateway
-from targets.arguments import JSON_TOKENS
-from targets.connections import own_environment
-from targets.shapes import folder
+from targets.arguments import JSON_TOKENS, KEYS, object_of
+from targets.connections import own_environment, own_folders
+from targets.shapes import SETTINGS
 
 _PATIENCE = 20.0
 """Seconds in which a message has to be answered."""
+_SETTLED = 0.5
+"""Seconds without an answer after which none is expected, where messages may cancel others."""
 _LEFT_OUT = ("git_", "model_", "wait_for", "vault_reindex", "call_tool", "consolidate_memories")
 """Beginnings of the names of tools that run programs, use a network, wait, or take long."""
 _TOOLS = tuple(tool.name for tool in registry.all_tools() if not tool.name.startswith(_LEFT_OUT))
 TOKENS = (
     *JSON_TOKENS,
+    *KEYS,
     '{"jsonrpc":"2.0","id":1,"method":"',
     '","params":{"name":"memory_recall","arguments":{"query":"zebra"}}}',
     *(f'"{name}"' for name in gateway.METHODS),
@@ -48,7 +51,7 @@ def _as_lines(data: bytes) -> bytes:
     params = rest.replace(b"\n", b" ").replace(b"\r", b" ").strip() or b"{}"
     method = named
     if named in _TOOLS:
-        params = b'{"name":%s,"arguments":%s}' % (json.dumps(named).encode(), params)
+        params = json.dumps({"name": named, "arguments": object_of(rest)}).encode()
         method = "tools/call"
     elif named not in gateway.METHODS:
         return data
@@ -59,14 +62,16 @@ class _Client:
     """A client of a server that runs in a thread, over two pipes."""
 
     def __init__(self) -> None:
-        door.vault()
+        root = own_folders() / "vault"  # calls that write must not change that of other targets
+        door.fill(root)
+        (root / "memvault.toml").write_text(SETTINGS, "utf-8")
         self._count = 0
         read, self._out = os.pipe()
         self._in, written = os.pipe()
         caller = Caller(
             may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="all"
         )
-        workspace = Workspace(folder(), report_progress, stays=True)
+        workspace = Workspace(root, report_progress, stays=True)
         server = McpServer(workspace, caller, ToolSelection(",".join(_TOOLS)))
         threading.Thread(target=lambda: asyncio.run(server.run(read, written)), daemon=True).start()
         self._buffer = b""
@@ -102,6 +107,10 @@ class _Client:
         while not answers or answers[-1].get("id") != ping:
             answers.append(self._answer())
         assert answers[-1]["result"] == {}, answers[-1]
+        # Calls go on beside a ping: their answers must not be taken for those of the next input.
+        expected = sum(request_id is not _NOTHING for request_id in wanted)
+        while len(answers) <= expected and self._is_readable(_SETTLED):
+            answers.append(self._answer())
 
     def _answer(self) -> dict[str, Any]:
         """Return the next message that is an answer."""
@@ -109,17 +118,20 @@ class _Client:
             message = self._next()
             gateway.assert_message(message, message)
             text = json.dumps(message)
-            assert str(folder()) not in text
+            assert str(own_folders()) not in text
             assert "Traceback" not in text
             if "method" not in message:
                 return message
+
+    def _is_readable(self, seconds: float) -> bool:
+        return b"\n" in self._buffer or bool(select.select([self._in], [], [], seconds)[0])
 
     def _next(self) -> dict[str, Any]:
         end = time.monotonic() + _PATIENCE
         while b"\n" not in self._buffer:
             left = end - time.monotonic()
             assert left > 0, "no answer"
-            assert select.select([self._in], [], [], left)[0], "no answer"
+            assert self._is_readable(left), "no answer"
             self._buffer += os.read(self._in, 1 << 16)
         line, _, self._buffer = self._buffer.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
