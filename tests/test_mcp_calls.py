@@ -313,6 +313,8 @@ def test_arguments_that_a_program_adds_are_ignored(
     ("tool", "arguments", "told"),
     [
         ("memory_recall", {"query": "x", "limits": 3}, "did you mean limit?"),
+        ("memory_recall", {"query": "x", "limit": 2, "limits": 3}, "did you mean limit?"),
+        ("memory_recall", {"query": "x", "": 3}, "its arguments are"),
         ("memory_remember", {"title": "T", "content": "x", "memory_typ": "a"}, "memoryType"),
         ("memory_remember", {"title": "T", "content": "x", "body": "y"}, "give it once"),
         ("memory_recall", {"sessionId": "s"}, ""),

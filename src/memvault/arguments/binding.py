@@ -241,11 +241,11 @@ def _without_additions(
         parameter = known.get(normal)
         if parameter is None:
             parameter = _by_alias(normal, expected)
-            meant = normal_key(parameter.key if parameter else _nearest(normal, known))
+            near = parameter.key if parameter else _nearest(normal, known)
             is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
-            # What may misspell an argument that is given, too, is something else.
-            is_unknown = parameter is None and (is_added or meant in ("", *given))
-            if is_unknown or (is_added and meant in given):
+            is_unknown = parameter is None and (is_added or (normal and not near))
+            # An alias among them is another name of an argument, unless that is given, too.
+            if is_unknown or (is_added and normal_key(near) in given):
                 ignored.append(key)
                 continue
         if parameter is None or not _is_null(parameter, value):
