@@ -48,14 +48,21 @@ def _hints() -> list[re.Pattern[str]]:
     return [parse(text, query_analyser(("english",))).hint() for text in texts]
 
 
-def _ignored() -> list[re.Pattern[str]]:
-    from memvault.settings.exclusions import IgnoreFile, _settings_pattern
+_GLOBS = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)
 
-    globs = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)
-    found = [pattern for glob in globs if (pattern := _settings_pattern((glob,)))]
+
+def _ignored() -> list[re.Pattern[str]]:
+    from memvault.settings.exclusions import _settings_pattern
+
+    return [pattern for glob in _GLOBS if (pattern := _settings_pattern((glob,)))]
+
+
+def _ignore_files() -> list[re.Pattern[str]]:
+    from memvault.settings.exclusions import IgnoreFile
+
     hostile = ("**/a*a*a/**/b*b*b/**/c*c*c", "*/*/*/*a*", "/**/**/**/**")
-    files = (IgnoreFile(glob) for glob in (*globs, *hostile))
-    return [*found, *(pattern for file in files for pattern, _ in file.folder_patterns)]
+    files = (IgnoreFile(glob) for glob in (*_GLOBS, *hostile))
+    return [pattern for file in files for pattern, _ in file.folder_patterns]
 
 
 def _dates() -> list[re.Pattern[str]]:
@@ -99,7 +106,8 @@ _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
     "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),  # they are read where they stand
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
-    "memvault.vault.paths._ignore_pattern": (_ignored, ("match",)),
+    "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
+    "memvault.settings.exclusions._combined": (_ignore_files, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),

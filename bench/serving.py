@@ -2,12 +2,16 @@
 """Measure a served vault: how soon an agent has its answer, alone and among others.
 
     python bench/serving.py [--memories 2000] [--calls 400] [--workers 0,2] [--beside ../other/src]
+    python bench/serving.py --heavy 12
 
 The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
 keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
 next when it has its answer. Beside it stands one ``memvault recall``, a whole process.
 Each number of ``--workers``, and with ``--beside`` the program of another checkout, is asked
 the same in turn, round by round. With ``MEMVAULT_DEEP=auto`` all deep vectors are made first.
+
+With ``--heavy`` one token recalls, alone and then while another has so many heavy reads under way
+at a time: ``vault_review``, ``vault_stats``, long lists and recalls of a thousand, consolidation.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import argparse
 import http.client
 import itertools
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -29,8 +34,21 @@ import corpus
 from processes import machine, memvault, prepare_environment, started, workplace
 
 CLIENTS = (1, 8, 32)
+_WARM_UP = 3.0
+"""Seconds that heavy reads run before the other token's are measured."""
+_HALVES = 2
+"""How often a token is measured alone and then beside others."""
 _ROUNDS = 5
 """In how many rounds two programs are asked in turn."""
+HEAVY: tuple[tuple[str, dict[str, object]], ...] = (
+    ("vault_review", {}),
+    ("memory_recall", {"query": "harbour", "limit": 1_000, "budget": 0}),
+    ("vault_stats", {}),
+    ("memory_recall", {"isAll": True, "limit": 1_000}),
+    ("consolidate_memories", {"days": 10_000}),
+    ("memory_list", {"limit": 5_000}),
+)
+"""Reads of seconds, which the clients of the other token call in turn."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -48,8 +66,8 @@ def served(source: str, workers: int) -> Iterator[int]:
     """Serve every named vault by the program at hand, or by another's source; give the port."""
     environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
     line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
-    line += ["--audit", os.devnull]
-    line += ["--workers", str(workers)] if workers > 1 else []
+    line += ["--audit", os.devnull, "--tools", "all"]
+    line += ["--workers", str(workers)] if workers else []
     with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stderr is not None
         found = re.search(rb":(\d+)/mcp", process.stderr.readline())
@@ -69,7 +87,8 @@ def called(connection: http.client.HTTPConnection, token: str, tool: str, **give
     connection.request("POST", "/mcp", body, headers)
     answer = connection.getresponse().read()
     spent = time.perf_counter() - begun
-    assert json.loads(answer)["result"]["structuredContent"]["success"], answer
+    last = answer.rpartition(b"data: ")[2]  # a call that takes long is answered as a stream
+    assert json.loads(last)["result"]["structuredContent"]["success"], answer[:500]
     return spent
 
 
@@ -91,6 +110,75 @@ def at_once(
     return time.perf_counter() - begun, times
 
 
+def keep_reading(port: int, token: str, many: int) -> None:
+    """Have so many heavy reads under way until the process is ended."""
+
+    def keep_calling(number: int) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+            for tool, given in itertools.cycle(HEAVY[number % len(HEAVY) :] + HEAVY):
+                called(connection, token, tool, **given)
+
+    with ThreadPoolExecutor(many) as pool:
+        for running in [pool.submit(keep_calling, number) for number in range(many)]:
+            running.result()
+
+
+@contextmanager
+def heavy_reads(port: int, token: str, many: int) -> Iterator[None]:
+    """Let a token have so many heavy reads under way during the block, from another process."""
+    reading = multiprocessing.get_context("fork").Process(
+        target=keep_reading, args=(port, token, many)
+    )
+    reading.start()
+    try:
+        time.sleep(_WARM_UP)
+        yield
+        assert reading.is_alive()
+    finally:
+        reading.kill()
+        reading.join()
+
+
+def beside_heavy(
+    name: str, port: int, tokens: tuple[str, str], queries: list[str], many: int, calls: int
+) -> None:
+    """Print how soon the first token's recalls are answered, alone and beside heavy reads."""
+    quiet, busy = tokens
+    at_once(port, quiet, queries, 4, 3)  # each worker opens the vault
+    alone: list[float] = []
+    beside: list[float] = []
+    for _ in range(_HALVES):
+        asked = list(itertools.islice(itertools.cycle(queries), calls // 2 // _HALVES))
+        alone += client(port, quiet, asked)
+        with heavy_reads(port, busy, many):
+            beside += client(port, quiet, asked)
+    for what, times in (("alone", alone), (f"beside {many} heavy reads", beside)):
+        late = quantiles(times, n=20)[-1]
+        factor = f"{median(times) / median(alone):.1f} | {late / quantiles(alone, n=20)[-1]:.1f}"
+        shown = f"{median(times) * 1000:.0f} | {late * 1000:.0f} | {factor}"
+        print(f"| {name}, {what} | {shown} |", flush=True)
+
+
+def compare(ports: dict[str, int], token: str, queries: list[str], calls: int) -> None:
+    """Print how soon the recalls of one and of many clients are answered by each server."""
+    for port in ports.values():
+        at_once(port, token, queries, 8, 3)
+    for many in CLIENTS:
+        times: dict[str, list[float]] = {name: [] for name in ports}
+        spent = dict.fromkeys(ports, 0.0)
+        for turn in range(_ROUNDS):
+            for name in list(ports)[:: 1 if turn % 2 else -1]:
+                asked = max(calls // many // _ROUNDS, 2)
+                took, answers = at_once(ports[name], token, queries, many, asked)
+                spent[name] += took
+                times[name] += answers
+        who = "1 client" if many == 1 else f"{many} clients at once"
+        for name, own in times.items():
+            late = quantiles(own, n=20)[-1] * 1000
+            rate = len(own) / spent[name]
+            print(f"| {who}, {name} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -98,6 +186,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--workers", default="0,2", help="how many processes read")
     parser.add_argument("--beside", default="", help="the src folder of another checkout")
+    parser.add_argument("--heavy", type=int, default=0, help="heavy reads of another token")
     wished = parser.parse_args()
     with workplace(None) as place:
         prepare_environment(place / "cache")
@@ -110,34 +199,32 @@ def main() -> None:
         memvault("vaults", "add", "bench", str(vault))
         line = ["tokens", "add", "bench", "--vaults", "bench", "--scope", "write", "--json"]
         token = json.loads(memvault(*line).output)["token"]
+        line[2] = "busy"
+        busy = json.loads(memvault(*line).output)["token"]
         memvault("recall", "anything", "--vault", str(vault))
         if os.environ["MEMVAULT_DEEP"] != "off":
             memvault("reindex", "--vault", str(vault))
-        lines = [memvault("recall", text, "--vault", str(vault)).seconds for text in queries[:15]]
         print(f"{machine()}; {wished.memories:,} memories\n")
+        sources = {
+            f"--workers {number}": ("", number) for number in map(int, wished.workers.split(","))
+        }
+        if wished.beside:
+            sources |= {
+                f"beside, {name}": (wished.beside, each[1]) for name, each in sources.items()
+            }
+        if wished.heavy:
+            print("| | median ms | 95 % ms | median, times alone | 95 %, times alone |")
+            print("|---|--:|--:|--:|--:|")
+            for name, each in sources.items():
+                with served(*each) as port:
+                    beside_heavy(name, port, (token, busy), queries, wished.heavy, wished.calls)
+            return
+        lines = [memvault("recall", text, "--vault", str(vault)).seconds for text in queries[:15]]
         print("| who asks | median ms | 95 % ms | answers a second |\n|---|--:|--:|--:|")
         print(f"| `memvault recall`, a process each | {median(lines) * 1000:.0f} | | |")
-        sources = {"beside": (wished.beside, 1)} if wished.beside else {}
-        for workers in map(int, wished.workers.split(",")):
-            sources[f"--workers {workers}"] = ("", workers)
         with ExitStack() as stack:
             ports = {name: stack.enter_context(served(*each)) for name, each in sources.items()}
-            for port in ports.values():
-                at_once(port, token, queries, 8, 3)
-            for many in CLIENTS:
-                times: dict[str, list[float]] = {name: [] for name in ports}
-                spent = dict.fromkeys(ports, 0.0)
-                for turn in range(_ROUNDS):
-                    for name in list(ports)[:: 1 if turn % 2 else -1]:
-                        asked = max(wished.calls // many // _ROUNDS, 2)
-                        took, answers = at_once(ports[name], token, queries, many, asked)
-                        spent[name] += took
-                        times[name] += answers
-                who = "1 client" if many == 1 else f"{many} clients at once"
-                for name, own in times.items():
-                    late = quantiles(own, n=20)[-1] * 1000
-                    rate = len(own) / spent[name]
-                    print(f"| {who}, {name} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
+            compare(ports, token, queries, wished.calls)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_a_tool_answers_alike_however_it_is_called(
             for form in forms:
                 copy.put_back()
                 ran = typed(*vault, *form)
-                worded = for_tools(ran.json, tool.name, LOCAL)  # as call words it
+                worded = for_tools(ran.json, tool, LOCAL)  # as call words it
                 found.append(_same(copy.root, ran._replace(out=json.dumps(worded))))
             if tool.name == "call_tool":  # the command of that name prints what the tool returns
                 found[2] = json.dumps(json.loads(found[2])["result"], sort_keys=True)

@@ -232,6 +232,28 @@ def test_a_missing_model_is_told(
     assert told(examined(vault)) == {("model-missing", "")}
 
 
+def test_findings_name_tools_to_an_agent(
+    vault: Vault, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages within a result name tools to an agent and commands to a person."""
+    write(folder, "a.md", "# A\n\nBees sting.\n")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    (finding,) = vault.call("vault_doctor")["findings"]
+    assert finding["message"].endswith("or vault_reindex")
+    called = vault.call("call_tool", toolName="vault_doctor")["result"]
+    assert called["findings"] == [finding]
+    assert "or memvault reindex" in run("doctor").out
+
+
+def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None:
+    """A memory's title that looks like a command is shown to an agent as it is."""
+    write(folder, "a.md", "---\nid: a\n---\n\n# Use memvault recall --limit 3\n")
+    write(folder, "b.md", "---\nid: b\nsupersedes: c\n---\n\n# Use memvault list --since\n")
+    write(folder, "c.md", "---\nid: c\n---\n\n# Old\n")
+    (item,) = vault.call("vault_review", kind="outdated")["items"]
+    assert "superseded by Use memvault list --since" in item["reason"]
+
+
 def test_deep_vectors_that_are_missing_or_old_are_told(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

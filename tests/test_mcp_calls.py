@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -23,9 +24,11 @@ from memvault.workspace import Workspace
 from tool_calls import call_of, over_mcp, shell_words
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+import mcp_types as types
 from mcp import Client, MCPError
 
 from mcp_client import LIMIT, Raw, in_session, session, structured
+from memvault.mcp import stdio
 from memvault.mcp.calls import PendingCall
 from memvault.mcp.results import result
 
@@ -229,11 +232,120 @@ def test_the_end_of_its_input_ends_the_server(folder: Path) -> None:
         assert (code, err) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("line", "request_id", "code"),
+    [
+        (b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{', None, -32700),
+        (b"no message", None, -32700),
+        (b"\xff\xfe", None, -32700),
+        (b"[" * 100_000, None, -32700),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None, -32600),
+        (b"[]", None, -32600),
+        (b"7", None, -32600),
+        (b'{"id":8,"method":"ping"}', 8, -32600),
+        (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[1]}', "a", -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None, -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600),
+        (b'{"jsonrpc":"1.0","method":"notifications/x"}', None, 0),
+        (b"  ", None, 0),
+    ],
+)
+def test_line_that_is_not_a_message_gets_an_error(
+    line: bytes, request_id: object, code: int
+) -> None:
+    """A line that is not JSON is answered with -32700, another that is no message with -32600."""
+    answer = stdio._message(line + b"\n")
+    if not code:
+        assert answer is None
+        return
+    assert isinstance(answer, types.JSONRPCError)
+    assert (answer.id, answer.error.code) == (request_id, code)
+
+
+def test_line_that_is_too_long_is_refused_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a line without an end only so much is held in memory, and the next line is read."""
+    monkeypatch.setattr(stdio, "_MAX_LINE", 100)
+    read, write_end = os.pipe()
+    os.write(write_end, b"a" * 100 + b"\n" + b"b" * 1_000 + b"\n" + b"c\n" + b"d" * 500)
+    os.close(write_end)
+    lines = list(stdio._lines(read))
+    os.close(read)
+    assert [line[:1] for line in lines] == [b"a", b"b", b"c", b"d"]
+    assert max(map(len, lines)) == 101
+    refused = stdio._message(lines[1])
+    assert isinstance(refused, types.JSONRPCError)
+    assert "100 bytes" in refused.error.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "ignored"),
+    [
+        ("memory_remember", {"title": "T", "content": "x", "toolCallId": "call_1"}, 1),
+        ("memory_list", {"sessionId": "s", "action": "a", "chatInput": "", "tool": "x"}, 4),
+        ("memory_list_types", {"random_string": "x"}, 1),
+        ("memory_show", {"memId": "m1", "action": "sendMessage", "_meta": {}}, 2),
+        ("memory_save", {"text": "x", "_metadata_of_program": 1}, 1),
+        ("call_tool", {"toolName": "memory_list", "tool": "call_tool", "sessionId": "s"}, 2),
+        ("call_tool", {"toolName": "memory_list", "parameters": {"sessionId": "s"}}, 1),
+        ("store_episode", {"actions": ["Dug"], "action": "sendMessage"}, 1),
+        ("memory_recall", {"query": "zebra", **{f"x{n}": 1 for n in range(100)}}, 100),
+        ("memory_recall", {"query": "zebra", "limit": "null", "tags": "null", "since": "null"}, 0),
+        ("memory_recall", {"query": "zebra", "type": "null", "asOf": "null", "full": "null"}, 0),
+    ],
+    ids=str,
+)
+def test_arguments_that_a_program_adds_are_ignored(
+    filled: Path, tool: str, arguments: dict[str, Any], ignored: int
+) -> None:
+    """A call with further arguments works, and a note says which of them were ignored."""
+    answer = over_mcp(filled, tool, arguments)
+    assert answer["success"], answer
+    notes = [note for note in answer.get("warnings", ()) if note.endswith(": ignored")]
+    assert len(notes) == (ignored > 0)
+    if ignored:
+        shown = notes[0].count(",") + 1
+        assert shown == min(ignored, 8)
+        assert (f"and {ignored - 8} more" in notes[0]) == (ignored > 8)
+        assert len(notes[0]) < 700
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("memory_recall", {"query": "x", "limits": 3}, "did you mean limit?"),
+        ("memory_recall", {"query": "x", "limit": 2, "limits": 3}, "did you mean limit?"),
+        ("memory_recall", {"query": "x", "": 3}, "its arguments are"),
+        ("memory_remember", {"title": "T", "content": "x", "memory_typ": "a"}, "memoryType"),
+        ("memory_remember", {"title": "T", "content": "x", "body": "y"}, "give it once"),
+        ("memory_recall", {"sessionId": "s"}, ""),
+        ("memory_show", {"memId": "null"}, ""),
+    ],
+    ids=str,
+)
+def test_arguments_that_may_be_misspelled_are_refused(
+    filled: Path, tool: str, arguments: dict[str, Any], told: str
+) -> None:
+    """A key close to an argument, one given twice and a missing one fail the call."""
+    answer = over_mcp(filled, tool, arguments)
+    assert not answer["success"], answer
+    assert told in answer["error"]["hint"]
+
+
+def test_null_as_a_text_is_a_word_where_texts_are_meant(filled: Path) -> None:
+    """Search words, content and titles may be the word null."""
+    made = over_mcp(filled, "memory_remember", {"title": "null", "content": "null"})
+    assert made["success"]
+    found = over_mcp(filled, "memory_recall", {"query": "null"})
+    assert found["memories"][0]["memId"] == made["memId"]
+
+
 def test_an_answer_comes_to_whatever_can_be_read(folder: Path) -> None:
     """Lines that are no message, and halves of characters in texts, leave no client waiting."""
     with Raw(folder) as server:
         assert server.process.stdin
         server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")
+        codes = [server.receive()["error"]["code"] for _ in range(3)]
+        assert codes == [-32700, -32600, -32700]
         server.call(1, "memory_show", memId="half \ud800")
         assert server.receive()["result"]["structuredContent"]["error"]["code"] == "not_found"
         server.call(2, "no_tool_\ud800")

@@ -259,16 +259,19 @@ async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Pa
 
 @in_session()
 async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder: Path) -> None:
-    """An unknown prompt, a missing argument and an unknown one are each told by name."""
+    """An unknown prompt, a missing argument and a misspelled one are each told by name."""
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
         ("recall-first", {}, "needs task"),
-        ("recall-first", {"task": "x", "song": "y"}, "takes no 'song'"),
+        ("recall-first", {"task": "x", "tags": "y"}, "takes no 'tags'"),
     ]
     for name, arguments, message in wrong:
         with pytest.raises(MCPError, match=message) as raised:
             await client.get_prompt(name, arguments)
         assert raised.value.code == -32602
+    assert await text_of(client, "recall-first", task="x", sessionId="y") == await text_of(
+        client, "recall-first", task="x"
+    )
 
 
 def test_arguments_are_completed_from_the_vault(kept: Path) -> None:

@@ -388,3 +388,35 @@ def test_a_program_that_is_not_there_fails_the_tool(vault: Vault, folder: Path, 
     run("tools", "trust", "t", "--yes")
     failed = vault.call("t")["error"]
     assert (failed["code"], "no-such-program" in failed["message"]) == ("failed", True)
+
+
+_COMMANDS = "run memvault recall zebra --limit 3 first, or memvault list"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        {"message": _COMMANDS, "hint": _COMMANDS, "todo": [_COMMANDS]},
+        {"warnings": [_COMMANDS]},
+        {"success": False, "error": {"message": _COMMANDS, "hint": _COMMANDS}},
+        {"success": False, "error": _COMMANDS},
+    ],
+    ids=str,
+)
+def test_output_of_a_vault_tool_is_not_reworded(
+    folder: Path, run: Run, vault: Vault, printed: dict[str, Any]
+) -> None:
+    """Commands in a tool's output, warnings and errors reach an agent as the tool wrote them."""
+    program(folder, run, f"print({json.dumps(json.dumps(printed))})")
+    for result in (vault.call("t"), vault.call("call_tool", toolName="t")):
+        assert json.dumps(result).count(_COMMANDS) == json.dumps(printed).count(_COMMANDS)
+        assert "memory_recall" not in json.dumps(result)
+
+
+def test_last_error_line_of_a_vault_tool_is_not_reworded(
+    folder: Path, run: Run, vault: Vault
+) -> None:
+    """A failed tool's last line is quoted unchanged, and hints of memvault name tools."""
+    program(folder, run, f"raise SystemExit({_COMMANDS!r})")
+    assert _COMMANDS in vault.call("t")["error"]["message"]
+    assert _COMMANDS in vault.call("call_tool", toolName="t")["error"]

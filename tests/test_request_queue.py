@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,8 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 
 from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
+from memvault.mcp.fair_shares import CallCosts, FairShares
+from memvault.mcp.reads import Reads, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
@@ -184,6 +187,89 @@ def test_places_go_round_between_keys() -> None:
         return order
 
     assert asyncio.run(served()) == ["a0", "b0", "c0", "a1", "a2", "a3"]
+
+
+@pytest.mark.promise("S45")
+def test_free_slot_goes_to_the_key_that_used_least() -> None:
+    """Of waiting keys the one with the least processor time is next, however late it came."""
+
+    async def served() -> list[str]:
+        shares = FairShares()
+        queue, other, order = RequestQueue(total=1, shares=shares), RequestQueue(shares=shares), []
+
+        async def one(key: str) -> None:
+            slot = await queue.take(key)
+            order.append(key)
+            queue.charge(key, {"a": 3.0, "b": 1.0, "c": 0.1}[key])
+            slot.leave()
+
+        first = await queue.take("a")
+        tasks = [asyncio.create_task(one(key)) for key in "aaabbbc"]
+        await asyncio.sleep(0)
+        other.charge("a", 2.0)  # used through another queue with the same shares
+        first.leave()
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(served()) == ["b", "c", "b", "a", "b", "a", "a"]
+
+
+def test_unused_time_is_not_saved_up() -> None:
+    """A key that comes late is not served alone until it has used as much as the others."""
+    shares = FairShares()
+    for key in ("a", "b"):
+        shares.enter(key)
+        shares.charge(key, 100.0)
+    shares.enter("late")
+    assert shares.used("late") == 100.0
+    shares.charge("late", 1.0)
+    shares.leave("late")
+    shares.enter("late")
+    assert shares.used("late") == 101.0
+
+
+@pytest.mark.promise("S45")
+def test_key_has_half_of_the_slots_while_others_are_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key has its share at most; alone, for requests known to be cheap, it has all slots."""
+
+    async def taken(*cheap: bool) -> int:
+        shares = FairShares()
+        lane = shared_lane(4, shares, CallCosts(), cast("Reads", None))
+        if len(cheap) > 4:
+            lane.queue.take_free("other")
+        return sum(lane.queue.take_free("a", is_cheap) is not None for is_cheap in cheap)
+
+    assert asyncio.run(taken(False, False, False, False)) == 2
+    assert asyncio.run(taken(True, True, True, True)) == 4
+    assert asyncio.run(taken(True, True, True, True, True)) == 2
+    shares = FairShares()
+    shares.enter("other")
+    shares.leave("other")
+    assert not shares.is_alone("a")
+    monkeypatch.setattr("time.monotonic", lambda before=time.monotonic: before() + 100)
+    assert shares.is_alone("a")
+
+
+def test_calls_are_heavy_by_what_they_cost() -> None:
+    """A tool that says so is heavy, and calls that cost much more than others of the tool."""
+    costs = CallCosts()
+    assert costs.is_heavy("a", "vault_review")
+    assert not costs.is_cheap("a", "memory_recall")
+    costs.note("b", "memory_recall", 0.1)
+    assert costs.is_cheap("b", "memory_recall")
+    for _ in range(2):
+        costs.note("a", "memory_recall", 0.5)
+        assert not costs.is_heavy("a", "memory_recall")
+    costs.note("a", "memory_recall", 0.5)
+    assert costs.is_heavy("a", "memory_recall")
+    assert not costs.is_heavy("b", "memory_recall")
+    costs.note("a", "memory_recall", 0.1)
+    assert not costs.is_heavy("a", "memory_recall")
+    for _ in range(3):  # where every call is slow none is heavy, unless it takes seconds
+        costs.note("a", "memory_list", 0.9)
+        costs.note("a", "memory_log", 2.5)
+    assert not costs.is_heavy("a", "memory_list")
+    assert costs.is_heavy("a", "memory_log")
 
 
 def test_a_place_is_free_once() -> None:

@@ -120,7 +120,7 @@ def test_flags_json_and_mcp_give_the_same_result(
     def same(tool: Tool, data: st.DataObject) -> None:
         arguments = sayable(tool, data.draw(objects(tool.parameters)))
         ways: dict[str, Callable[[], Any]] = {
-            "flags": lambda: for_tools(printed(root, *words(tool, arguments)), tool.name, LOCAL),
+            "flags": lambda: for_tools(printed(root, *words(tool, arguments)), tool, LOCAL),
             "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
             "mcp": lambda: over_mcp(root, tool.name, arguments),
         }

@@ -7,7 +7,9 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from select import select
 from typing import Any
 
 import pytest
@@ -134,6 +136,38 @@ def test_what_writes_delays_no_read(team: Path, run: Run, workers: str) -> None:
                 assert not writing.done()
             assert writing.result()["success"], writing.result()
         assert "grog" in _call(server, given, "memory_show", memId="rum-7k2m9q")["content"]
+
+
+@pytest.mark.promise("S45")
+@_EITHER
+def test_heavy_reads_of_a_token_run_apart(team: Path, run: Run, workers: str) -> None:
+    """Recalls are answered while heavy reads of another token wait for a process that gives way."""
+    for number in range(400):
+        text = f"Note {number} on tea, {' '.join(f'w{number * 7 + n}' for n in range(60))}."
+        write(team, f"fact/n{number}.md", NOTE.format(f"n{number}", text))
+    quiet, busy = token(run, "ann", "team"), token(run, "bob", "team", "write")
+    with Served("--workers", workers, "--tools", "all") as server:
+        _call(server, quiet, "memory_recall", query="who likes tea")
+        before = set(_readers(server.process.pid))
+        heavy = [
+            server.begin(busy, *tool)
+            for tool in [("vault_review",), ("vault_stats",), ("consolidate_memories",)] * 4
+        ]
+        with ExitStack() as opened:
+            for socket in heavy:
+                opened.enter_context(socket)
+            until(lambda: set(_readers(server.process.pid)) - before)
+            for _ in range(3):
+                found = _call(server, quiet, "memory_recall", query="who likes milk", limit=1)
+                assert found["memories"][0]["memId"] == "milk-7k2m9q"
+            waiting = select(heavy, [], [], 0)[0]
+            assert len(waiting) < len(heavy)
+            (apart,) = set(_readers(server.process.pid)) - before
+            if hasattr(os, "getpriority"):
+                assert os.getpriority(os.PRIO_PROCESS, apart) >= 10
+            for socket in heavy:
+                assert socket.recv(100).startswith(b"HTTP/1.1 200")
+        assert len(_readers(server.process.pid)) == len(before) + 1
 
 
 def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:

@@ -212,6 +212,19 @@ def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
         assert ask("memory_list", 7).status == 200
 
 
+def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> None:
+    """A request whose id no answer can have is not taken for a notification and dropped."""
+    ann = token(run, "ann", "team")
+    with Served() as server:
+        session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
+        wrongs: tuple[Any, ...] = (True, None, 1.5, [1], {})
+        for wrong in wrongs:
+            message = {"jsonrpc": "2.0", "id": wrong, "method": "tools/list", "params": {}}
+            answer = server.send(ann, message, Mcp_Session_Id=session)
+            assert (answer.status, "id" in answer.json["error"]) == (400, True)
+        assert server.send(ann, {**message, "id": 2}, Mcp_Session_Id=session).status == 200
+
+
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
 def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
     """Clients that count their requests alike, and subscribe to others, each get their own."""

@@ -12,7 +12,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -256,37 +256,79 @@ def test_its_hooks_run_in_a_shell(
     assert subprocess.run(["sh", "-c", gone], capture_output=True, check=False).returncode == 0
 
 
-def test_the_plugin_for_opencode_works(project: Path, setup: Callable[..., Ran]) -> None:
-    """OpenCode's plugin says what fits, and goes on where memvault cannot be started."""
+_OPENCODE_HOST = """
+const { Memvault } = await import(process.argv[2])
+const hooks = await Memvault({ directory: process.argv[3] })
+let count = 0
+const told = async (sessionID, said) => {
+  const message = { id: `msg_${++count}`, sessionID, role: "user" }
+  const about = { sessionID, messageID: message.id }
+  const parts = said.map((text, n) => ({ id: `prt_${count}${n}`, ...about, type: "text", text }))
+  parts.push({ id: `prt_${count}y`, ...about, type: "text", text: "zoo", synthetic: true })
+  const output = { message, parts }
+  await hooks["chat.message"]({ sessionID }, output)
+  return output.parts
+}
+const system = [], context = [], empty = { message: { id: "msg_0" }, parts: [] }
+const first = await told("1", ["which", "database"])
+const second = await told("1", ["which database"])
+await hooks.event({ event: { type: "session.compacted", properties: { sessionID: "1" } } })
+const third = await told("1", ["hello"])
+const other = await told("2", ["hello"])
+await hooks["chat.message"]({ sessionID: "1" }, empty)
+await hooks["experimental.chat.system.transform"]?.({ sessionID: "1" }, { system })
+await hooks["experimental.session.compacting"]({ sessionID: "1" }, { context })
+const messages = [first, second, third, other, empty.parts]
+console.log(JSON.stringify({ messages, system, context }))
+"""
+"""A program that loads the plugin as OpenCode does, and prints where its texts go."""
+
+
+@pytest.mark.promise("S101")
+def test_opencode_plugin_adds_memories_to_the_user_message(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Memories reach OpenCode's model as a part of the user's message, not as system prompt."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("there is no node")
+        pytest.skip("node is not installed")
     succeeded(setup("opencode"))
     plugin = (project / ".opencode/plugins/memvault.js").read_text("utf-8")
     assert "LONGEST = 6000" in plugin  # milliseconds, which a busy machine may need
     write(project, "plugin.mjs", plugin.replace("LONGEST = 6000", "LONGEST = 60000"))
-    script = """
-const { Memvault } = await import(process.argv[2])
-const hooks = await Memvault({ directory: process.argv[3] })
-const text = (said) => [{ type: "text", text: said }, { type: "text", text: "x", synthetic: true }]
-await hooks["chat.message"]({ sessionID: "1" }, { parts: text("which database") })
-const system = [], context = []
-await hooks["experimental.chat.system.transform"]({ sessionID: "1" }, { system })
-await hooks["experimental.chat.system.transform"]({ sessionID: "2" }, { system })
-await hooks["experimental.session.compacting"]({ sessionID: "1" }, { context })
-console.log(JSON.stringify({ system, context }))
-"""
+    module = write(project, "host.mjs", _OPENCODE_HOST)
 
-    def said() -> str:
-        module = write(project, "try.mjs", script)
+    def host() -> dict[str, Any]:
         words = [node, str(module), str(project / "plugin.mjs"), str(project)]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        ran = subprocess.run(words, capture_output=True, text=True, check=True)
+        return cast("dict[str, Any]", json.loads(ran.stdout))
 
-    found = json.loads(said())
-    assert "Use PostgreSQL" in found["system"][1]
+    found = host()
+    assert found["system"] == []
     assert "memory_remember" in found["context"][0]
+    first, second, third, other, empty = found["messages"]
+    assert empty == []
+    for parts in (first, second):
+        *_, last, added = parts
+        assert {key: added[key] for key in ("type", "synthetic", "sessionID", "messageID")} == {
+            "type": "text",
+            "synthetic": True,
+            "sessionID": last["sessionID"],
+            "messageID": last["messageID"],
+        }
+        assert added["id"] == max(part["id"] for part in parts)
+        before, fence, memories = added["text"].partition("<memory-data>")
+        assert fence
+        assert "Use PostgreSQL" in memories
+        assert "PostgreSQL" not in before
+    assert "memory_remember" in first[-1]["text"]  # a session begins with the reminder
+    assert "memory_remember" not in second[-1]["text"]
+    for parts in (third, other):  # as does one that was compacted, and another one
+        assert "memory_remember" in parts[-1]["text"]
     write(project.parent, "bin/memvault", "#!/nowhere\n")
-    assert json.loads(said()) == {"system": [], "context": []}
+    missing = host()
+    assert (missing["system"], missing["context"]) == ([], [])
+    assert [len(parts) for parts in missing["messages"]] == [3, 2, 2, 2, 0]
 
 
 def test_the_historian_has_only_memvault(project: Path, setup: Callable[..., Ran]) -> None:

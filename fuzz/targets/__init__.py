@@ -28,6 +28,9 @@ MODULES = (
     "plans",
     "tool_files",
     "requests",
+    "gateway",
+    "messages",
+    "pages",
 )
 """The modules of this package with one target, the quick and the slow."""
 KINDS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 from memvault.arguments.binding import read_object
 from memvault.errors import Bug, MemvaultError
@@ -39,7 +40,7 @@ def check(data: bytes) -> None:
     tool = name if name in TOOLS else TOOLS[sum(map(ord, name)) % len(TOOLS)]
     try:
         given = object_of(rest) or read_object(text_of(rest), "The arguments are", "")
-        result = invoke.call(_vault(), tool, given).result
+        result = invoke.call(vault(), tool, given).result
     except MemvaultError as error:
         assert not isinstance(error, Bug)
         assert error.message
@@ -58,10 +59,15 @@ def _no_number(text: str) -> None:
 
 
 @cache
-def _vault() -> Workspace:
+def vault() -> Workspace:
     """Return a small vault that stays open."""
+    fill(folder())
+    return Workspace(folder())
+
+
+def fill(root: Path) -> None:
+    """Write the files of a small vault."""
     for path, text in _FILES.items():
-        file = folder() / path
+        file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    return Workspace(folder())

@@ -23,7 +23,7 @@ HEADER_TOKENS = tuple(
 )
 """What headers are made of."""
 
-_SETTINGS = "version = 1\n[embedder]\ndeep = 'off'\n[history]\nrevisions = 1\n"
+SETTINGS = "version = 1\n[embedder]\ndeep = 'off'\n[history]\nrevisions = 1\n"
 """Those of the vault: a long history takes each change a fifth of its time."""
 
 
@@ -62,7 +62,7 @@ def folder() -> Path:
     """Return a vault's folder that lasts as long as the process."""
     made = Path(tempfile.mkdtemp(prefix="memvault-fuzz-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
-    (made / "memvault.toml").write_text(_SETTINGS, "utf-8")
+    (made / "memvault.toml").write_text(SETTINGS, "utf-8")
     return made
 
 

@@ -48,7 +48,8 @@ class Caller(NamedTuple):
     compares or cuts has to be masked before. ``asks`` prints lines and a question to the person at
     the terminal, and returns whether the answer is yes; None if there is no terminal. ``prefers``
     does the same for a correction that memvault suggests, with yes as the default; None with
-    --quiet, too. If it ``speaks`` tools, messages name tools and arguments, not commands.
+    --quiet, too. If it ``speaks`` tools, messages name tools and arguments, not commands. If it
+    ``adds_arguments``, those that a tool does not have come from its program and are ignored.
     """
 
     agent: str = "main"
@@ -61,6 +62,7 @@ class Caller(NamedTuple):
     asks: Callable[[Sequence[str], str], bool] | None = None
     prefers: Callable[[Sequence[str], str], bool] | None = None
     speaks: Literal["shell", "tools"] = "shell"
+    adds_arguments: bool = False
 
 
 LOCAL = Caller()

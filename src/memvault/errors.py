@@ -45,6 +45,15 @@ __all__ = [
 ]
 
 
+class Verbatim(str):
+    """A message or hint that is shown unchanged: a vault's tool wrote it, or it is worded already.
+
+    ``tools.core.wording`` replaces commands and options in every other one.
+    """
+
+    __slots__ = ()
+
+
 class FailedCall(NamedTuple):
     """A call that failed: its arguments, and the files that it had changed, in words."""
 

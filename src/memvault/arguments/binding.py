@@ -203,20 +203,73 @@ _MAX_COMPARED_KEY = 100
 _MIN_PREFIX = 3
 _MIN_SIMILARITY = 0.7
 """A less similar key is not suggested: a wrong guess helps less than the list of all keys."""
+_CLIENT_KEYS = frozenset(("action", "chatinput", "randomstring", "sessionid", "tool", "toolcallid"))
+"""Normalized keys that programs add to the arguments of every tool; they misspell none."""
+_MAX_IGNORED = 8
+"""Ignored keys that a note names."""
 
 
 def bind(
-    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
+    expected: tuple[Parameter, ...],
+    arguments: Mapping[str, Any],
+    whose: str,
+    ignored: list[str] | None = None,
 ) -> dict[str, Any]:
     """Check arguments against parameters, and return them by the function's parameter names.
 
     ``whose`` names the tool in messages. Case, underscores and hyphens in keys are ignored; a key
-    may be an alias of an argument.
+    may be an alias of an argument. With ``ignored``, the arguments come from a program that may
+    add its own: unknown keys are appended to it unless one may misspell an argument, and the text
+    ``null`` leaves an optional argument out.
 
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
     """
+    if ignored is not None:
+        arguments = _without_additions(expected, arguments, ignored)
     return _bind_object(expected, arguments, whose)
+
+
+def _without_additions(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
+) -> dict[str, Any]:
+    """Return the arguments without those that a program added; append their keys to ``ignored``."""
+    known = {normal_key(parameter.key): parameter for parameter in expected}
+    given = {normal_key(key) for key in arguments} & known.keys()
+    found = {}
+    for key, value in arguments.items():
+        normal = normal_key(key)
+        parameter = known.get(normal)
+        if parameter is None:
+            parameter = _by_alias(normal, expected)
+            near = parameter.key if parameter else _nearest(normal, known)
+            is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
+            is_unknown = parameter is None and (is_added or (normal and not near))
+            # An alias among them is another name of an argument, unless that is given, too.
+            if is_unknown or (is_added and normal_key(near) in given):
+                ignored.append(key)
+                continue
+        if parameter is None or not _is_null(parameter, value):
+            found[key] = value
+    return found
+
+
+def _is_null(parameter: Parameter, value: Any) -> bool:
+    """Return whether a value is the text ``null`` and leaves an optional argument out.
+
+    In search words, markdown and the texts of a vault's tool it is that word.
+    """
+    if parameter.required or not isinstance(value, str) or value.strip() != "null":
+        return False
+    is_word = str in parameter.types and not is_short(parameter)
+    return not is_word and parameter.arg.names != "search"
+
+
+def ignored_note(whose: str, ignored: list[str]) -> str:
+    """Return the note that a tool has no such arguments."""
+    shown = ", ".join(map(_shorten, ignored[:_MAX_IGNORED]))
+    more = len(ignored) - _MAX_IGNORED
+    return f"{whose} has no argument {shown}{f' and {more} more' * (more > 0)}: ignored"
 
 
 def _bind_object(

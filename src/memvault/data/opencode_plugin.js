@@ -23,22 +23,33 @@ const ask = (event, given, cwd) =>
     }
   })
 
+// Memories are data, so they go into the user's message as a part of their own, never into the
+// system prompt, which a model obeys.
 export const Memvault = async ({ directory }) => {
-  const begun = new Map()
-  const recalled = new Map()
+  const begun = new Set()
   return {
+    event: async ({ event }) => {
+      if (event.type === "session.compacted") begun.delete(event.properties.sessionID)
+    },
     "chat.message": async (input, output) => {
       const session = input.sessionID
       const parts = output.parts.filter((part) => part.type === "text" && !part.synthetic)
       const prompt = parts.map((part) => part.text).join("\n")
-      const start = begun.get(session) ?? ask("session-start", { cwd: directory }, directory)
-      const [known, fits] = await Promise.all([start, ask("prompt", { prompt }, directory)])
-      begun.set(session, known)
-      recalled.set(session, fits)
-    },
-    "experimental.chat.system.transform": async (input, output) => {
-      for (const text of [begun.get(input.sessionID), recalled.get(input.sessionID)])
-        if (text) output.system.push(text)
+      const start = begun.has(session) ? "" : ask("session-start", { cwd: directory }, directory)
+      begun.add(session)
+      const texts = await Promise.all([start, ask("prompt", { prompt }, directory)])
+      const text = texts.filter(Boolean).join("\n\n")
+      const last = output.parts.at(-1)
+      // OpenCode sorts parts by id: this one comes after those of the user.
+      if (text && last)
+        output.parts.push({
+          id: `${last.id}m`,
+          sessionID: session,
+          messageID: output.message.id,
+          type: "text",
+          text,
+          synthetic: true,
+        })
     },
     "experimental.session.compacting": async (input, output) => {
       const text = await ask("pre-compact", {}, directory)

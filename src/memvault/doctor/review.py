@@ -12,7 +12,7 @@ from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
 from memvault.doctor.inspection import VaultInspection
 from memvault.doctor.near_copies import near_copies, sketch
-from memvault.errors import MemvaultError, NotFound
+from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.index.protocol import MemoryRecord, by_time
 from memvault.model import EPISODE, is_example
 from memvault.recall.answer import Validity, memory_reference
@@ -57,7 +57,8 @@ class ReviewItem(NamedTuple):
             "kind": self.kind,
             "filePath": self.path,
             "title": self.title,
-            "reason": self.reason,
+            # Only findings name commands; the other reasons contain titles and steps of memories.
+            "reason": self.reason if self.code else Verbatim(self.reason),
         }
         if self.memory is not None:
             entry["memId"] = self.memory.mem_id

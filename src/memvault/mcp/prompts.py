@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import mcp_types as types
@@ -108,7 +109,7 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     """Return a prompt's text with its arguments filled in.
 
     Raises:
-        MCPError: no prompt has that name, or an argument is missing or unknown.
+        MCPError: no prompt has that name, an argument is missing, or one may be misspelled.
     """
     prompt = _PROMPTS.get(name)
     if prompt is None:
@@ -118,7 +119,9 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     given = {key: value.strip() for key, value in arguments.items() if value.strip()}
     known = [part.name for part in prompt.arguments]
     missing = [part.name for part in prompt.arguments if part.required and part.name not in given]
-    unknown = [key for key in given if key not in known]
+    unknown = [  # a program may add arguments of its own, which are ignored
+        key for key in given if key not in known and get_close_matches(key, known)
+    ]
     if missing or unknown:
         what = f"needs {missing[0]}" if missing else f"takes no {unknown[0]!r}"
         raise MCPError(

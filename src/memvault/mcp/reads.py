@@ -7,7 +7,7 @@ process does. Nothing that such a call returns has to be acknowledged.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ import anyio
 import mcp_types as types
 
 from memvault.call import Call, Caller
+from memvault.errors import MemvaultError
 from memvault.mcp import results
 from memvault.mcp.calls import PendingCall, report_progress
+from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import QueueSlot, RequestQueue, in_thread, take_all
 from memvault.tools.core import registry
 from memvault.workspace import Workspace
 
-_AT_ONCE = 2
+AT_ONCE = 2
 """Reads of one vault in this process at once; more would only wait for the interpreter."""
 
 
@@ -48,17 +50,31 @@ class Read(NamedTuple):
         return results.result(context, found, call.is_presented)
 
 
-def only_reads(name: str) -> bool:
-    """Return whether a tool is one of memvault's own that changes nothing."""
+def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call is one of memvault's own tools and changes nothing."""
     tool = registry.lookup(name)
-    return tool is not None and tool.read_only
+    if tool is None or tool.read_only or not tool.writes_if:
+        return tool is not None and tool.read_only
+    try:
+        bound = tool.bind(arguments, [])
+    except MemvaultError:
+        return False
+    return not bound.get(tool.writes_if)
+
+
+class TooHeavy(Exception):
+    """Raised for a call that turned out to be heavy while it waited, and was not started."""
 
 
 class Reads(Protocol):
     """A way to run tools that only read."""
 
-    def takes(self, name: str) -> bool:
-        """Return whether it runs a tool now."""
+    @property
+    def is_failing(self) -> bool:
+        """Whether it runs no calls for a while."""
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it runs a call now."""
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
@@ -72,26 +88,71 @@ class Reads(Protocol):
         """
 
 
+class Lane(NamedTuple):
+    """How calls run beside each other: the queue for their slots, and what calls have cost.
+
+    Of a lane that ``is_for_all``, calls that turn out to be heavy are sent away.
+    """
+
+    queue: RequestQueue
+    costs: CallCosts
+    is_for_all: Callable[[], bool] = lambda: True
+
+    async def enter(self, read: Read, key: Hashable, request: QueueSlot | None) -> list[QueueSlot]:
+        """Wait for the turn of a call; return its slots.
+
+        Raises:
+            TooHeavy: the call is heavy, and this lane is for others.
+        """
+        is_cheap = self.costs.is_cheap(key, read.tool)
+        slots = await take_all(self.queue, key, request, is_cheap)
+        if not self.is_for_all() and self.costs.is_heavy(key, read.tool):
+            for slot in slots:
+                slot.leave()
+            raise TooHeavy
+        return slots
+
+    def charge(self, read: Read, key: Hashable, seconds: float, is_first: bool) -> None:
+        """Count the processor seconds of a call; the first in a workspace has to open the vault."""
+        self.queue.charge(key, self.costs.weighted(key, read.tool, seconds))
+        if not is_first:
+            self.costs.note(key, read.tool, seconds)
+
+
+def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: Reads) -> Lane:
+    """Return a lane of which no key has more than half, and from which ``heavy`` takes calls."""
+    queue = RequestQueue(max(1, slots // 2), slots, shares=shares)
+    return Lane(queue, costs, lambda: heavy.is_failing)
+
+
 class LocalReads:
     """Reads of one vault in threads of this process."""
 
-    def __init__(self, root: Path, offer: ToolSelection) -> None:
+    def __init__(self, root: Path, offer: ToolSelection, lane: Lane) -> None:
         self._offer = offer
-        self._queue = RequestQueue(total=_AT_ONCE)
-        self._workspaces = [Workspace(root, report_progress, stays=True) for _ in range(_AT_ONCE)]
+        self._lane = lane
+        self._workspaces = [Workspace(root, report_progress, stays=True) for _ in range(AT_ONCE)]
         self._idle = [*self._workspaces]
+        self._opened: set[Workspace] = set()
         self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
 
-    def takes(self, name: str) -> bool:
-        """Return whether a tool only reads."""
-        return only_reads(name)
+    @property
+    def is_failing(self) -> bool:
+        """Return False: threads do not fail."""
+        return False
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call only reads."""
+        return only_reads(name, arguments)
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Run a tool in a thread; raises as ``Read.run``."""
-        slots = await take_all(self._queue, key, request)
-        return await in_thread(partial(self._run, read), self._threads, *slots)
+        """Run a tool in a thread; raises as ``Read.run`` and ``Lane.enter``."""
+        slots = await self._lane.enter(read, key, request)
+        is_first = len(self._opened) < len(self._workspaces)
+        charge = partial(self._lane.charge, read, key, is_first=is_first)
+        return await in_thread(partial(self._run, read), self._threads, *slots, charge=charge)
 
     def _run(self, read: Read) -> types.CallToolResult:
         with self._workspace() as workspace:
@@ -103,6 +164,7 @@ class LocalReads:
         try:
             yield workspace
         finally:
+            self._opened.add(workspace)
             self._idle.append(workspace)
 
     def close(self) -> None:
@@ -110,3 +172,32 @@ class LocalReads:
         for workspace in self._workspaces:
             with workspace.lock:
                 workspace.close()
+
+
+class FairReads:
+    """Reads of which the heavy ones run apart, so that the others need not wait for them."""
+
+    def __init__(self, cheap: Reads, heavy: Reads, costs: CallCosts) -> None:
+        self._cheap = cheap
+        self._heavy = heavy
+        self._costs = costs
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether calls that are not heavy run nowhere for a while."""
+        return self._cheap.is_failing
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether one of both runs a call now."""
+        return self._cheap.takes(name, arguments)
+
+    async def run(
+        self, read: Read, key: Hashable, request: QueueSlot | None
+    ) -> types.CallToolResult:
+        """Run a tool where calls of its cost run; raises as ``Read.run``."""
+        if self._heavy.is_failing or not self._costs.is_heavy(key, read.tool):
+            try:
+                return await self._cheap.run(read, key, request)
+            except TooHeavy:
+                pass
+        return await self._heavy.run(read, key, request)

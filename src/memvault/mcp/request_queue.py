@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import math
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
+
+from memvault.mcp.fair_shares import FairShares
 
 Answer = TypeVar("Answer")
 QUEUE_SLOT = "memvault.place"
@@ -48,58 +50,83 @@ class QueueSlot:
             self._release()
 
 
+class _Turn(NamedTuple):
+    """A request that waits: the slot that it will get, and whether it is known to cost little."""
+
+    slot: asyncio.Future[QueueSlot]
+    is_cheap: bool
+
+
 class RequestQueue:
     """Slots for at most ``each`` running requests of one key and ``total`` of all keys.
 
-    Requests of one key are served in order of arrival, and free slots go to the keys in turn. At
-    most ``waiting`` requests of one key wait. To be used by the event loop's thread only.
+    Requests of one key are served in order of arrival. A free slot goes to the key that has used
+    least of its share, and keys that have used the same take turns. While a key is alone, its
+    cheap requests may have all slots. At most ``waiting`` requests of one key wait. Queues with
+    the same ``shares`` count together. To be used by the event loop's thread only.
     """
 
     def __init__(
-        self, each: float = math.inf, total: float = math.inf, waiting: float = math.inf
+        self,
+        each: float = math.inf,
+        total: float = math.inf,
+        waiting: float = math.inf,
+        shares: FairShares | None = None,
     ) -> None:
         self._per_key, self._total, self._max_waiting = each, total, waiting
+        self._shares = shares or FairShares()
         self._taken: Counter[Hashable] = Counter()
-        self._waiting: dict[Hashable, deque[asyncio.Future[QueueSlot]]] = {}
+        self._waiting: dict[Hashable, deque[_Turn]] = {}
 
     @property
     def size(self) -> int:
         """The number of requests that have a slot or wait for one."""
         return self._taken.total() + sum(map(len, self._waiting.values()))
 
-    def take_free(self, key: Hashable) -> QueueSlot | None:
+    def take_free(self, key: Hashable, is_cheap: bool = False) -> QueueSlot | None:
         """Return a slot if one is free for the key, or else None, without waiting."""
-        return self._take(key) if self._has_free_slot(key) else None
+        if not self._has_free_slot(key, is_cheap):
+            return None
+        self._shares.enter(key)
+        return self._take(key)
 
     def is_full(self, key: Hashable) -> bool:
         """Return whether no more requests of a key may wait."""
         return len(self._waiting.get(key, ())) >= self._max_waiting
 
-    async def take(self, key: Hashable) -> QueueSlot:
+    async def take(self, key: Hashable, is_cheap: bool = False) -> QueueSlot:
         """Wait for a slot and return it; a cancelled request leaves the queue."""
-        slot = self.take_free(key)
+        slot = self.take_free(key, is_cheap)
         if slot is not None:
             return slot
-        turn: asyncio.Future[QueueSlot] = asyncio.get_running_loop().create_future()
+        turn = _Turn(asyncio.get_running_loop().create_future(), is_cheap)
         self._waiting.setdefault(key, deque()).append(turn)
+        self._shares.enter(key)
         try:
-            return await turn
+            return await turn.slot
         except BaseException:
-            if turn.done() and not turn.cancelled():
-                turn.result().leave()
+            if turn.slot.done() and not turn.slot.cancelled():
+                turn.slot.result().leave()
             else:
                 self._remove_waiting(key, turn)
             raise
 
-    def _remove_waiting(self, key: Hashable, turn: asyncio.Future[QueueSlot]) -> None:
+    def charge(self, key: Hashable, seconds: float) -> None:
+        """Count processor seconds that a request of a key has used."""
+        self._shares.charge(key, seconds)
+
+    def _remove_waiting(self, key: Hashable, turn: _Turn) -> None:
         waiting = self._waiting.get(key)
         if waiting is not None and turn in waiting:
             waiting.remove(turn)
+            self._shares.leave(key)
             if not waiting:
                 del self._waiting[key]
 
-    def _has_free_slot(self, key: Hashable) -> bool:
-        return self._taken[key] < self._per_key and self._taken.total() < self._total
+    def _has_free_slot(self, key: Hashable, is_cheap: bool) -> bool:
+        if self._taken.total() >= self._total:
+            return False
+        return self._taken[key] < self._per_key or (is_cheap and self._shares.is_alone(key))
 
     def _take(self, key: Hashable) -> QueueSlot:
         self._taken[key] += 1
@@ -107,38 +134,59 @@ class RequestQueue:
 
     def _release(self, key: Hashable) -> None:
         self._taken[key] -= 1
+        self._shares.leave(key)
         if not self._taken[key]:
             del self._taken[key]
-        while ready := [*islice(filter(self._has_free_slot, self._waiting), 1)]:
-            (next_key,) = ready
+        while ready := self._ready():
+            next_key = min(ready, key=self._shares.used)
             waiting = self._waiting.pop(next_key)
             turn = waiting.popleft()
             if waiting:
                 self._waiting[next_key] = waiting  # after the other keys
-            if not turn.cancelled():
-                turn.set_result(self._take(next_key))
+            if turn.slot.cancelled():
+                self._shares.leave(next_key)
+            else:
+                turn.slot.set_result(self._take(next_key))
+
+    def _ready(self) -> list[Hashable]:
+        """Return the keys whose next request may have a slot now."""
+        if self._taken.total() >= self._total:
+            return []
+        return [
+            key
+            for key, turns in self._waiting.items()
+            if self._has_free_slot(key, turns[0].is_cheap)
+        ]
 
 
 async def take_all(
-    queue: RequestQueue, key: Hashable, request: QueueSlot | None
+    queue: RequestQueue, key: Hashable, request: QueueSlot | None, is_cheap: bool = False
 ) -> list[QueueSlot]:
     """Wait for a slot; return it and that of the request, which counts until its work has ended."""
     slots = [request] if request is not None and request.hold() else []
     try:
-        return [*slots, await queue.take(key)]
+        return [*slots, await queue.take(key, is_cheap)]
     except BaseException:
         for slot in slots:
             slot.leave()
         raise
 
 
+def _no_charge(_: float) -> None:
+    """Count no seconds."""
+
+
 async def in_thread(
-    work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *slots: QueueSlot
+    work: Callable[[], Answer],
+    limiter: anyio.CapacityLimiter,
+    *slots: QueueSlot,
+    charge: Callable[[float], None] = _no_charge,
 ) -> Answer:
     """Run work in a thread, and release the given slots when it has ended.
 
-    If the task is cancelled it does not wait for the thread, but the slots stay taken until the
-    work ends. Work that has not started by then never starts.
+    Before, ``charge`` is called on the event loop with the processor seconds that it took. If the
+    task is cancelled it does not wait for the thread, but the slots stay taken until the work
+    ends. Work that has not started by then never starts.
     """
     loop = asyncio.get_running_loop()
     start_lock = threading.Lock()
@@ -154,10 +202,12 @@ async def in_thread(
             if dropped:
                 raise RuntimeError("nobody waits for this")
             started = True
+        begun = time.thread_time()
         try:
             return work()
         finally:
             with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(charge, time.thread_time() - begun)
                 loop.call_soon_threadsafe(release_slots)
 
     try:

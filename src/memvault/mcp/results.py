@@ -96,7 +96,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            failed = wording.for_tools(mapped.result(), "", call.caller)
+            failed = wording.for_tools(mapped.result(), None, call.caller)
             content = redaction.masked(call, _without_paths(call, failed))
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(

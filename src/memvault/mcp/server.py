@@ -8,6 +8,7 @@ import math
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from memvault.call import Call, Caller, not_cancelled
 from memvault.errors import MemvaultError
 from memvault.mcp import calls, prompts, resources, results, stdio
 from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
+from memvault.mcp.fair_shares import FairShares
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.reads import Read, Reads
@@ -36,9 +38,13 @@ Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
-def new_turns() -> RequestQueue:
-    """Return the request queue of a vault, whose calls run one after the other."""
-    return RequestQueue(total=_MAX_CONCURRENT)
+def new_turns(shares: FairShares | None = None) -> RequestQueue:
+    """Return the request queue of a vault, whose calls run one after the other.
+
+    With ``shares`` it has several callers, and none of them has all of its slots.
+    """
+    each = _MAX_CONCURRENT // 2 if shares is not None else _MAX_CONCURRENT
+    return RequestQueue(each, _MAX_CONCURRENT, shares=shares)
 
 
 class SdkServer(Server[Any]):
@@ -130,9 +136,8 @@ class McpServer:
         outgoing = stdio.StdioWriter(written, self._on_written)
         signals: list[int] = []
         with anyio.CancelScope() as scope, handle_signals(signals, scope.cancel):
-            await self.server.run(
-                stdio.read_messages(read), outgoing, self.server.create_initialization_options()
-            )
+            incoming = stdio.read_messages(read, outgoing.post)
+            await self.server.run(incoming, outgoing, self.server.create_initialization_options())
         outgoing.close()
         self._replies.finish_all(is_sent=False)
         return 128 + signals[0] if signals else 0
@@ -147,9 +152,9 @@ class McpServer:
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         started = time.monotonic()
-        if self._reads is not None and self._reads.takes(params.name):
+        arguments = params.arguments or {}
+        if self._reads is not None and self._reads.takes(params.name, arguments):
             with self._reporting_progress(context):
-                arguments = params.arguments or {}
                 read = Read(self._workspace.root, self._caller, params.name, arguments)
                 result = await self._reads.run(read, self._queue_key, _request_slot(context))
             return await self._finish(context, params.name, result, started)
@@ -157,7 +162,7 @@ class McpServer:
             self._workspace,
             self._caller,
             params.name,
-            params.arguments or {},
+            arguments,
             self._selection.find,
             self._is_ending,
         )
@@ -326,7 +331,8 @@ class McpServer:
                     loop.call_soon_threadsafe(turn_slot.free)
 
             call.waits = pass_on_slot
-        return await in_thread(work, self._threads, *slots)
+        charge = partial(self._queue.charge, self._queue_key)
+        return await in_thread(work, self._threads, *slots, charge=charge)
 
 
 def _request_slot(context: Context | None) -> QueueSlot | None:

@@ -15,8 +15,9 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -27,6 +28,8 @@ from memvault import sanitize
 from memvault.errors import UsageError
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+_MAX_LINE = 1 << 27
+"""The maximum number of bytes of a message; a memory of 64 MB fits with its escapes."""
 _FLUSH_TIMEOUT = 2.0
 """Seconds to wait at the end for the client to read the remaining messages."""
 
@@ -62,40 +65,91 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         os.dup2(written, 1)
 
 
-def read_messages(descriptor: int) -> Incoming:
-    """Start a thread that reads messages until the input ends; return them as a stream."""
+def read_messages(descriptor: int, refuse: Callable[[types.JSONRPCError], None]) -> Incoming:
+    """Start a thread that reads messages until the input ends; return them as a stream.
+
+    ``refuse`` is called on the event loop with the answer to a line that is not a message.
+    """
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     loop = asyncio.get_running_loop()
 
     def read() -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             with contextlib.suppress(OSError):
-                for line in os.fdopen(descriptor, "rb", closefd=False):
-                    if line.strip():
-                        loop.call_soon_threadsafe(_deliver, send, _message(line))
+                for line in _lines(descriptor):
+                    message = _message(line)
+                    if isinstance(message, types.JSONRPCError):
+                        loop.call_soon_threadsafe(refuse, message)
+                    elif message is not None:
+                        loop.call_soon_threadsafe(_deliver, send, message)
             loop.call_soon_threadsafe(send.close)
 
     threading.Thread(target=read, name="memvault reads", daemon=True).start()
     return receive
 
 
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """Yield the lines of the input; of one that is too long, one byte more than may be in it."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        while line := file.readline(_MAX_LINE + 1):
+            yield line
+            while len(line) > _MAX_LINE and not line.endswith(b"\n"):
+                line = file.readline(_MAX_LINE + 1) or b"\n"
+
+
 def _deliver(
-    stream: MemoryObjectSendStream[SessionMessage | Exception], item: SessionMessage | Exception
+    stream: MemoryObjectSendStream[SessionMessage | Exception], item: SessionMessage
 ) -> None:
     with contextlib.suppress(anyio.BrokenResourceError):  # the server has ended
         stream.send_nowait(item)
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
+    """Return the message of a line, the answer to a line that is none, or None for no answer."""
+    if not line.strip():
+        return None
+    if len(line) > _MAX_LINE:
+        return _refusal(types.INVALID_REQUEST, f"The message has more than {_MAX_LINE:,} bytes")
     text = line.decode("utf-8", "replace")
-    adapter = types.jsonrpc_message_adapter
+    with contextlib.suppress(ValueError):
+        message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        if not isinstance(message, types.JSONRPCNotification):
+            return SessionMessage(message)
+    # A notification, perhaps because its id has a wrong type, or what the strict parser refuses:
+    # a lone surrogate is good JSON.
     try:
-        try:
-            return SessionMessage(adapter.validate_json(text, by_name=False))
-        except ValueError:  # perhaps a lone surrogate, which the strict parser refuses
-            return SessionMessage(adapter.validate_python(json.loads(text), by_name=False))
-    except (ValueError, RecursionError) as error:
-        return error
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return _refusal(types.PARSE_ERROR, "The line is not JSON")
+    if isinstance(value, list):
+        return _refusal(types.INVALID_REQUEST, "The line is a batch: send one message on each line")
+    fields = value if isinstance(value, dict) else {}
+    is_notification = isinstance(fields.get("method"), str) and "id" not in fields
+    if is_notification or has_valid_id(fields):
+        with contextlib.suppress(ValueError):
+            return SessionMessage(
+                types.jsonrpc_message_adapter.validate_python(value, by_name=False)
+            )
+    if is_notification:  # it gets no answer
+        return None
+    return _refusal(
+        types.INVALID_REQUEST,
+        "The line is not a JSON-RPC message",
+        fields["id"] if has_valid_id(fields) else None,
+    )
+
+
+def has_valid_id(fields: Mapping[str, Any]) -> bool:
+    """Return whether a JSON-RPC message has an id that an answer can have: a text or an integer."""
+    value = fields.get("id")
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _refusal(
+    code: int, message: str, request_id: types.RequestId | None = None
+) -> types.JSONRPCError:
+    error = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 class StdioWriter:
@@ -120,10 +174,17 @@ class StdioWriter:
         Raises:
             BrokenResourceError: the output is closed.
         """
+        if not await self._put(item):
+            raise anyio.BrokenResourceError
+
+    def post(self, message: types.JSONRPCMessage) -> None:
+        """Write a message, and do not wait until it is written."""
+        self._put(SessionMessage(message))
+
+    def _put(self, item: SessionMessage) -> asyncio.Future[bool]:
         done: asyncio.Future[bool] = self._loop.create_future()
         self._queue.put((item, done))
-        if not await done:
-            raise anyio.BrokenResourceError
+        return done
 
     async def aclose(self) -> None:
         """Close the stream; messages sent before are still written."""

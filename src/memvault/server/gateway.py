@@ -22,6 +22,7 @@ from memvault.errors import MemvaultError
 from memvault.mcp.calls import REPLIES, ReplyTracker
 from memvault.mcp.notifications import SESSION
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue
+from memvault.mcp.stdio import has_valid_id
 from memvault.server import tenants
 from memvault.server.audit import AuditLog, AuditRecord
 from memvault.server.tenants import TenantServers
@@ -165,15 +166,25 @@ class HttpGateway:
                     503, f"The vault {vault} cannot be read", "ask who serves it"
                 )
             request_key = request.headers.get(SESSION, ""), _request_id(body)
-            # The SDK would answer only one of two requests with the same id.
-            if all(request_key) and request_key in self._active_request_ids:
+            if refused := self._check_id(request_key, body):
                 self._log_refusal(token, vault, "invalid")
-                return _error_response(
-                    400, "The request's id is in use", "take another for each request"
-                )
+                return refused
             await self._answer(manager, request_key, exchange)
         finally:
             slot.leave()
+        return None
+
+    def _check_id(self, request_key: tuple[str, str], body: bytes) -> Response | None:
+        """Return the response that refuses the id of a request, or None."""
+        if _has_wrong_id(body):  # the SDK would take it for a notification
+            return _error_response(
+                400, "The request's id is not a text or an integer", "give each request one"
+            )
+        # The SDK would answer only one of two requests with the same id.
+        if all(request_key) and request_key in self._active_request_ids:
+            return _error_response(
+                400, "The request's id is in use", "take another for each request"
+            )
         return None
 
     def _authenticate(self, request: Request) -> ApiToken | Response:
@@ -380,6 +391,13 @@ def _is_notification(part: Message) -> bool:
     """Return whether the first part of a request is the whole of a notification."""
     message = None if part.get("more_body", False) else _message(part.get("body", b""))
     return isinstance(message, dict) and "method" in message and "id" not in message
+
+
+def _has_wrong_id(body: bytes) -> bool:
+    """Return whether a JSON-RPC request has an id of another type than an answer may have."""
+    message = _message(body)
+    is_request = isinstance(message, dict) and "method" in message and "id" in message
+    return is_request and not has_valid_id(message)
 
 
 def _request_id(body: bytes) -> str:

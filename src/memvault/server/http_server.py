@@ -22,7 +22,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memvault.errors import MemvaultError, StorageError, UsageError
+from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.reads import Lane, shared_lane
+from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import handle_signals
 from memvault.server import tokens
 from memvault.server.audit import AuditLog, RepeatLimitingHandler
@@ -44,6 +47,8 @@ _EXIT_ABORTED = 1
 _MAX_CONNECTIONS = 1_000
 _IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
+_SWITCH_INTERVAL = 0.001
+"""Seconds after which a thread gives the interpreter to another; the event loop waits so long."""
 _POLL_INTERVAL = 0.05
 _REAP_INTERVAL = 1.0
 
@@ -255,8 +260,20 @@ class HttpServer:
                 self._exit_after(_FORCED_EXIT_TIMEOUT)
             stop.set()
 
-        reads = ReadPool(self.workers, self.offer) if self.workers else None
-        async with _started(reads), anyio.create_task_group() as tasks:
+        shares, costs = FairShares(), CallCosts()
+        apart = max(1, self.workers // 2)
+        lane = Lane(RequestQueue(total=apart, shares=shares), costs)
+        heavy_reads = ReadPool(apart, self.offer, lane, gives_way=True)
+        reads = None
+        if self.workers:
+            lane = shared_lane(self.workers, shares, costs, heavy_reads)
+            reads = ReadPool(self.workers, self.offer, lane)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        async with (
+            _started(heavy_reads),
+            _started(reads),
+            anyio.create_task_group() as tasks,
+        ):
             tenants = TenantServers(
                 tasks,
                 self.served,
@@ -264,6 +281,9 @@ class HttpServer:
                 self.audit,
                 lambda: bool(signals),
                 self.limits.body,
+                heavy_reads,
+                costs,
+                shares,
                 reads,
             )
             security = self.address.security()

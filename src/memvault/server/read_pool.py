@@ -4,7 +4,8 @@ The server itself keeps sessions, limits, the audit log, notifications, everythi
 whatever waits, so each of them is as without the processes. It sends them lines of JSON, the fields
 of a ``Read``. Each is answered by any number of ``{"progress": [what, done, total]}``, and one
 ``{"result": [text, structured content, is error]}`` or ``{"refused": [code, message, data]}``,
-which is an error of the protocol.
+which is an error of the protocol; both have the processor ``seconds`` of the call, and
+``first``, whether it had to open the vault.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from collections import deque
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -25,8 +27,8 @@ from memvault import process
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Read, only_reads
-from memvault.mcp.request_queue import QueueSlot, RequestQueue, take_all
+from memvault.mcp.reads import Lane, Read, only_reads
+from memvault.mcp.request_queue import QueueSlot
 from memvault.tools.core import render
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
 """How many processes may end within so many seconds before the server does without them."""
 _EXIT_TIMEOUT = 2.0
 """Seconds that a process has to end after its input did."""
+_IDLE_TIMEOUT = 60.0
+"""Seconds after its last call that a process ends which was started for one."""
+_NICENESS = 10
+"""The niceness of processes that give way to others."""
 
 
 class _Ended(Exception):
@@ -51,13 +57,21 @@ class _Worker:
 
     def __init__(self, started: Process) -> None:
         self._process = started
+        self.seconds = 0.0
+        """The processor seconds of its last call."""
+        self.is_first = False
+        """Whether its last call had to open the vault."""
 
     @classmethod
-    async def start(cls, tools: str) -> _Worker:
-        """Start a process that offers these tools."""
+    async def start(cls, tools: str, gives_way: bool) -> _Worker:
+        """Start a process that offers these tools, perhaps one that gives way to others."""
         command = [sys.executable, "-P", "-m", "memvault.server.read_worker", tools]
         environment = {"OPENBLAS_NUM_THREADS": "1", **process.environment()}
-        return cls(await process.start_async_worker(command, environment, _MAX_LINE))
+        worker = await process.start_async_worker(command, environment, _MAX_LINE)
+        if gives_way and hasattr(os, "setpriority"):
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, worker.pid, _NICENESS)
+        return cls(worker)
 
     @property
     def has_ended(self) -> bool:
@@ -74,12 +88,15 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
+            self.seconds = 0.0
             self._process.stdin.write(_line(read))
             await self._process.stdin.drain()
             while line := await self._process.stdout.readline():
                 if not line.endswith(b"\n"):
                     break
                 message = json.loads(line)
+                self.seconds = message.get("seconds", 0.0)
+                self.is_first = message.get("first", False)
                 if "progress" in message:
                     report_progress(*message["progress"])
                 elif "refused" in message:
@@ -106,6 +123,10 @@ class _Worker:
         return await self._process.wait()
 
 
+async def _end(worker: _Worker) -> None:
+    await worker.end()
+
+
 def _line(read: Read) -> bytes:
     caller = read.caller._replace(asks=None, prefers=None)  # nobody is asked over the network
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
@@ -113,34 +134,45 @@ def _line(read: Read) -> bytes:
 
 
 class ReadPool:
-    """As many processes as calls may be read at once; those that end are replaced."""
+    """As many processes as calls may be read at once; those that end are replaced.
 
-    def __init__(self, count: int, offer: ToolSelection) -> None:
+    With ``gives_way`` they have a lower priority, start with a call, and end after a minute
+    without one.
+    """
+
+    def __init__(
+        self, count: int, offer: ToolSelection, lane: Lane, gives_way: bool = False
+    ) -> None:
         self._tools = offer.named
         self._count = count
-        self._queue = RequestQueue(total=count)
+        self._lane = lane
+        self._gives_way = gives_way
         self._idle: list[_Worker] = []
+        self._ending: asyncio.TimerHandle | None = None
+        self._background: set[asyncio.Task[None]] = set()
         self._running: set[asyncio.Task[types.CallToolResult | MCPError]] = set()
         self._ended: deque[float] = deque(maxlen=_MAX_ENDED)
 
     async def start(self) -> None:
-        """Start the processes."""
-        for _ in range(self._count):
-            self._idle.append(await _Worker.start(self._tools))
+        """Start the processes, unless a call has to."""
+        for _ in range(0 if self._gives_way else self._count):
+            self._idle.append(await _Worker.start(self._tools, self._gives_way))
 
-    def takes(self, name: str) -> bool:
-        """Return whether a tool only reads; false for a time if processes end again and again."""
-        is_failing = (
-            len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
-        )
-        return only_reads(name) and not is_failing
+    @property
+    def is_failing(self) -> bool:
+        """Whether its processes have ended again and again within a minute."""
+        return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call only reads; false while the processes are failing."""
+        return only_reads(name, arguments) and not self.is_failing
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None
     ) -> types.CallToolResult:
-        """Let a process run a tool; raises as ``Read.run``."""
-        slots = await take_all(self._queue, key, request)
-        task = asyncio.get_running_loop().create_task(self._work(read, slots))
+        """Let a process run a tool; raises as ``Read.run`` and ``Lane.enter``."""
+        slots = await self._lane.enter(read, key, request)
+        task = asyncio.get_running_loop().create_task(self._work(read, key, slots))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         found = await asyncio.shield(task)
@@ -148,7 +180,9 @@ class ReadPool:
             raise found
         return found
 
-    async def _work(self, read: Read, slots: list[QueueSlot]) -> types.CallToolResult | MCPError:
+    async def _work(
+        self, read: Read, key: Hashable, slots: list[QueueSlot]
+    ) -> types.CallToolResult | MCPError:
         """Return what a process answers, from another one if it ends meanwhile."""
         try:
             for _ in range(_ATTEMPTS):
@@ -164,6 +198,7 @@ class ReadPool:
                     await worker.end(0)
                     raise
                 else:
+                    self._lane.charge(read, key, worker.seconds, worker.is_first)
                     self._idle.append(worker)
                     return found
             error = MemvaultError("The process that read the vault has ended", "call again")
@@ -172,6 +207,7 @@ class ReadPool:
         finally:
             for slot in slots:
                 slot.leave()
+            self._end_later()
         failed = error.result()
         return types.CallToolResult(
             content=[types.TextContent(text=render.text(failed))],
@@ -185,7 +221,21 @@ class ReadPool:
             if not worker.has_ended:
                 return worker
             await self._note_end(worker)
-        return await _Worker.start(self._tools)
+        return await _Worker.start(self._tools, self._gives_way)
+
+    def _end_later(self) -> None:
+        """End processes that were started for a call, unless another call comes soon."""
+        if not self._gives_way:
+            return
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(_IDLE_TIMEOUT, self._end_idle)
+
+    def _end_idle(self) -> None:
+        while self._idle:
+            task = asyncio.get_running_loop().create_task(_end(self._idle.pop()))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
 
     async def _note_end(self, worker: _Worker) -> None:
         code = await worker.end()
@@ -196,6 +246,8 @@ class ReadPool:
         """End all processes; calls that still run are cancelled."""
         for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*self._running, *self._background, return_exceptions=True)
+        if self._ending is not None:
+            self._ending.cancel()
         await asyncio.gather(*(worker.end() for worker in self._idle))
         self._idle.clear()

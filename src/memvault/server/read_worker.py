@@ -48,13 +48,17 @@ class Reader:
         vaults = request["caller"]["vaults"]
         caller = Caller(**{**request["caller"], "vaults": tuple(vaults)})
         read = Read(**{**request, "root": Path(request["root"]), "caller": caller})
+        begun, is_first = time.process_time(), read.root not in self._open
+        answer: dict[str, Any]
         try:
             shown = read.run(self._workspace(read.root), self._offer)
         except MCPError as error:
-            self._write({"refused": [error.code, error.message, error.data]})
+            answer = {"refused": [error.code, error.message, error.data]}
         else:
             text = "".join(part.text for part in shown.content if part.type == "text")
-            self._write({"result": [text, shown.structured_content, shown.is_error]})
+            answer = {"result": [text, shown.structured_content, shown.is_error]}
+        spent = {"seconds": time.process_time() - begun, "first": is_first}
+        self._write({**answer, **spent})
 
     def _workspace(self, root: Path) -> Workspace:
         workspace = self._open.pop(root, None) or Workspace(root, self._report, stays=True)

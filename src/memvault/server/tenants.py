@@ -20,8 +20,9 @@ from memvault import sanitize
 from memvault.call import Caller
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
+from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import LocalReads, Reads
+from memvault.mcp.reads import AT_ONCE, FairReads, LocalReads, Reads, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import McpServer, new_turns
 from memvault.server.audit import AuditLog, AuditMiddleware
@@ -50,7 +51,9 @@ class TenantServers:
 
     ``served`` holds the names of the vaults to serve, None for all. ``offer`` selects the tools,
     ``ending`` returns whether the server is shutting down, and ``body`` is the maximum number of
-    bytes of a request. ``reads`` are the processes that read, if there are any.
+    bytes of a request. ``heavy_reads`` run what is heavy, by the costs that ``costs`` knows, and
+    ``reads`` are the processes that read all else, if there are any. ``shares`` are those of the
+    tokens.
     """
 
     def __init__(
@@ -61,8 +64,14 @@ class TenantServers:
         audit: AuditLog,
         ending: Callable[[], bool],
         body: int,
+        heavy_reads: Reads,
+        costs: CallCosts,
+        shares: FairShares,
         reads: Reads | None = None,
     ) -> None:
+        self._heavy_reads = heavy_reads
+        self._costs = costs
+        self._shares = shares
         self._tasks = tasks
         self._reads = reads
         self._max_body_size = body
@@ -152,10 +161,12 @@ class TenantServers:
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )
-        queue = self._queues.setdefault(workspace, new_turns())
-        reads = self._reads or self._local_reads.get(workspace)
-        if reads is None:
-            reads = self._local_reads[workspace] = LocalReads(workspace.root, self._offer)
+        queue = self._queues.setdefault(workspace, new_turns(self._shares))
+        cheap = self._reads or self._local_reads.get(workspace)
+        if cheap is None:
+            lane = shared_lane(AT_ONCE, self._shares, self._costs, self._heavy_reads)
+            cheap = self._local_reads[workspace] = LocalReads(workspace.root, self._offer, lane)
+        reads = FairReads(cheap, self._heavy_reads, self._costs)
         server = McpServer(workspace, caller, self._offer, self._is_ending, queue, token, reads)
         server.server.middleware.append(
             AuditMiddleware(self._audit, token.name, token.agent, vault)

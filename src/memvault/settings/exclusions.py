@@ -88,7 +88,9 @@ def _combined(rules: Iterable[_Rule]) -> list[tuple[re.Pattern[str], bool]]:
 
 def _parse(line: str) -> _Rule | None:
     """Return the rule of a line in git's syntax; None for a comment, and for hidden entries."""
-    text = re.sub(r"(?<!\\)[ \t]+$", "", line)
+    text = line.rstrip(" \t")
+    if (len(text) - len(text.rstrip("\\"))) % 2:  # the first of the blanks is escaped
+        text = line[: len(text) + 1]
     if not text or text.startswith("#"):
         return None
     negated = text.startswith("!")

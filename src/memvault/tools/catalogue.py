@@ -158,16 +158,14 @@ def call_tool(
     hint beside it. On the command line the called tool's own result is printed.
     """
     from memvault.tools.core import invoke, registry
-    from memvault.tools.core.wording import for_tools
 
     definition = registry.find("call_tool")
     arguments = parameters or {}
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
-        bound = definition.bind(arguments)
+        bound = definition.bind(arguments, [] if call.caller.adds_arguments else None)
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
-        result = invoke.call_nested(call, tool_name, arguments)
-        return {"result": for_tools(result, tool_name, call.caller)}
+        return {"result": dict(invoke.call_nested(call, tool_name, arguments))}
     except MemvaultError:
         raise
     except Exception as error:  # the caller gets a failed result of the same form

@@ -54,6 +54,7 @@ def _with_statements(found: Result) -> Result:
     "consolidate",
     takes_long=True,
     pages=(),
+    writes_if="apply",
     examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
     view=Template(
         """*facts {applied:Facts written|Facts}:

@@ -38,6 +38,7 @@ def _with_summary(found: Result) -> Result:
     own_scope="all",
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
     fails_if="errors",
+    messages=("findings.message", "findings.fix", "fixed.message", "fixed.fix"),
     view=Template(
         """*findings
         {severity}  {code}  {filePath}
@@ -81,6 +82,7 @@ def vault_doctor(
         {kind}  {title}  {filePath}  {other[filePath]}
            {reason}
            --fix would {fix}""",
+    messages=("items.reason", "items.fix"),
 )
 def vault_review(
     call: Call,

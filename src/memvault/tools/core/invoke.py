@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.arguments.binding import ignored_note
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
 from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
 from memvault.settings import locate
@@ -167,19 +168,7 @@ def call(
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     how = _Invocation(caller, is_cancelled, find, present)
-    try:
-        outcome = _call(workspace, name, arguments, how)
-    except MemvaultError as error:
-        if caller.speaks == "tools":
-            from memvault.tools.core import wording
-
-            wording.reword(error, name, caller)
-        raise
-    if caller.speaks == "tools":
-        from memvault.tools.core import wording
-
-        outcome.result = wording.for_tools(outcome.result, name, caller)
-    return outcome
+    return _call(workspace, name, arguments, how)
 
 
 def _call(
@@ -187,12 +176,18 @@ def _call(
 ) -> ToolOutcome:
     """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
     with workspace.lock:
-        workspace.refresh_settings()
-        tool = how.find(workspace, how.caller, name)
+        tool = None
         try:
+            workspace.refresh_settings()
+            tool = how.find(workspace, how.caller, name)
             return _bind_and_run(workspace, tool, arguments, how)
         except MemvaultError as error:
-            error.is_flat = tool.flat_failures
+            if tool is not None:
+                error.is_flat = tool.flat_failures
+            if how.caller.speaks == "tools":
+                from memvault.tools.core import wording
+
+                wording.reword(error, tool, how.caller)
             raise
 
 
@@ -200,7 +195,9 @@ def _bind_and_run(
     workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
-    bound, within = tool.bind(arguments), None
+    ignored: list[str] | None = [] if how.caller.adds_arguments else None
+    bound, within = tool.bind(arguments, ignored), None
+    notes = [ignored_note(tool.name, ignored)] if ignored else []
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
@@ -215,10 +212,10 @@ def _bind_and_run(
         within=within,
     )
     if target is None:
-        return _run(in_vault(workspace), tool, bound, arguments, how)
+        return _run(in_vault(workspace), tool, bound, arguments, how, notes)
     try:
         other = workspace.open_other(target.root)
-        return _run(in_vault(other), tool, target.bound, arguments, how, target.vault)
+        return _run(in_vault(other), tool, target.bound, arguments, how, notes, target.vault)
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
@@ -243,9 +240,13 @@ def _run(
     bound: Mapping[str, Any],
     arguments: Mapping[str, Any],
     how: _Invocation,
+    notes: list[str],
     vault: str = "",
 ) -> ToolOutcome:
-    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``."""
+    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``.
+
+    ``notes`` are warnings about the arguments.
+    """
     added = {entry.name for entry in tool.page_parameters}
     page = {name: bound[name] for name in added if name in bound}
     is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
@@ -271,12 +272,12 @@ def _run(
                 raise
             autocommit(call_context)  # commit the changes made before the failure
             raise failed from error.__cause__ if failed is error else error
-        notes = list(call_context.settings.warnings)
+        notes = [*notes, *call_context.settings.warnings]
         with _failures_noted(call_context, notes):
             autocommit(call_context)
         with _failures_noted(call_context, notes):
             notes += call_context.all_notes()
-    result: dict[str, Any] = {"success": True, **values}
+    result, notes = _worded({"success": True, **values}, notes, tool, how.caller)
     warnings = list(dict.fromkeys(notes))
     if warnings and not how.is_nested:
         result["warnings"] = truncate_warnings(warnings)
@@ -293,6 +294,20 @@ def _run(
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     return ToolOutcome(
         result, call_context.delivery, call_context.budget, is_presented and not vault
+    )
+
+
+def _worded(
+    result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
+) -> tuple[dict[str, Any], list[str]]:
+    """Return a result and its notes in the words of the caller."""
+    if caller.speaks != "tools":
+        return result, notes
+    from memvault.tools.core import wording
+
+    return (
+        wording.for_tools(result, tool, caller),
+        [wording.without_shell(note, tool, caller) for note in notes],
     )
 
 

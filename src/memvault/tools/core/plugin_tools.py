@@ -9,7 +9,7 @@ from typing import Any
 
 from memvault import process
 from memvault.call import Call
-from memvault.errors import MemvaultError, TimedOut, UsageError
+from memvault.errors import MemvaultError, TimedOut, UsageError, Verbatim
 from memvault.plugins import trust
 from memvault.plugins.tool_file import ToolDefinition, ToolFile
 from memvault.plugins.trust import PYTHON
@@ -112,7 +112,8 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
         reason = finished.last_error_line[:_MAX_REASON].rstrip(".") or ended
-        raise MemvaultError(f"The tool {name} failed: {reason}", f"{ended}; see {tool_file.path}")
+        message = Verbatim(f"The tool {name} failed: {reason}")
+        raise MemvaultError(message, f"{ended}; see {tool_file.path}")
 
 
 def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, Any]:
@@ -132,12 +133,12 @@ def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, An
         error = value.get("error")
         reason = error.get("message") if isinstance(error, dict) else error
         raise MemvaultError(
-            f"The tool {definition.name} failed: {reason or 'it gave no reason'}",
-            str(error.get("hint", "")) if isinstance(error, dict) else "",
+            Verbatim(f"The tool {definition.name} failed: {reason or 'it gave no reason'}"),
+            Verbatim(error.get("hint", "")) if isinstance(error, dict) else "",
             {"output": fields} if fields else None,
         )
     warnings = value.get("warnings")
-    call.notes += [str(entry) for entry in (warnings if isinstance(warnings, list) else [])]
+    call.notes += [Verbatim(entry) for entry in (warnings if isinstance(warnings, list) else [])]
     return fields
 
 

@@ -78,6 +78,10 @@ class Tool(NamedTuple):
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         opens: The list of its result of which its command opens an entry with ``--open``.
+        messages: Paths of keys to memvault's own messages below the first level of its result,
+            such as ``findings.message``; ``wording`` puts them in the caller's words.
+        writes_if: The key of the argument without which a call changes nothing, if the tool is
+            not ``read_only``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
@@ -107,6 +111,8 @@ class Tool(NamedTuple):
     rest: str = ""
     flat_failures: bool = False
     opens: str = ""
+    messages: tuple[str, ...] = ()
+    writes_if: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -166,9 +172,11 @@ class Tool(NamedTuple):
         values = {entry.key: entry.parse_cli(given) for entry in self.parameters}
         return {key: value for key, value in values.items() if value is not None}
 
-    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate arguments and rename them to the function's parameters; raises as ``bind``."""
-        return bind(self.parameters, arguments, self.name)
+    def bind(
+        self, arguments: Mapping[str, Any], ignored: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Validate arguments and rename them to the function's parameters; as ``binding.bind``."""
+        return bind(self.parameters, arguments, self.name, ignored)
 
     @property
     def summary(self) -> str:
@@ -215,6 +223,8 @@ class ToolGroup(NamedTuple):
         rest: str = "",
         flat_failures: bool = False,
         opens: str = "",
+        messages: tuple[str, ...] = (),
+        writes_if: str = "",
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -244,6 +254,8 @@ class ToolGroup(NamedTuple):
                 rest=rest,
                 flat_failures=flat_failures,
                 opens=opens,
+                messages=messages,
+                writes_if=writes_if,
             )
             _GROUPS[function.__module__] = self
             return function

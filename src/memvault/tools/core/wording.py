@@ -2,20 +2,20 @@
 
 They are written with commands and options. For a caller that ``speaks`` tools (over MCP, in
 Python or of ``call``), ``invoke.call`` replaces a command that is one of its tools by the tool's
-name, and an option by the argument's key.
+name, and an option by the argument's key. Texts of memories and of a vault's tool are not changed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 from memvault.arguments.parameters import normal_key
 from memvault.call import LOCAL, Caller
 from memvault.command_table import TOOLS
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, Verbatim
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 
@@ -44,10 +44,13 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
     """Return a message with the caller's tools and arguments in place of commands and options.
 
     ``tool`` is the one whose options a text without a command names. Commands that are not tools
-    of the caller stay, with their options; so does what is in quotes, such as a name.
+    of the caller stay, with their options; so does what is in quotes, such as a name, and a
+    ``Verbatim`` text, which every result is.
     """
-    if "memvault " not in text and "--" not in text:
+    if isinstance(text, Verbatim):
         return text
+    if "memvault " not in text and "--" not in text:
+        return Verbatim(text)
     named, is_first = tool, False
 
     def replacement(found: re.Match[str]) -> str:
@@ -69,7 +72,7 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
             return f"{found['blank']}{joined}{key}" if key else found[0]
         return "" if named else found[0]
 
-    return _pattern().sub(replacement, text)
+    return Verbatim(_pattern().sub(replacement, text))
 
 
 def _key(tool: Tool, option: str) -> str:
@@ -87,30 +90,45 @@ def describe(text: str, name: str) -> str:
     return without_shell(text, registry.find(name), LOCAL)
 
 
-def for_tools(result: Mapping[str, Any], name: str, caller: Caller) -> dict[str, Any]:
-    """Return the result of a tool with its messages in the words of ``without_shell``."""
-    tool = registry.lookup(name)
+def for_tools(result: Mapping[str, Any], tool: Tool | None, caller: Caller) -> dict[str, Any]:
+    """Return the result of a tool with its messages in the words of ``without_shell``.
+
+    Of a vault's tool these are the warnings only: all else is its output.
+    """
+    is_output = tool is not None and tool.own_parameters is not None
 
     def worded(value: Any) -> Any:
         return without_shell(value, tool, caller) if isinstance(value, str) else value
 
     found = dict(result)
-    for key in _TEXTS & found.keys():
+    for key in () if is_output else _TEXTS & found.keys():
         value = found[key]
         found[key] = (
             {part: worded(text) for part, text in value.items()}
             if isinstance(value, Mapping)
             else worded(value)
         )
-    for key in _LISTS & found.keys():
+    for key in ({"warnings"} if is_output else _LISTS) & found.keys():
         if isinstance(found[key], list):
             found[key] = [worded(text) for text in found[key]]
+    for path in tool.messages if tool is not None else ():
+        found = _at(found, path.split("."), worded)
     return found
 
 
-def reword(error: MemvaultError, name: str, caller: Caller) -> None:
+def _at(value: Any, path: list[str], change: Callable[[Any], Any]) -> Any:
+    """Return a value with what is at a path of keys changed, in each entry of the lists there."""
+    if isinstance(value, list):
+        return [_at(entry, path, change) for entry in value]
+    if not path:
+        return change(value)
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    return {**value, path[0]: _at(value[path[0]], path[1:], change)}
+
+
+def reword(error: MemvaultError, tool: Tool | None, caller: Caller) -> None:
     """Put the message and the hint of a tool's error in the words of ``without_shell``."""
-    tool = registry.lookup(name)
     error.message = without_shell(error.message, tool, caller)
     error.hint = without_shell(error.hint, tool, caller)
     error.args = (error.message,)

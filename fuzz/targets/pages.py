@@ -1,0 +1,81 @@
+"""Any bytes sent to the web pages: well-formed answers, no failure, no file changed or leaked."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+
+from memvault.web.access import Access
+from memvault.web.app import application
+from memvault.web.session import WebSession
+from targets import door
+from targets.connections import HTTP_TOKENS, Connections, Reply, own_environment
+from targets.gateway import files
+from targets.shapes import folder
+
+_ACCESS = Access("a-folder", "a-token-that-nobody-guesses", "a-session")
+_TOKEN, _PORT = _ACCESS.token, 8421
+_HOST = f"Host: 127.0.0.1:{_PORT}\r\n"
+_OK = frozenset((200, 303, 307, 400, 403, 404, 405, 421))
+"""What any request may be answered with."""
+_PATHS = (
+    "/ /results /m/m1 /m/m2/history /m/m1/history?from= /tags /map /map.json /overview /review "
+    "/f/ /f/alpha.md /f/memvault.toml /style.css /app.js /?q= /?tag=x /?type=fact /results?q=zebra"
+).split()
+TOKENS = (
+    *HTTP_TOKENS,
+    *(f"{_ACCESS.base}{path}\n" for path in _PATHS),
+    _HOST,
+    "@cookie@",
+    *("q=", "&tag=", "&type=", "?from=", "?token=", "%ed%a0%80", "%0d%0a", "+", "é"),
+)
+
+
+def check(data: bytes) -> None:
+    """Send the bytes over a connection; where they are no request, as its address."""
+    with own_environment():
+        _Server.get().check(_as_request(data))
+
+
+def _as_request(data: bytes) -> bytes:
+    if b" HTTP/" in data:
+        return data
+    address = b"/" + data.strip().lstrip(b"/").replace(b" ", b"+").replace(b"\n", b"")
+    return b"GET %s HTTP/1.1\r\n%s@cookie@\r\n" % (address, _HOST.encode())
+
+
+class _Server:
+    """The pages of a vault, and the cookie of a browser that has opened them."""
+
+    def __init__(self) -> None:
+        self._files = files(door.vault().root)
+        self._loop = asyncio.new_event_loop()
+        app = application(WebSession(folder()), _ACCESS, ("127.0.0.1", _PORT))
+        self._connections = Connections(app)
+        opened = f"GET {_ACCESS.first} HTTP/1.1\r\n{_HOST}\r\n".encode()
+        (reply,) = self._sent(opened)
+        assert reply.status == 303, reply
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+        self._cookie = f"Cookie: {cookie}\r\n".encode()
+
+    @staticmethod
+    @cache
+    def get() -> _Server:
+        """Return the server, which stays."""
+        return _Server()
+
+    def check(self, data: bytes) -> None:
+        """Send bytes, then a good request."""
+        for reply in self._sent(data.replace(b"@cookie@", self._cookie)):
+            assert reply.status in _OK, reply
+            assert str(folder()).encode() not in reply.body
+            assert b"Traceback" not in reply.body
+            assert _TOKEN.encode() not in reply.body or _TOKEN.encode() in data
+        assert files(folder()) == self._files
+        (good,) = self._sent(
+            _as_request(f"{_ACCESS.base}/style.css".encode()).replace(b"@cookie@", self._cookie)
+        )
+        assert good.status == 200, good
+
+    def _sent(self, data: bytes) -> list[Reply]:
+        return self._loop.run_until_complete(self._connections.sent(data))

@@ -1,0 +1,116 @@
+"""Fair shares of processor time between the keys of request queues, such as the tokens of a server.
+
+A free slot goes to the key that has used least. Calls that cost much are told apart by what the
+last ones cost, so that they can run apart from others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable
+
+from memvault.tools.core import registry
+
+_ALONE_AFTER = 60.0
+"""Seconds after its last request that a key still counts as one of several."""
+_HEAVY_WEIGHT = 2.0
+"""How often a heavy call's seconds are counted."""
+_MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
+"""Seconds of a heavy call: at least the first, and so often what the tool's cheapest call takes.
+
+From the last on it is heavy in any case.
+"""
+_FORGOTTEN = 1.05
+"""By how much a tool's cheapest call is taken to cost more with each other call."""
+_CALLS = 3
+"""Calls in a row that have to be heavy: one may have had to index first."""
+_MAX_KNOWN = 10_000
+"""Pairs of a key and a tool whose costs are known."""
+
+
+class FairShares:
+    """The processor seconds that each key has used. To be used by the event loop's thread only.
+
+    A key that comes back after a while has used no less than those that stayed, so what it did not
+    use is not saved up.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[Hashable, float] = {}
+        self._active: Counter[Hashable] = Counter()
+        self._left: dict[Hashable, float] = {}
+        self._floor = 0.0
+
+    def enter(self, key: Hashable) -> None:
+        """Count a request of a key, which waits or runs."""
+        if not self._active[key]:
+            least = min((self._used[other] for other in +self._active), default=self._floor)
+            self._floor = max(self._floor, least)
+            self._used[key] = max(self._used.get(key, 0.0), self._floor)
+            self._left.pop(key, None)
+        self._active[key] += 1
+
+    def leave(self, key: Hashable) -> None:
+        """Count a request of a key no more."""
+        self._active[key] -= 1
+        if self._active[key]:
+            return
+        del self._active[key]
+        now = time.monotonic()
+        self._left[key] = now
+        for other in [name for name, left in self._left.items() if now - left > _ALONE_AFTER]:
+            del self._left[other]
+            if self._used[other] <= self._floor:  # as a key that was never here
+                del self._used[other]
+
+    def charge(self, key: Hashable, seconds: float) -> None:
+        """Add seconds that a request of a key has used; it may have left."""
+        self._used[key] = self._used.get(key, self._floor) + seconds
+        self._left.setdefault(key, time.monotonic())
+
+    def used(self, key: Hashable) -> float:
+        """Return the seconds that a key has used."""
+        return self._used.get(key, self._floor)
+
+    def is_alone(self, key: Hashable) -> bool:
+        """Return whether no other key has a request, or had one within the last minute."""
+        now = time.monotonic()
+        return not (self._active.keys() - {key}) and all(
+            other == key or now - left > _ALONE_AFTER for other, left in self._left.items()
+        )
+
+
+class CallCosts:
+    """What the last calls of each key and tool have cost, in processor seconds."""
+
+    def __init__(self) -> None:
+        self._recent: OrderedDict[tuple[Hashable, str], deque[float]] = OrderedDict()
+        self._cheapest: dict[str, float] = {}
+
+    def note(self, key: Hashable, tool: str, seconds: float) -> None:
+        """Record what a call has cost."""
+        recent = self._recent.pop((key, tool), None) or deque[float](maxlen=_CALLS)
+        recent.append(seconds)
+        self._recent[key, tool] = recent
+        if len(self._recent) > _MAX_KNOWN:
+            self._recent.popitem(last=False)
+        self._cheapest[tool] = min(seconds, self._cheapest.get(tool, seconds) * _FORGOTTEN)
+
+    def is_heavy(self, key: Hashable, tool: str) -> bool:
+        """Return whether the next call costs much: the tool says so, or the last calls have."""
+        definition = registry.lookup(tool)
+        if definition is not None and definition.takes_long:
+            return True
+        recent = self._recent.get((key, tool), ())
+        least = min(recent) if len(recent) == _CALLS else 0.0
+        limit = max(_MIN_HEAVY, _MUCH_MORE * self._cheapest.get(tool, 0.0))
+        return least > min(limit, _ALWAYS_HEAVY)
+
+    def is_cheap(self, key: Hashable, tool: str) -> bool:
+        """Return whether the next call is known to cost little."""
+        return (key, tool) in self._recent and not self.is_heavy(key, tool)
+
+    def weighted(self, key: Hashable, tool: str, seconds: float) -> float:
+        """Return the seconds of a call as they are counted."""
+        return seconds * (_HEAVY_WEIGHT if self.is_heavy(key, tool) else 1.0)
