@@ -160,6 +160,7 @@ def _vaults(text: str) -> tuple[str, ...]:
     view="""{token}
 
         It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
+    reveals=True,
 )
 def add(
     _: GlobalOptions,

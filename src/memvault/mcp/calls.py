@@ -125,7 +125,7 @@ class PendingCall:
             workspace,
             name,
             arguments,
-            caller._replace(masks=True, speaks="tools"),
+            caller._replace(secrets="masked", speaks="tools"),
             lambda: self._cancelled.is_set() or ending(),
             partial(_find_tool, find),
             presented,

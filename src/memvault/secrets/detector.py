@@ -224,6 +224,13 @@ class SecretDetector:
             text = _with_masks(text, [(one.start, one.end, one.kind) for one in spans])
         return text
 
+    def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
+        """Return the function that masks secrets in the texts of a memory with a header.
+
+        It changes nothing if the header allows them.
+        """
+        return str if allows(header) else self.masked
+
     def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
         """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole.
 

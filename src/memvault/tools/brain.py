@@ -151,6 +151,7 @@ def _about(metadata: Result) -> Result:
            > {text:each}""",
         _with_limit,
     ),
+    reveals=True,
 )
 def memory_load(
     call: Call,
@@ -443,6 +444,7 @@ def memory_mutate(
         {score:.2f}  {strength}  {memId}  {title}
            {marks}
            > {snippet:each}""",
+    reveals=True,
 )
 def memory_search(
     call: Call,

@@ -7,6 +7,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from memvault.secrets.detector import masked
 from memvault.web import pages
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def document(session: WebSession) -> str:
     )
     return pages.render(
         "graph_file",
-        title=session.root.name,
+        title=masked(session.root.name),
         mark=MARK,
         policy=policy,
         style=pages.as_html(style),

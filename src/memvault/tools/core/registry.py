@@ -77,6 +77,8 @@ class Tool(NamedTuple):
         rest: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
+        reveals: Whether its caller asks for the text that it returns, so that the shell and Python
+            get the secrets in it. They are masked in all other results.
         opens: The list of its result of which its command opens an entry with ``--open``.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
@@ -107,6 +109,7 @@ class Tool(NamedTuple):
     rest: str = ""
     flat_failures: bool = False
     opens: str = ""
+    reveals: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -215,6 +218,7 @@ class ToolGroup(NamedTuple):
         rest: str = "",
         flat_failures: bool = False,
         opens: str = "",
+        reveals: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -244,6 +248,7 @@ class ToolGroup(NamedTuple):
                 rest=rest,
                 flat_failures=flat_failures,
                 opens=opens,
+                reveals=reveals,
             )
             _GROUPS[function.__module__] = self
             return function
