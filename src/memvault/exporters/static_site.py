@@ -23,7 +23,7 @@ from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.vault import paths
 from memvault.vault.document import plain_text
 from memvault.web import pages
-from memvault.web.addresses import SiteAddresses, path_digest, public_id
+from memvault.web.addresses import SiteAddresses, hidden_name, public_id
 from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.web.session import WebSession, shown_records
 
@@ -214,16 +214,12 @@ class _StaticSite:
 
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
-    """Return the path of each memory's page by its own.
-
-    Secrets in it are masked, and a digest keeps two of the same masked name apart.
-    """
+    """Return the path of each memory's page by its own; a digest if that holds a secret."""
     found = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))
-        shown = detector.masking(record.metadata)(path)
-        digest = "" if shown == path else f"-{path_digest(record.path)}"
-        found[record.path] = f"notes/{shown}{digest}.html"
+        is_shown = detector.masking(record.metadata)(path) == path
+        found[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
     return found
 
 

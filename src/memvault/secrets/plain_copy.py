@@ -135,7 +135,7 @@ _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
 class PlainCopy:
     """A text without markup, with the position of each of its parts in the original."""
 
-    def __init__(self, parts: Iterable[_Part]) -> None:
+    def __init__(self, parts: Iterable[_CopiedPart]) -> None:
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
         pieces, length = [], 0
@@ -162,7 +162,7 @@ class PlainCopy:
         return start, start + 1
 
 
-class _Part(NamedTuple):
+class _CopiedPart(NamedTuple):
     """A piece of a copy, and the piece of the original that it replaces.
 
     ``pair`` is its mark, if that may be one of a pair, in the run of marks from ``run`` to
@@ -250,17 +250,17 @@ def _has_strange(text: str) -> bool:
     return bool(rest) and _STRANGE.search(rest.decode("utf-8", "surrogatepass")) is not None
 
 
-def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_Part]:
+def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
     """Yield the parts of a copy: the text as read, then what is hidden: comments, targets, tags."""
     regions = list(regions)
     for start, end in regions:  # grows; what is hidden in a region is shorter than the region
         hidden: list[tuple[int, int]] = []
         yield from _read(text, start, end, hidden)
-        yield _Part(_END, end, end)
+        yield _CopiedPart(_END, end, end)
         regions += hidden
 
 
-def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Iterator[_Part]:
+def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Iterator[_CopiedPart]:
     """Yield the parts of a region, and append the regions that a reader does not see."""
     without_end: set[str] = set()
     done = start
@@ -271,12 +271,12 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
         if match is None:
             looked = at + 1
             continue
-        yield _Part(text[done:at], done, at)
+        yield _CopiedPart(text[done:at], done, at)
         done = behind = match.end()
         written = match[0]
         match match.lastgroup:
             case "mask":
-                yield _Part(_END, at, at)
+                yield _CopiedPart(_END, at, at)
             case "escape" | "percent" | "reference" | "compatible" as kind:
                 done = yield from _decoded(_DECODERS[kind](written), at)
             case "comment":
@@ -284,7 +284,7 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
                 close = -1 if closing in without_end else text.find(closing, behind, end)
                 if close < 0:
                     without_end.add(closing)
-                    yield _Part(written, at, behind)
+                    yield _CopiedPart(written, at, behind)
                 else:
                     hidden.append((behind, close))
                     done = close + len(closing)
@@ -296,17 +296,17 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
                 step = 1 if written[0] == "_" and len(written) <= _MAX_RUN else len(written)
                 for number in range(0, len(written), step):
                     piece = written[number : number + step]
-                    yield _Part(piece, at + number, at + number + step, piece, at, behind)
+                    yield _CopiedPart(piece, at + number, at + number + step, piece, at, behind)
             case _:
                 pass
         looked = done
-    yield _Part(text[done:end], done, end)
+    yield _CopiedPart(text[done:end], done, end)
 
 
-def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_Part, None, int]:
+def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
     """Yield what the pieces of a token, each with its length, stand for; return their end."""
     for said, length in pieces:
-        yield _Part(_visible(said), at, at + length)
+        yield _CopiedPart(_visible(said), at, at + length)
         at += length
     return at
 
@@ -373,7 +373,7 @@ _DECODERS: dict[str, Callable[[str], Iterator[tuple[str, int]]]] = {
 }
 
 
-def _paired(text: str, parts: list[_Part]) -> set[int]:
+def _paired(text: str, parts: list[_CopiedPart]) -> set[int]:
     """Return the numbers of marks that open and close emphasis or a highlight, by CommonMark."""
     opened: dict[str, list[int]] = {}
     found: set[int] = set()
@@ -392,7 +392,7 @@ def _paired(text: str, parts: list[_Part]) -> set[int]:
     return found if any(_is_within_word(text, parts[number]) for number in found) else set()
 
 
-def _is_within_word(text: str, part: _Part) -> bool:
+def _is_within_word(text: str, part: _CopiedPart) -> bool:
     """Return whether what is left and right of a mark might be one word without it."""
     before, after = part.around(text)
     if not (before.strip() and after.strip()):

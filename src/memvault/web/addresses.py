@@ -35,12 +35,12 @@ def public_id(memory: HasHeader, detector: SecretDetector) -> str:
     """Return the name of a memory in addresses: its memId, or a digest if that is a secret."""
     if detector.masking(memory.metadata)(memory.mem_id) == memory.mem_id:
         return memory.mem_id
-    return f"{_HIDDEN}{path_digest(memory.path)}"
+    return hidden_name(memory.path)
 
 
-def path_digest(path: str) -> str:
-    """Return a short name for a path that does not tell it."""
-    return sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+def hidden_name(path: str) -> str:
+    """Return a name for the memory at a path that tells nothing of the path."""
+    return f"{_HIDDEN}{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def is_hidden(name: str) -> bool:

@@ -28,6 +28,8 @@ _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId with which ``context`` marks the source of a line."""
 _MAX_MEM_IDS = 1_000
 """The maximum number of such memIds to look up in one text; ``context`` names ten."""
+_BETWEEN = "\n\0\n"
+"""A text that no secret contains."""
 _MAX_FILES = 4_096
 """The number of files whose secrets are remembered."""
 
@@ -52,6 +54,8 @@ class _Lookups(NamedTuple):
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked; ``call`` only reads the memories that it names."""
+    if _is_clean(found, _detector(call)):
+        return dict(found)
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
         result: dict[str, Any] = _masked(call, found, KnownSecrets(), lookups)
@@ -79,6 +83,25 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
         detector = workspace.settings.detector
     error.message, error.hint = detector.masked(error.message), detector.masked(error.hint)
     error.details = masked_values(error.details, detector)
+
+
+def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
+    """Return whether a result has no secrets and no excerpts, in which a secret may be cut."""
+    texts: list[str] = []
+    return _collect(found, texts) and not detector.find(_BETWEEN.join(texts))
+
+
+def _collect(value: Any, texts: list[str]) -> bool:
+    """Append the texts in a value to a list; return False if some may be excerpts of a memory."""
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, Mapping):
+        if any(map(value.get, _TEXT_KEYS)):
+            return False
+        return all(_collect(key, texts) and _collect(entry, texts) for key, entry in value.items())
+    elif isinstance(value, list | tuple):
+        return all(_collect(entry, texts) for entry in value)
+    return True
 
 
 def _detector(call: Call) -> SecretDetector:
