@@ -424,8 +424,9 @@ def test_tools_show_secrets_only_to_those_who_ask_for_a_text(vault: Vault, folde
             named = [given | {"memId": name} for name in ("holder", "named", "fact/hidden.md")]
         if "query" in given:
             named.append(given | {"query": f"zebra {told['body']}"})
-        needed = {entry.key for entry in tool.parameters if entry.required}
-        named.append({key: value for key, value in given.items() if key in needed})
+        if tool.name not in SHOWN:  # one of these waits until it is told to end
+            needed = {entry.key for entry in tool.parameters if entry.required}
+            named.append({key: value for key, value in given.items() if key in needed})
         for arguments in named:
             found = json.dumps(vault.call(tool.name, **arguments), ensure_ascii=False)
             seen = [place for place, value in told.items() if pieces(value, found)]
@@ -471,6 +472,24 @@ def test_commands_that_are_asked_for_a_text_show_its_secrets(
     for line in (("show", "holder"), ("recall", "zebra says", "--json"), ("memories", "get")):
         place = "value" if line[0] == "memories" else "body"
         assert told[place] in typed("--vault", str(root), *line).out, line
+
+
+def test_completion_and_errors_of_commands_mask_secrets(
+    filled_with_secrets: tuple[Path, dict[str, str]],
+) -> None:
+    """What a shell offers to complete, and the memories that a wrong name may mean, are masked."""
+    from memvault.cli.completion import candidates
+
+    root, told = filled_with_secrets
+    offered = [
+        f"{item}"
+        for words in (["show", ""], ["list", "--tags", ""], ["list", "--type", ""], ["undo", ""])
+        for item in candidates(["--vault", str(root), *words[:-1]], words[-1])
+    ]
+    ran = [typed("--vault", str(root), *line) for line in (["edit", "zebr"], ["path", "holde"])]
+    shown = " ".join([*offered, *(f"{one.out} {one.err}" for one in ran)])
+    assert "holder" in shown
+    assert [place for place, value in told.items() if pieces(value, shown)] == []
 
 
 def test_plan_of_an_import_masks_names(folder: Path, tmp_path: Path) -> None:

@@ -167,8 +167,11 @@ def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, 
     assert "[masked: GitHub token]" in client.get("/m/key-7k2m9q").text
 
 
-PLACES = ("title", "tag", "type", "memId", "file name", "other file name", "heading", "bold")
-PLACES += ("escaped", "link", "address", "picture", "code", "text file", "drawing", "attachment")
+PLACES = (
+    *("title", "tag", "type", "memId", "file name", "other file name", "heading", "bold"),
+    *("escaped", "link", "address", "picture", "code", "text file", "drawing", "attachment"),
+)
+"""Where the vault of the next fixture has a secret."""
 
 
 @pytest.fixture(scope="module")

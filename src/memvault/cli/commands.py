@@ -94,9 +94,9 @@ def _run_cli_command(
     found = declared.function(options, **bound)
     if found is not None:
         if not declared.reveals:
-            from memvault.tools.core import redaction
+            from memvault.secrets.detector import BUILTIN
 
-            found = redaction.masked_values(found)
+            found = BUILTIN.masked_values(found)
         results.print_result(options, {"success": True, **found}, declared.view)
 
 

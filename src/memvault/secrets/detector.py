@@ -224,6 +224,22 @@ class SecretDetector:
             text = _with_masks(text, [(one.start, one.end, one.kind) for one in spans])
         return text
 
+    def masked_values(self, value: Any) -> Any:
+        """Return a value with the secrets in all texts in it masked."""
+        if isinstance(value, str):
+            return self.masked(value)
+        if isinstance(value, Mapping):
+            entries = value.items()
+            return {self.masked_values(key): self.masked_values(entry) for key, entry in entries}
+        if isinstance(value, list | tuple):
+            return [self.masked_values(entry) for entry in value]
+        return value
+
+    def mask_error(self, error: MemvaultError) -> None:
+        """Mask the secrets in the message, hint and details of an error."""
+        error.message, error.hint = self.masked(error.message), self.masked(error.hint)
+        error.details = self.masked_values(error.details)
+
     def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
         """Return the function that masks secrets in the texts of a memory with a header.
 

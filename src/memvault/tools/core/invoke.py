@@ -180,7 +180,7 @@ def call(
     try:
         outcome = _call(workspace, name, arguments, how)
     except MemvaultError as error:
-        if caller.secrets == "asked":
+        if caller.secrets != "shown":
             from memvault.tools.core import redaction
 
             redaction.mask_error(error, workspace)

@@ -62,27 +62,12 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def masked_values(value: Any, detector: SecretDetector = BUILTIN) -> Any:
-    """Return a value with the secrets in its texts masked, whatever memory they are from."""
-    if isinstance(value, str):
-        return detector.masked(value)
-    if isinstance(value, Mapping):
-        return {
-            masked_values(key, detector): masked_values(entry, detector)
-            for key, entry in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [masked_values(entry, detector) for entry in value]
-    return value
-
-
 def mask_error(error: MemvaultError, workspace: Workspace) -> None:
     """Mask the secrets in the message, hint and details of an error."""
     detector = BUILTIN
     with contextlib.suppress(MemvaultError):
         detector = workspace.settings.detector
-    error.message, error.hint = detector.masked(error.message), detector.masked(error.hint)
-    error.details = masked_values(error.details, detector)
+    detector.mask_error(error)
 
 
 def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
