@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import pickle
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from import_sources import google_keep as keep_source
 from import_sources import logseq as logseq_source
 from import_sources import mem0 as mem0_source
 from import_sources import opencode as opencode_source
+from memvault.importers import html_markdown
 
 FIRST, SECOND, HOME, BASE, ROW = "1" * 32, "1" * 24 + "2" * 8, "3" * 32, "4" * 32, "5" * 32
 """IDs of Notion's, of which two begin alike."""
@@ -121,6 +123,21 @@ def test_properties_of_notion_are_those_of_pages_of_a_database(
     assert body == "\n# Paint (green)\n\nNote: in the body, see [tasks](../Tasks.md)\n"
     assert "# Plain\n\nWarning: hot\n\nText.\n" in got.text("Plain.md")
     assert "# Talk\n\nShe said: no\nand went.\n" in got.text("Tasks/Talk.md")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["snake_case_name", "_x_ and __init__ in a_ _b", "x__y 2*3*4 * _", "_中_文_", "ghp_abc_1"],
+)
+def test_html_import_keeps_words_and_their_meaning(text: str) -> None:
+    """A name with underscores is stored as it is, and what is rendered is the text of the note."""
+    from markdown_it import MarkdownIt
+
+    made = html_markdown.markdown(f"<div>{text} <b>{text}</b></div>")
+    rendered = MarkdownIt().renderInline(made)
+    assert rendered == f"{text} <strong>{text}</strong>"
+    for word in re.findall(r"[a-z0-9]+(?:_[a-z0-9]+)+", text):
+        assert word in made
 
 
 def test_a_cell_of_a_table_may_have_pipes_and_pictures(

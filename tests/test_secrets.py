@@ -24,7 +24,7 @@ from growth import seconds
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
 from memvault.errors import FailedCall
-from memvault.secrets.detector import BUILTIN, allows
+from memvault.secrets.detector import BUILTIN, allows, detector_named
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
 from memvault.store import writer
 from memvault.tools.core.registry import Tool
@@ -503,6 +503,14 @@ def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None
     told = succeeded(run("context", "how do we log in to the items", "--json")).json["context"]
     assert "k7Vq2mZx9LpT" not in told
     assert "[masked: curl auth user]" in told
+
+
+@pytest.mark.promise("S86")
+def test_kingfisher_reads_texts_without_markup_too() -> None:
+    """A secret that only kingfisher knows is masked if it is escaped as well."""
+    pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
+    written = LOGIN.replace("k7Vq2mZ", "k7V**q2**\\u006dZ")
+    assert "x9LpT" not in detector_named("kingfisher").masked(f"We use this: {written}\n")
 
 
 def test_without_the_extra_the_built_in_forms_hold(asking: Path) -> None:

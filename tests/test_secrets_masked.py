@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, sampled, some_of, succeeded, write
+from conftest import ROOT, Run, sampled, some_of, succeeded, write
 from made_secrets import MADE, made
-from memvault import Vault
+from memvault import Vault, open_vault
+from memvault.cli.registry import all_commands
 from memvault.tools.core.registry import all_tools
-from tool_calls import over_mcp, soon
+from tool_calls import over_mcp, soon, typed
 
 ALLOWED = "secrets: allowed\n"
 
@@ -339,3 +341,223 @@ def test_a_header_makes_masks_read_a_memory_once(folder: Path) -> None:
         assert len(over_mcp(folder, "memory_show", {"memId": "meta"})["metadata"]["x"]) == number
     listening = False
     assert reads[1] <= reads[0]
+
+
+SHOWN = {
+    *("memory_recall", "memory_search", "memory_show", "memory_load", "memory_diff"),
+    *("memory_today", "get_memories", "get_goals", "get_plans", "call_tool"),
+    *("recall_memory", "recall_fact", "recall_procedure", "recall_similar_experience"),
+    *("talk_user", "talk_agent", "talk_brain", "wait_for", "peek_inbox"),
+    *("enter_space", "read_messages"),
+}
+"""Tools that are asked for a text, and show it to a person or a program with its secrets."""
+SHOWING_COMMANDS = {"path", "open", "tokens add"}
+"""The same of commands that are not generated from tools."""
+
+
+@pytest.mark.promise("S87")
+def test_documented_table_of_commands_that_show_secrets_is_complete() -> None:
+    """docs/security.md lists each command that shows secrets at the shell, and no other."""
+    tools, others = all_tools(), all_commands()
+    assert {tool.name for tool in tools if tool.reveals} == SHOWN
+    assert {one.words for one in others if one.reveals} == SHOWING_COMMANDS
+    text = (ROOT / "docs/security.md").read_text("utf-8")
+    (row,) = [line for line in text.splitlines() if line.startswith("| The text that is asked for")]
+    listed = set(re.findall("`([a-z -]+)`", row))
+    assert listed == {tool.command for tool in tools if tool.reveals} | SHOWING_COMMANDS
+
+
+def _vault_of_secrets(vault: Vault, root: Path) -> dict[str, str]:
+    """Put a secret into each place of a vault that has one, and return them by place."""
+    told: dict[str, str] = {}
+
+    def token(place: str) -> str:
+        told[place] = made("GitHub token")[0]
+        return told[place]
+
+    header = f"title: {token('title')}\ntags: [{token('tag')}]\naliases: [{token('alias')}]\n"
+    escaped = token("escaped").replace("_", "\\_")
+    write(
+        root,
+        "fact/holder.md",
+        f"---\nid: holder\nmemory_type: {token('type')}\n{header}created: 2020-01-01\n---\n\n"
+        f"# {told['title']}\n\n## {token('heading')}\n\n"
+        f"The zebra says {token('body')}, {escaped}.\n"
+        f"[[{token('link')}]] [text](https://x.example/{token('address')}) [[named]]\n"
+        f"- [ ] zebra {token('task')}\n#{token('inline tag')}\n",
+    )
+    write(root, f"fact/{token('file name')}.md", "---\nid: named\n---\n\n# Zebra\n\n[[holder]]\n")
+    write(root, "fact/hidden.md", f"---\nid: {token('memId')}\n---\n\n# Zebras\n\n[[holder]]\n")
+    write(root, "fact/broken.md", f"---\nid: [{token('broken')}\n---\n\nA zebra.\n")
+    for name, given in (
+        ("memory_load", {"memId": "holder"}),
+        ("memory_remember", {"title": f"Gone {token('trash')}", "content": "A zebra."}),
+        ("memory_forget", {"query": f"Gone {told['trash']}", "confirm": True}),
+        ("set_memories", {"memories": [{"key": "k", "value": token("value")}]}),
+        ("set_goals", {"goals": [{"id": "g", "description": token("goal")}]}),
+        ("set_plans", {"plans": [{"name": "p", "instruction": token("plan"), "runAfter": "1 s"}]}),
+        ("store_fact", {"fact": f"A zebra has {token('fact')}"}),
+        ("store_procedure", {"procedureName": "zebra", "procedurePrompt": token("procedure")}),
+        ("store_episode", {"context": [token("episode")], "actions": ["a"], "outcomes": []}),
+        ("save_search", {"name": "mine", "query": token("search")}),
+        ("enter_space", {"spaceId": "team"}),
+        ("send_message", {"text": token("message")}),
+        ("push_service", {"name": "ci", "message": token("event")}),
+        ("talk_log", {"severity": "info", "message": token("log")}),
+    ):
+        done = vault.call(name, **given)
+        assert done["success"], (name, done)
+    return told
+
+
+@pytest.mark.promise("S87")
+@pytest.mark.promise("S72")
+def test_tools_show_secrets_only_to_those_who_ask_for_a_text(vault: Vault, folder: Path) -> None:
+    """Results, warnings and errors of all other tools are masked at the shell and in Python."""
+    write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    told = _vault_of_secrets(vault, folder)
+    leaks = []
+    for tool in sorted(READS, key=lambda tool: not tool.read_only):
+        given = soon(tool)
+        named: list[dict[str, Any]] = [given]
+        if "memId" in given:
+            named = [given | {"memId": name} for name in ("holder", "named", "fact/hidden.md")]
+        if "query" in given:
+            named.append(given | {"query": f"zebra {told['body']}"})
+        if tool.name not in SHOWN:  # one of these waits until it is told to end
+            needed = {entry.key for entry in tool.parameters if entry.required}
+            named.append({key: value for key, value in given.items() if key in needed})
+        for arguments in named:
+            found = json.dumps(vault.call(tool.name, **arguments), ensure_ascii=False)
+            seen = [place for place, value in told.items() if pieces(value, found)]
+            if seen and tool.name not in SHOWN:
+                leaks.append((tool.name, arguments, seen))
+    assert leaks == []
+
+
+@pytest.mark.promise("S87")
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("stats", "tags", "orphans", "links holder", "backlinks holder", "list", "types"),
+        *("review", "doctor", "log", "status", "tasks", "searches list", "trash list", "random"),
+        *("inbox list", "space list", "context zebra", "active --full", "log holder"),
+        *("show zebra-of-no-name", "consolidate", "list --format {title}{filePath}", "list --csv"),
+    ],
+)
+def test_overviews_at_the_shell_mask_secrets(
+    filled_with_secrets: tuple[Path, dict[str, str]], line: str
+) -> None:
+    """A list, a figure or a finding on the terminal shows no secret."""
+    root, told = filled_with_secrets
+    ran = typed("--vault", str(root), *line.split())
+    output = f"{ran.out}{ran.err}"
+    assert [place for place, value in told.items() if pieces(value, output)] == []
+
+
+@pytest.fixture(scope="module")
+def filled_with_secrets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A vault with a secret in each place, and these."""
+    root = tmp_path_factory.mktemp("secrets") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    with open_vault(root) as opened:
+        return root, _vault_of_secrets(opened, root)
+
+
+def test_commands_that_are_asked_for_a_text_show_its_secrets(
+    filled_with_secrets: tuple[Path, dict[str, str]],
+) -> None:
+    """What show and recall print is the file's text, whatever is in it."""
+    root, told = filled_with_secrets
+    for line in (("show", "holder"), ("recall", "zebra says", "--json"), ("memories", "get")):
+        place = "value" if line[0] == "memories" else "body"
+        assert told[place] in typed("--vault", str(root), *line).out, line
+
+
+def test_completion_and_errors_of_commands_mask_secrets(
+    filled_with_secrets: tuple[Path, dict[str, str]],
+) -> None:
+    """What a shell offers to complete, and the memories that a wrong name may mean, are masked."""
+    from memvault.cli.completion import candidates
+
+    root, told = filled_with_secrets
+    offered = [
+        f"{item}"
+        for words in (["show", ""], ["list", "--tags", ""], ["list", "--type", ""], ["undo", ""])
+        for item in candidates(["--vault", str(root), *words[:-1]], words[-1])
+    ]
+    ran = [typed("--vault", str(root), *line) for line in (["edit", "zebr"], ["path", "holde"])]
+    shown = " ".join([*offered, *(f"{one.out} {one.err}" for one in ran)])
+    assert "holder" in shown
+    assert [place for place, value in told.items() if pieces(value, shown)] == []
+
+
+def test_plan_of_an_import_masks_names(folder: Path, tmp_path: Path) -> None:
+    """The list of what would be imported shows no secret in a file's name."""
+    value, _ = made("GitHub token")
+    write(tmp_path / "notes", f"{value}.md", "# A\n")
+    write(tmp_path / "notes", f"{value}.png", b"\x89PNG")
+    ran = typed("--vault", str(folder), "import", str(tmp_path / "notes"))
+    assert "1 new note" in ran.out
+    assert pieces(value, ran.out + ran.err) == []
+
+
+FRONT_ENDS = ("mcp", "hook", "memory tool", "page", "graph", "site", "context")
+
+
+@pytest.mark.promise("S88")
+@pytest.mark.parametrize("header", ["", ALLOWED])
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_every_front_end_honors_the_header_that_allows_secrets(
+    folder: Path, tmp_path: Path, front_end: str, header: str
+) -> None:
+    """A memory's secrets are masked everywhere, or nowhere if its header allows them."""
+    value, said = made("GitHub token")
+    write(
+        folder,
+        "memories/deploy.md",
+        f"---\nid: deploy-1\ntitle: Deploy {value}\n{header}---\n\n"
+        f"The deploy job reads the secret {said} every night.\n",
+    )
+    told = _shown_by(front_end, folder, tmp_path)
+    assert "deploy job reads" in told
+    assert (value in told) is bool(header)
+    assert ("[masked: GitHub token]" in told) is not bool(header)
+
+
+def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
+    """Return what a front end shows of the one memory of a vault."""
+    match front_end:
+        case "mcp":
+            return json.dumps(over_mcp(root, "memory_show", {"memId": "deploy-1"}))
+        case "context":
+            return json.dumps(over_mcp(root, "context", {"task": "secret of the deploy job"}))
+        case "hook":
+            from memvault.cli import hook
+
+            line = hook.HookInvocation("prompt", "", str(root), None)
+            return hook._response(line, {"prompt": "which secret does the deploy job read"})
+        case "memory tool":
+            from memvault.anthropic.memory_tool import MemoryFiles
+
+            files = MemoryFiles(root)
+            text = files.run("view", {"path": "/memories/deploy.md"})
+            files.close()
+            return text
+        case "page" | "graph":
+            pytest.importorskip("markdown_it", reason="pip install 'memvault[web]'")
+            from memvault.web import graph_file
+            from memvault.web.addresses import ServedAddresses
+            from memvault.web.session import WebSession
+
+            session = WebSession(root)
+            read = session.read("deploy-1", ServedAddresses(""))
+            found = f"{read.entry} {read.html}"
+            found = graph_file.document(session) if front_end == "graph" else found
+            session.close()
+            return found
+        case _:
+            pytest.importorskip("markdown_it", reason="pip install 'memvault[web]'")
+            assert typed("--vault", str(root), "export", str(tmp_path / "site"), "--to", "site")
+            pages = (tmp_path / "site").rglob("*")
+            return "".join(page.read_text("utf-8") for page in pages if page.is_file())

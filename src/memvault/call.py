@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
+SecretVisibility = Literal["shown", "asked", "masked"]
+"""Which results show secrets: all, those of tools that are asked for a text, or none."""
 Scope = Literal["read", "write", "all"]
 """What a caller may do: read; also write memories and its own files; also maintain the vault."""
 
@@ -44,12 +46,12 @@ class Caller(NamedTuple):
     this machine and may name and be shown its paths. ``budgeted`` means that it pays for each
     token, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
-    files of other agents. With ``masks``, secrets in its answers are masked, so what a tool
-    compares or cuts has to be masked before. ``asks`` prints lines and a question to the person at
-    the terminal, and returns whether the answer is yes; None if there is no terminal. ``prefers``
-    does the same for a correction that memvault suggests, with yes as the default; None with
-    --quiet, too. If it ``speaks`` tools, messages name tools and arguments, not commands. If it
-    ``adds_arguments``, those that a tool does not have come from its program and are ignored.
+    files of other agents. ``secrets`` is in which results it sees secrets. ``asks`` prints lines
+    and a question to the person at the terminal, and returns whether the answer is yes; None if
+    there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
+    yes as the default; None with --quiet, too. If it ``speaks`` tools, messages name tools and
+    arguments, not commands. If it ``adds_arguments``,
+    those that a tool does not have come from its program and are ignored.
     """
 
     agent: str = "main"
@@ -58,11 +60,16 @@ class Caller(NamedTuple):
     budgeted: bool = False
     vaults: tuple[str, ...] | None = None
     scope: Scope = "all"
-    masks: bool = False
+    secrets: SecretVisibility = "asked"
     asks: Callable[[Sequence[str], str], bool] | None = None
     prefers: Callable[[Sequence[str], str], bool] | None = None
     speaks: Literal["shell", "tools"] = "shell"
     adds_arguments: bool = False
+
+    @property
+    def masks(self) -> bool:
+        """Whether all secrets are masked, so that a tool masks what it compares or cuts."""
+        return self.secrets == "masked"
 
 
 LOCAL = Caller()
@@ -209,7 +216,8 @@ class Call:
         memory = self.engine.resolve_similar(name, partial, suggests)
         if asks is None or (is_exact if whole else is_name_of)(name, memory):
             return memory
-        if not asks((), f"Do you mean {memory.title!r} ({memory.mem_id})?"):
+        masked = self.settings.detector.masking(memory.metadata)
+        if not asks((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
             raise Refused("Nothing was changed", "name the memory by its memId")
         return memory
 

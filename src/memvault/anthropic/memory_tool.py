@@ -21,7 +21,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call, Caller
 from memvault.errors import Conflict, NotFound, UsageError
 from memvault.model import FALLBACK_TYPE, Memory
-from memvault.secrets.detector import SecretDetector, allows
+from memvault.secrets.detector import SecretDetector
 from memvault.tools.core import invoke
 from memvault.tools.core.registry import Tool
 from memvault.vault import paths
@@ -125,8 +125,7 @@ def parts(memory: Memory) -> tuple[str, str]:
 
 def display_text(memory: Memory, detector: SecretDetector) -> str:
     """Return a file's text for a model, with secrets masked unless the memory allows them."""
-    text = parts(memory)[1].replace("\r\n", "\n")
-    return text if allows(memory.metadata) else detector.masked(text)
+    return detector.masking(memory.metadata)(parts(memory)[1].replace("\r\n", "\n"))
 
 
 def split_lines(text: str) -> list[str]:
@@ -239,6 +238,7 @@ class MemoryFiles:
                 read_only=function is view,
                 destructive=function is not view,
                 own_parameters=parameters.parameters_of(function),
+                reveals=True,  # the functions mask what they return, by the memory's header
             )
             for function in (view, create, str_replace, insert, delete, rename)
         }
@@ -459,7 +459,8 @@ def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
         f"{format_size(size)}\t{path.rstrip('/')}/{name}" for name, size in sorted(sizes.items())
     ]
     whole = f"{format_size(sum(files.values()))}\t{path}"
-    return "\n".join([f"{head}hidden items and node_modules:", whole, *listed])
+    listing = [f"{head}hidden items and node_modules:", whole, *listed]
+    return call.settings.detector.masked("\n".join(listing))
 
 
 def _write(call: Call, memory: Memory, body: str) -> Memory:

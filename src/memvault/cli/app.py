@@ -45,6 +45,9 @@ def _run(arguments: list[str], options: GlobalOptions) -> int:
 
 
 def _report_failure(error: MemvaultError, arguments: list[str], options: GlobalOptions) -> int:
+    from memvault.secrets.detector import BUILTIN
+
+    BUILTIN.mask_error(error)
     # An invalid option may have stopped the parser before it reached --json.
     as_json = options.json or "--json" in arguments
     with contextlib.suppress(OutputError):

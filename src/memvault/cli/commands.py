@@ -93,6 +93,10 @@ def _run_cli_command(
     bound = bind(parameters, arguments, f"memvault {declared.words}")
     found = declared.function(options, **bound)
     if found is not None:
+        if not declared.reveals:
+            from memvault.secrets.detector import BUILTIN
+
+            found = BUILTIN.masked_values(found)
         results.print_result(options, {"success": True, **found}, declared.view)
 
 

@@ -215,13 +215,19 @@ def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
     lister = _LISTERS.get(value)
     if lister is None:
         return []
+    from memvault.secrets.detector import masked
     from memvault.settings.locate import find_vault
 
     root = find_vault(vault or None, lambda *_: None)
+    found = [
+        CompletionItem(word, masked(about))
+        for word, about in lister(root, typed)
+        if masked(word) == word
+    ]
     if value != "tag":
-        return list(lister(root, typed))
+        return found
     head, comma, _ = typed.rpartition(",")
-    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in lister(root, typed)]
+    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in found]
 
 
 def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:

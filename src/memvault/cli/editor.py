@@ -49,6 +49,7 @@ MemoryOrVault = Annotated[
     ('memvault path "Deploy notes"', "memvault path use-postgresql"),
     view="{path}",
     group="notes",
+    reveals=True,
 )
 def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
@@ -96,7 +97,8 @@ def open_entry(
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
     shown["limit"] = max(number, int(shown.get("limit") or 0))
     try:
-        with invoke.call(workspace, tool.name, shown, options.caller()) as outcome:
+        caller = options.caller()._replace(secrets="shown")  # for the names of the files
+        with invoke.call(workspace, tool.name, shown, caller) as outcome:
             entries = list(outcome.result[tool.opens])
     finally:
         workspace.release()
@@ -117,6 +119,7 @@ def open_entry(
     ('memvault open "Deploy notes" --print', "memvault open --with obsidian"),
     view=f"    {{address}}{_EDITED}",
     group="notes",
+    reveals=True,
 )
 def open_memory(
     options: GlobalOptions,

@@ -202,9 +202,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
-        detector = workspace.settings.detector
-        secrets = detector.values(f"{title}\n{memory['content']}")
-        text = detector.masked_part(f"{title} ({memory['memId']}): {passage}", secrets)
+        text = f"{title} ({memory['memId']}): {passage}"
         entries.append(prompt.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
     return prompt.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
@@ -256,7 +254,7 @@ def _call_tool(
     from memvault.call import Caller
     from memvault.tools.core import invoke
 
-    caller = Caller(line.agent or "main", may_run_programs=False)
+    caller = Caller(line.agent or "main", may_run_programs=False, secrets="masked")
     with invoke.call(workspace, tool, arguments, caller) as outcome:
         return outcome.result
 

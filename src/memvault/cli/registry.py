@@ -23,7 +23,8 @@ class CliCommand(NamedTuple):
 
     The function takes the ``GlobalOptions`` and its declared arguments. It returns its result,
     which is then printed by ``view``, or None if it has printed everything itself. With
-    ``always_json`` the result and errors are JSON, as with the option ``--json``.
+    ``always_json`` the result and errors are JSON, as with the option ``--json``. Secrets in the
+    result are masked unless it ``reveals`` what was asked for.
     """
 
     words: str
@@ -32,6 +33,7 @@ class CliCommand(NamedTuple):
     examples: tuple[str, ...]
     view: Template
     always_json: bool = False
+    reveals: bool = False
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
@@ -63,6 +65,7 @@ def command(
     view: str | Template = "",
     group: str = "vault",
     always_json: bool = False,
+    reveals: bool = False,
 ) -> Callable[[Function], Function]:
     """Return a decorator that registers a function as a command.
 
@@ -72,11 +75,12 @@ def command(
         view: How its result is printed for people; by default by its values' types.
         group: The group of tools, or of ``_HEADINGS``, with which the help lists it.
         always_json: Whether it prints JSON only.
+        reveals: Whether its result is what was asked for, with the secrets in it.
     """
 
     def enter(function: Function) -> Function:
         shown = Template(view) if isinstance(view, str) else view
-        _COMMANDS[words] = CliCommand(words, group, function, examples, shown, always_json)
+        _COMMANDS[words] = CliCommand(words, group, function, examples, shown, always_json, reveals)
         return function
 
     return enter

@@ -96,20 +96,20 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
 
 
 def _show(call: Call, item: ReviewItem, place: str) -> None:
+    masked = call.settings.detector.masked
     _say("")
-    _say(f"[{place}] {item.kind}: {item.title}  {item.path}")
-    _say(f"   {item.reason}")
+    _say(masked(f"[{place}] {item.kind}: {item.title}  {item.path}"))
+    _say(masked(f"   {item.reason}"))
     for number, path in enumerate(filter(None, (item.path, item.other_path)), 1):
         if item.kind == "finding" and item.memory is None:
             break
-        _say(f" {number}. {path}")
+        _say(masked(f" {number}. {path}"))
         try:
             memory = call.store.read(path)
-            lines = memory.body.strip().splitlines()
         except MemvaultError as error:
-            _say(f"    {error.message}")
+            _say(masked(f"    {error.message}"))
             continue
-        shown = call.settings.detector.masked("\n".join(lines)).splitlines()
+        shown = call.settings.detector.masking(memory.metadata)(memory.body.strip()).splitlines()
         for line in shown[:_SHOWN_LINES]:
             _say(f"    | {line}")
         if len(shown) > _SHOWN_LINES:

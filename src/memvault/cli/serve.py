@@ -163,6 +163,7 @@ def _vaults(text: str) -> tuple[str, ...]:
 
         It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
     group="programs",
+    reveals=True,
 )
 def add(
     _: GlobalOptions,

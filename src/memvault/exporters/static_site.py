@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,11 @@ from memvault.errors import MemvaultError, StorageError
 from memvault.exporters.files import ExportedFiles
 from memvault.files import plain_files
 from memvault.files.target import TargetFiles, TargetFolder, target_files
+from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.vault.document import plain_text
 from memvault.web import pages
-from memvault.web.addresses import SiteAddresses
-from memvault.web.renderer import Renderer, is_attachment
+from memvault.web.addresses import SiteAddresses, hidden_name, public_id
+from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.web.session import WebSession, shown_records
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class _StaticSite:
         self._pages: dict[str, str] = {}
         """The paths of the memories' pages by the memories' own."""
         self._by_id: dict[str, str] = {}
+        """Those paths by the memories' public ids."""
+        self._detector = BUILTIN
 
     def write(self) -> int:
         """Write all files, and return how many."""
@@ -79,12 +82,14 @@ class _StaticSite:
         self._written.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
         records = [one for one in shown_records(view) if one.path in chosen]
-        self._pages = _page_paths(records, call.settings.detector.masked)
+        self._detector = call.settings.detector
+        self._pages = _page_paths(records, self._detector)
         self._by_id = {}
         for record in records:
-            page = self._by_id.setdefault(record.mem_id, self._pages[record.path])
+            name = public_id(record, self._detector)
+            page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = f"has the memId {record.mem_id} of another, to which its links lead"
+                reason = f"has the memId {name} of another, to which its links lead"
                 self._report(f"{record.path} {reason}")
         self._write_memories(call, view, records)
         self._write_lists(records)
@@ -96,11 +101,16 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """The places of the files that pages may link to; a picture in SVG could run a script."""
+        """The places of the files that pages may link to, if their names are no secrets.
+
+        A picture in SVG could run a script.
+        """
         return {
             file.path: f"files/{file.path}"
             for file in self._files.files
-            if is_attachment(file.path) and not file.path.lower().endswith(".svg")
+            if is_attachment(file.path)
+            and not file.path.lower().endswith(".svg")
+            and self._detector.masked(file.path) == file.path
         }
 
     def _render(self, template: str, at: str, **values: Any) -> None:
@@ -129,13 +139,14 @@ class _StaticSite:
                 self._report(f"{record.path} cannot be read: {error.message}")
                 text = ""
             else:
-                plain = self._session.masked(plain_text(memory.body))[:_MAX_TEXT]
-                self._texts[record.mem_id] = plain
+                masked = self._detector.masking(memory.metadata)
+                plain = masked(plain_text(memory.body))[:_MAX_TEXT]
+                self._texts[public_id(record, self._detector)] = plain
                 text = renderer.html(memory, to)
             self._render(
                 "memory",
                 at,
-                title=self._session.masked(record.title),
+                title=self._entry(record)["title"],
                 entry=self._entry(record),
                 text=pages.as_html(text),
                 backlinks=[self._entry(one) for one in sources.get(record.key, {}).values()],
@@ -143,19 +154,20 @@ class _StaticSite:
             self._linked |= to.linked
 
     def _entry(self, record: MemoryRecord) -> dict[str, Any]:
-        entry = {
-            "title": record.title,
-            "memoryType": record.memory_type,
-            "tags": record.tags,
+        masked = self._detector.masking(record.metadata)
+        return {
+            "memId": public_id(record, self._detector),
+            "title": masked(record.title),
+            "memoryType": masked(record.memory_type),
+            "tags": list(map(masked, record.tags)),
             "modified": record.modified,
-            "filePath": record.path,
+            "filePath": masked(record.path),
         }
-        return {"memId": record.mem_id, **self._session.masked(entry)}
 
     def _write_lists(self, records: list[MemoryRecord]) -> None:
         entries = [self._entry(one) for one in records]
         found = {"memories": entries[:_NEWEST]}
-        name = self._files.root.name
+        name = self._detector.masked(self._files.root.name)
         values = {"heading": name, "count": len(entries), "found": found}
         self._render("site_index", "index.html", title=name, **values)
         by_type = [("type", entry["memoryType"], entry["memoryType"], entry) for entry in entries]
@@ -182,7 +194,9 @@ class _StaticSite:
         for file in self._files.files:
             if file.path in self._linked:
                 try:
-                    self._put(self._attachments[file.path], plain_files.read(file.file))
+                    data = plain_files.read(file.file)
+                    shown = masked_attachment(file.path, data, self._detector.masked)
+                    self._put(self._attachments[file.path], shown)
                 except (OSError, StorageError) as error:
                     self._report(f"{file.path} cannot be copied: {error}")
 
@@ -194,12 +208,14 @@ class _StaticSite:
         self._put(LIST, b"".join(os.fsencode(f"{name}\n") for name in names))
 
 
-def _page_paths(records: Iterable[MemoryRecord], masked: Callable[[str], str]) -> dict[str, str]:
-    """Return the path of each memory's page by its own, with secrets masked."""
-    return {
-        record.path: f"notes/{masked(str(PurePosixPath(record.path).with_suffix('.html')))}"
-        for record in records
-    }
+def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
+    """Return the path of each memory's page by its own; a digest if that holds a secret."""
+    found = {}
+    for record in records:
+        path = str(PurePosixPath(record.path).with_suffix(""))
+        is_shown = detector.masking(record.metadata)(path) == path
+        found[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
+    return found
 
 
 def _listed(target: TargetFolder) -> set[str]:

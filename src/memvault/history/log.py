@@ -159,10 +159,9 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
     It is applied to whole texts, not to their diff: a diff may cut a secret, and puts a marker
     before each line, so that the detector would no longer recognise the secret.
     """
-    from memvault.secrets.detector import allows
-
-    is_fine = memory is not None and allows(memory.metadata)
-    return call.settings.detector.masked if call.caller.masks and not is_fine else str
+    if not call.caller.masks:
+        return str
+    return call.settings.detector.masking(memory.metadata if memory else {})
 
 
 def difference(

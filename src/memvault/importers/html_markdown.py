@@ -19,6 +19,8 @@ _MAX_TAGS = 100_000
 """Maximum number of tags of one text: each takes two kilobytes of memory while it is converted."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
 """How many times longer than its HTML the markdown may be, or how long if that is more."""
+_UNDERSCORES = lazy_pattern(r"(?<!\w)_++|_++(?![^\W_])")
+"""Matches underscores that are not within a word, where they are never emphasis."""
 
 
 def markdown(html: str) -> str:
@@ -42,7 +44,7 @@ def markdown(html: str) -> str:
 
 
 @cache
-def _converter() -> Any:
+def _converter() -> Any:  # noqa: C901  # each method of the class counts
     from markdownify import MarkdownConverter
 
     class Converter(MarkdownConverter):
@@ -85,13 +87,24 @@ def _converter() -> Any:
             self._begun.add(table)
             return super().convert_tr(el, text, parent_tags)  # type: ignore[misc]  # untyped
 
+        def escape(self, text: str, parent_tags: Any) -> Any:
+            """Escape underscores, but none within a word: names stay as they are written."""
+            escaped = super().escape(text, parent_tags)  # type: ignore[misc]  # untyped
+            return _UNDERSCORES.sub(lambda match: "\\_" * len(match[0]), escaped)
+
         def convert_td(self, el: Any, text: str, parent_tags: Any) -> Any:
             return super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
 
         def convert_th(self, el: Any, text: str, parent_tags: Any) -> Any:
             return super().convert_th(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
 
-    return Converter(heading_style="ATX", bullets="-", escape_misc=False, bs4_options="lxml")
+    return Converter(
+        heading_style="ATX",
+        bullets="-",
+        escape_misc=False,
+        escape_underscores=False,
+        bs4_options="lxml",
+    )
 
 
 class Target(Protocol):

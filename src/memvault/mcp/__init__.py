@@ -2,7 +2,7 @@
 
 ``server`` handles the protocol's requests with the SDK's low-level server. ``profiles`` selects
 the tools to list; ``results``, ``resources`` and ``prompts`` build answers in the SDK's
-types, with secrets masked by ``redaction``; ``calls`` runs tools in threads and reports their
+types, with secrets masked; ``calls`` runs tools in threads and reports their
 progress; ``notifications`` sends changes and log messages; ``request_queue`` schedules requests
 fairly; ``stdio`` is the transport over standard input and output. The MCP SDK is an optional
 dependency: only ``memvault.server``, which serves over HTTP, and the commands ``memvault mcp``

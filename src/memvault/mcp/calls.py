@@ -125,7 +125,7 @@ class PendingCall:
             workspace,
             name,
             arguments,
-            caller._replace(masks=True, speaks="tools", adds_arguments=True),
+            caller._replace(secrets="masked", speaks="tools", adds_arguments=True),
             lambda: self._cancelled.is_set() or ending(),
             partial(_find_tool, find),
             presented,

@@ -13,7 +13,7 @@ from memvault import sanitize
 from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.index.protocol import MemoryRecord
-from memvault.mcp import prompts, redaction
+from memvault.mcp import prompts
 from memvault.mcp.results import read_request, replace_surrogates
 
 _MAX_VALUES = 100
@@ -166,7 +166,7 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.reader.read_bytes(memory.path)
-        return redaction.masked_file(memory, document.decode(data).text, call.settings.detector)
+        return call.settings.detector.masking(memory.metadata)(document.decode(data).text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []
     if not records:

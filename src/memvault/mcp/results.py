@@ -12,10 +12,9 @@ from mcp.shared.exceptions import MCPError
 
 from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
-from memvault.mcp import redaction
 from memvault.mcp.profiles import ToolSelection
 from memvault.settings.vault_settings import McpSettings
-from memvault.tools.core import budget, render, wording
+from memvault.tools.core import budget, redaction, render, wording
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 

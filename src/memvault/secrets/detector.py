@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 from memvault.errors import MemvaultError
 from memvault.files.user_folders import user_folder
 from memvault.lazy_pattern import lazy_pattern
-from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, is_placeholder, pattern
+from memvault.secrets import plain_copy
+from memvault.secrets.patterns import (
+    FORMS,
+    SHORTEST_WORD,
+    SecretPattern,
+    is_placeholder,
+    pattern,
+    unbounded,
+)
 
 _LONG_WORD = lazy_pattern(r"\w{16,}")
 
@@ -91,16 +99,40 @@ _PIECE_LENGTH = 8
 MASK = "[masked: "
 """The beginning of a mask."""
 _MASKS = lazy_pattern(r"(\[masked: [^\]\n]{1,40}\])")
+_IN_URL = "password in a URL"
+_NEEDED = {
+    _IN_URL: ("@",),
+    "AWS secret key": ("key", "Key", "KEY"),
+    "credentials in a header": ("earer", "asic", "oken"),
+    "private key": ("PRIVATE KEY", "Private-Lines"),
+}
+"""What a text with a secret of a kind contains beside the kind's mark."""
+_AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 
 
 class Secret(NamedTuple):
-    """A secret: its kind, its start and end in the text, and its line, counted from 1."""
+    """A secret: its kind, its start and end in the text, and its line, counted from 1.
+
+    ``values`` are the secret as it is written and as it is read without markup, if both are found.
+    """
 
     kind: str
     start: int
     end: int
     line: int
+    values: tuple[str, ...]
+
+    def is_in(self, known: Container[str]) -> bool:
+        """Return whether it is one of the ``known`` secrets, however it is spelled here."""
+        return all(value in known for value in self.values)
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    kind: str
+    value: str
 
 
 def allows(header: Mapping[str, Any]) -> bool:
@@ -126,23 +158,52 @@ class SecretDetector:
 
         Secrets on a line with a mark that allows them are left out.
         """
-        found = [*_find_spans(text), *(self._more(text) if self._more else ())]
+        found = self._spans(text)
         if not found:
             return []
         lines = [match.end() for match in _LINE_END.finditer(text)]
         allowed = _allowed_lines(text, lines)
         secrets: list[Secret] = []
-        end = 0
-        for start, stop, kind in sorted(found, key=lambda span: (span[0], -span[1])):
+        for start, end, kind, value in sorted(found, key=lambda span: (span.start, -span.end)):
             line = bisect_right(lines, start)
-            if start >= end and line not in allowed:
-                secrets.append(Secret(kind, start, stop, line + 1))
-                end = stop
+            if line in allowed:
+                continue
+            if secrets and start < secrets[-1].end:
+                last = secrets[-1]
+                values = dict.fromkeys([*last.values, value])
+                secrets[-1] = last._replace(end=max(end, last.end), values=tuple(values))
+            else:
+                secrets.append(Secret(kind, start, end, line + 1, (value,)))
         return secrets
 
+    def _spans(self, text: str) -> list[_Span]:
+        """Return the secrets in a text and in its copies without markup, which may overlap."""
+        words = _long_words(text)
+        forms = _possible_formats(text, words)
+        found = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
+        kinds = {form.kind for form in forms if not form.is_word}
+        near_keyword = not kinds.isdisjoint(_AFTER_KEYWORD)
+        # A short word can hide a password in a URL, or the keyword of a secret after it.
+        searched = text if near_keyword or (_IN_URL in kinds) else words
+        is_key = "private key" in kinds
+        for copy in plain_copy.plain_copies(text, searched, near_keyword, is_key):
+            copied = _long_words(copy.text)
+            forms = _possible_formats(copy.text, copied)
+            found += [
+                _Span(*copy.original(start, end), kind, copy.text[start:end])
+                for start, end, kind in self._written(copy.text, forms)
+            ]
+        return found
+
+    def _written(self, text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int, int, str]]:
+        """Yield the position and kind of each secret as it is written in a text."""
+        yield from _find_spans(text, forms)
+        if self._more:
+            yield from self._more(text)
+
     def values(self, text: str) -> dict[str, str]:
-        """Return the secrets in a text, each with its kind."""
-        return {text[one.start : one.end]: one.kind for one in self.find(text)}
+        """Return the secrets in a text, as written and as read, each with its kind."""
+        return {value: one.kind for one in self.find(text) for value in one.values}
 
     def around(self, text: str, start: int, end: int) -> tuple[int, int]:
         """Return the start and end of a part of a text, moved so that it cuts no secret.
@@ -159,13 +220,32 @@ class SecretDetector:
     def masked(self, text: str, fine: Iterable[str] = ()) -> str:
         """Return a text with a mask for each secret, except for the ``fine`` values."""
         allowed = frozenset(fine)
-        while spans := [one for one in self.find(text) if text[one.start : one.end] not in allowed]:
-            pieces, end = [], 0
-            for kind, start, stop, _ in spans:
-                pieces += [text[end:start], mask(kind)]
-                end = stop
-            text = "".join([*pieces, text[end:]])
+        while spans := [one for one in self.find(text) if not one.is_in(allowed)]:
+            text = _with_masks(text, [(one.start, one.end, one.kind) for one in spans])
         return text
+
+    def masked_values(self, value: Any) -> Any:
+        """Return a value with the secrets in all texts in it masked."""
+        if isinstance(value, str):
+            return self.masked(value)
+        if isinstance(value, Mapping):
+            entries = value.items()
+            return {self.masked_values(key): self.masked_values(entry) for key, entry in entries}
+        if isinstance(value, list | tuple):
+            return [self.masked_values(entry) for entry in value]
+        return value
+
+    def mask_error(self, error: MemvaultError) -> None:
+        """Mask the secrets in the message, hint and details of an error."""
+        error.message, error.hint = self.masked(error.message), self.masked(error.hint)
+        error.details = self.masked_values(error.details)
+
+    def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
+        """Return the function that masks secrets in the texts of a memory with a header.
+
+        It changes nothing if the header allows them.
+        """
+        return str if allows(header) else self.masked
 
     def masked_part(self, part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
         """Return a part of a text, cut anywhere, with masks over pieces of secrets of the whole.
@@ -181,10 +261,12 @@ class SecretDetector:
             for value, kind in secrets.items()
             for at in range(len(value) - _PIECE_LENGTH + 1)
         }
-        return "".join(
-            between if between.startswith(MASK) else _mask_pieces(between, pieces)
-            for between in _MASKS.split(part)
-        )
+        searched = _MASKS.sub(lambda match: "\0" * len(match[0]), part)
+        spans = list(_piece_spans(searched, pieces))
+        for copy in plain_copy.plain_copies(part, part):
+            for start, end, kind in _piece_spans(copy.text, pieces):
+                spans.append((*copy.original(start, end), kind))
+        return _with_masks(part, spans)
 
 
 BUILTIN = SecretDetector()
@@ -199,18 +281,33 @@ def detector_named(name: str) -> SecretDetector:
     return SecretDetector(spans) if name == "kingfisher" and is_installed() else BUILTIN
 
 
-def _mask_pieces(text: str, pieces: Mapping[str, str]) -> str:
-    """Return a text with masks over everything that consists of the given pieces of secrets."""
-    out: list[str] = []
-    end = 0
-    hidden = -1  # end of the last piece found
+def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the position and kind of everything that consists of given pieces of secrets."""
+    start = end = -1
+    found = ""
     for at in range(len(text) - _PIECE_LENGTH + 1):
         kind = pieces.get(text[at : at + _PIECE_LENGTH])
-        if kind is not None:
-            if at > hidden:
-                out += [text[end:at], mask(kind)]
-            hidden = end = at + _PIECE_LENGTH
-    return "".join([*out, text[end:]])
+        if kind is None:
+            continue
+        if at > end:
+            if found:
+                yield start, end, found
+            start, found = at, kind
+        end = at + _PIECE_LENGTH
+    if found:
+        yield start, end, found
+
+
+def _with_masks(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with a mask for each of the spans, one for those that overlap."""
+    pieces, done = [], 0
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if end <= done:
+            continue
+        if start >= done:
+            pieces += [text[done:start], mask(kind)]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def mask(kind: str) -> str:
@@ -218,10 +315,10 @@ def mask(kind: str) -> str:
     return f"{MASK}{kind}]"
 
 
-def _find_spans(text: str) -> Iterator[tuple[int, int, str]]:
+def _find_spans(text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int, int, str]]:
     """Yield the position and kind of each secret, and of further occurrences of long ones."""
     repeated: set[tuple[str, str]] = set()
-    for form in _possible_formats(text):
+    for form in forms:
         compiled = pattern(form)
         for match in compiled.finditer(text):
             group = 1 if compiled.groups else 0
@@ -244,16 +341,32 @@ def _is_distinctive(value: str) -> bool:
     return len(value) >= _MIN_REPEATED_LENGTH and not is_word
 
 
-def _possible_formats(text: str) -> Iterator[SecretPattern]:
-    """Yield the formats whose mark occurs in the text; most texts have few long words."""
-    words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
-    for form in FORMS:
-        searched = words if form.is_word else text
-        for mark in form.marks:
-            if mark in searched:
-                if not form.is_word or pattern(form).search(words):
-                    yield form
-                break
+def _long_words(text: str) -> str:
+    """Return the words of a text that can be secrets; most texts have few."""
+    return " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
+
+
+_TEXT_MARKS = [(mark, form) for form in FORMS if not form.is_word for mark in form.marks]
+_WORD_MARKS: dict[str, list[tuple[str, int]]] = {}
+"""The marks of the other formats by a sign that they contain, which many words do not have."""
+for _number, _form in enumerate(FORMS):
+    for _mark in _form.marks if _form.is_word else ():
+        _sign = next((_char for _char in _mark if not _char.isalnum()), "")
+        _WORD_MARKS.setdefault(_sign, []).append((_mark, _number))
+
+
+def _possible_formats(text: str, words: str) -> list[SecretPattern]:
+    """Return the formats whose mark occurs in a text with these long words."""
+    possible = list(dict.fromkeys([form for mark, form in _TEXT_MARKS if mark in text]))
+    possible = [form for form in possible if any(sign in text for sign in _NEEDED[form.kind])]
+    found: list[int] = []
+    for sign, marks in _WORD_MARKS.items():
+        if sign in words:
+            found += [number for mark, number in marks if mark in words]
+    for number in dict.fromkeys(found):
+        if unbounded(FORMS[number]).search(words):
+            possible.append(FORMS[number])
+    return possible
 
 
 def _allowed_lines(text: str, lines: list[int]) -> set[int]:

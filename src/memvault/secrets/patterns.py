@@ -137,7 +137,7 @@ FORMS = (
     SecretPattern(
         "JSON web token",
         (".eyJ",),
-        rf"(?:(?<![\w-])|(?<=\s-)|(?<=\A-))eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
+        rf"(?:(?<![\w-])|(?<=\s-)|(?<=\A-)|(?<=\\[nrt]))eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
     ),
     _tokens("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", f"{_HEX}{{64}}"),
     _tokens("Shopify token", "shpat_ shpca_ shppa_ shpss_", f"{_HEX}{{32}}"),
@@ -164,10 +164,19 @@ FORMS = (
 
 @lru_cache(None)
 def pattern(form: SecretPattern) -> re.Pattern[str]:
-    """Return a format's compiled pattern; a token is never part of a longer word."""
+    """Return a format's compiled pattern; a token is never part of a longer word.
+
+    The letter of an escaped line break is not part of the word after it.
+    """
     if not form.is_token:
         return re.compile(form.written)
-    return re.compile(f"(?<![A-Za-z0-9]){form.written}(?![A-Za-z0-9])")
+    return re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])){form.written}(?![A-Za-z0-9])")
+
+
+@lru_cache(None)
+def unbounded(form: SecretPattern) -> re.Pattern[str]:
+    """Return a format's pattern that also matches in longer words, which is faster."""
+    return re.compile(form.written)
 
 
 def is_placeholder(form: SecretPattern, value: str) -> bool:

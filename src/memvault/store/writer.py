@@ -81,7 +81,7 @@ def added_secrets(before: bytes, after: bytes, detector: SecretDetector = BUILTI
     if not secrets or _allows_secrets(after):
         return []
     known = detector.values(document.decode(before).text)
-    return [one for one in secrets if text[one.start : one.end] not in known]
+    return [one for one in secrets if not one.is_in(known)]
 
 
 def in_file(path: str, data: bytes, detector: SecretDetector) -> str:

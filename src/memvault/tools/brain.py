@@ -152,6 +152,7 @@ def _about(metadata: Result) -> Result:
            > {text:each}""",
         _with_limit,
     ),
+    reveals=True,
 )
 def memory_load(
     call: Call,
@@ -447,6 +448,7 @@ def memory_mutate(
            > {snippet:each}""",
         with_notice,
     ),
+    reveals=True,
 )
 def memory_search(
     call: Call,

@@ -137,6 +137,7 @@ def _register_file(
         """memvault call memory_recall '{"query": "database"}'""",
         "echo '{}' | memvault call memory_list -",
     ),
+    reveals=True,
 )
 def call_tool(
     call: Call,

@@ -55,6 +55,7 @@ group = ToolGroup("daily", "Daily notes and tasks", place=96)
     ),
     view="""{title}  {memId}  {filePath}  {isNew:new|}
         {content:markdown}""",
+    reveals=True,
 )
 def memory_today(
     call: Call,

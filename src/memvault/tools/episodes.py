@@ -162,6 +162,7 @@ _EPISODES = """*episodes
         'memvault episode recall "a deploy fails" --limit 2 --min-importance 0.5',
     ),
     view=_EPISODES,
+    reveals=True,
 )
 def recall_similar_experience(
     call: Call,

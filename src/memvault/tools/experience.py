@@ -100,6 +100,7 @@ def store_fact(
            {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
            replaced by {supersededBy}  ended {expired}  begins {notYet}
            > {factText:each}""",
+    reveals=True,
 )
 def recall_fact(
     call: Call,
@@ -265,6 +266,7 @@ def store_procedure(
     view="""*procedures
         {name}  success rate {successRate:.3g}, used {usageCount:time|times}
            > {prompt:each}""",
+    reveals=True,
 )
 def recall_procedure(
     call: Call,
@@ -356,6 +358,7 @@ def update_success_rate(
         *memoryContext[procedures] Procedures:
          - {text:first}
            > {text:rest}""",
+    reveals=True,
 )
 def recall_memory(
     call: Call,

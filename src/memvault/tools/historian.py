@@ -124,6 +124,7 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
            > {snippet:each}""",
         _with_places,
     ),
+    reveals=True,
 )
 def memory_recall(
     call: Call,

@@ -111,6 +111,7 @@ def memory_log(
         "{diff:diff}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
         lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
     ),
+    reveals=True,
 )
 def memory_diff(
     call: Call,

@@ -170,6 +170,7 @@ def set_memories(
     view="""*memories | There are no such memories
         {key}  {value:first}
            > {value:rest}""",
+    reveals=True,
 )
 def get_memories(
     call: Call,
@@ -245,6 +246,7 @@ def set_goals(
     view="""*goals | There are no goals
         {id}  {status}  {description:first}
            > {description:rest}""",
+    reveals=True,
 )
 def get_goals(
     call: Call,
@@ -350,6 +352,7 @@ def set_plans(
     read_only=True,
     examples=("memvault plans get", "memvault plans get --status active"),
     view=_PLANS,
+    reveals=True,
 )
 def get_plans(
     call: Call,

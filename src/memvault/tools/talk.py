@@ -136,6 +136,7 @@ _EVENTS = Template(
     "talk user",
     examples=('memvault talk user "Which of the two?"', "memvault talk user @notes.txt"),
     view="talk {talkId}",
+    reveals=True,
 )
 def talk_user(
     call: Call, message: MessageText, user: Annotated[str, Arg("Empty: there is one user")] = ""
@@ -158,6 +159,7 @@ def talk_user(
         "memvault talk agent designer @notes.txt",
     ),
     view="talk {talkId}",
+    reveals=True,
 )
 def talk_agent(
     call: Call,
@@ -192,6 +194,7 @@ def talk_agent(
         'memvault talk brain primary "All done." --agent main/planner',
     ),
     view="talk {talkId}",
+    reveals=True,
 )
 def talk_brain(
     call: Call,
@@ -279,6 +282,7 @@ def _parse_event(word: str) -> dict[str, Any]:
     destructive=True,
     examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
     view=_EVENTS,
+    reveals=True,
 )
 def wait_for(
     call: Call,
@@ -353,6 +357,7 @@ def _parameter(entry: EventSpec) -> str:
     destructive=True,
     examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
     view=_EVENTS,
+    reveals=True,
 )
 def peek_inbox(
     call: Call,
@@ -528,6 +533,7 @@ _SPACE_ALIASES = ("space", "id", "name", "spaceName")
            > {content:each}
 
         {history:#} of {totalMessages:message|messages}""",
+    reveals=True,
 )
 def enter_space(
     call: Call,
@@ -584,6 +590,7 @@ def send_message(
            > {content:each}
 
         {messages:#} of {total:message|messages}""",
+    reveals=True,
 )
 def read_messages(
     call: Call,

@@ -97,6 +97,7 @@ def _with_part_ends(found: Result) -> Result:
         {content:markdown}""",
         _with_part_ends,
     ),
+    reveals=True,
 )
 def memory_show(
     call: Call,

@@ -4,8 +4,48 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Protocol
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from memvault.secrets.detector import SecretDetector
+
+
+_HIDDEN = "hidden-"
+
+
+class HasHeader(Protocol):
+    """A memory, or its record in the index."""
+
+    @property
+    def mem_id(self) -> str:
+        """The memId."""
+
+    @property
+    def path(self) -> str:
+        """The path in the vault."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The header."""
+
+
+def public_id(memory: HasHeader, detector: SecretDetector) -> str:
+    """Return the name of a memory in addresses: its memId, or a digest if that is a secret."""
+    if detector.masking(memory.metadata)(memory.mem_id) == memory.mem_id:
+        return memory.mem_id
+    return hidden_name(memory.path)
+
+
+def hidden_name(path: str) -> str:
+    """Return a name for the memory at a path that tells nothing of the path."""
+    return f"{_HIDDEN}{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a name in an address may stand for a memId that is a secret."""
+    return name.startswith(_HIDDEN)
 
 
 class Addresses(Protocol):
@@ -21,7 +61,7 @@ class Addresses(Protocol):
         """Return the address of the style or the script."""
 
     def memory(self, mem_id: str) -> str | None:
-        """Return the address of a memory."""
+        """Return the address of a memory by its public id."""
 
     def file(self, path: str) -> str | None:
         """Return the address of an attachment."""
@@ -80,8 +120,8 @@ class ServedAddresses:
 class SiteAddresses:
     """The addresses on the page ``at`` of a static site, relative to it.
 
-    ``memories`` are the paths of the memories' pages by memId, ``files`` those of the attachments
-    by their path in the vault; ``at`` and these are relative to the site's folder.
+    ``memories`` are the paths of the memories' pages by public id, ``files`` those of the
+    attachments by their path in the vault; ``at`` and these are relative to the site's folder.
     """
 
     is_site = True

@@ -188,7 +188,7 @@ class _Routes:
         return self._page("memory", title=read.entry["title"], **values)
 
     def history(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = self._session.path_of(request.path_params["name"])
         log = self._session.call("memory_log", memId=name)
         entry = self._session.call("memory_show", memId=name)
         revision = request.query_params.get("from", "")

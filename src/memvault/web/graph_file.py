@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memvault.errors import NotFound
+from memvault.secrets.detector import masked
 from memvault.web import pages
 from memvault.web.addresses import PICTURES, ServedAddresses
 
@@ -67,7 +68,7 @@ def document(session: WebSession) -> str:
     )
     return pages.render(
         "graph_file",
-        title=session.root.name,
+        title=masked(session.root.name),
         mark=MARK,
         policy=policy,
         style=pages.as_html(style),

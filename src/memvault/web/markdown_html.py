@@ -7,11 +7,12 @@ parsed with its number as its address, so that no address that a text contains l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
+from memvault.secrets.detector import Secret, SecretDetector, mask
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -47,16 +48,24 @@ def _parser() -> MarkdownIt:
     return SafeMarkdown("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-def to_html(text: str, links: Sequence[PlacedLink] = ()) -> str:
-    """Return a text as HTML; its links are replaced by those that are given."""
+def to_html(
+    text: str, links: Sequence[PlacedLink] = (), detector: SecretDetector | None = None
+) -> str:
+    """Return a text as HTML; its links are replaced by those that are given.
+
+    With a ``detector``, secrets are masked in what a reader sees: the text of each block without
+    its markup, and the attributes.
+    """
     from html import escape
 
     if len(text) > _MAX_RENDERED:
-        return f"<pre>{escape(text)}</pre>"
+        return f"<pre>{escape(detector.masked(text) if detector else text)}</pre>"
     parser = _parser()
     tokens = parser.parse(_with_links(text, links))
     numbers = _numbers(links)
     for token in tokens:
+        if detector and not token.children:
+            token.content, token.info = detector.masked(token.content), detector.masked(token.info)
         if token.children:
             token.children = _without_foreign_images(token.children, numbers)
             for child in token.children:
@@ -65,8 +74,50 @@ def to_html(text: str, links: Sequence[PlacedLink] = ()) -> str:
                     if address.startswith(_NUMBERED):
                         child.attrSet("href", numbers.get(address, "#"))
                     child.attrSet("rel", "noopener noreferrer")
+            if detector:
+                _mask_inline(token.children, detector, frozenset(numbers.values()))
     html: str = parser.renderer.render(tokens, parser.options, {})
     return html
+
+
+def _mask_inline(tokens: Sequence[Token], detector: SecretDetector, own: Container[str]) -> None:
+    """Mask the secrets in the text of a block, which its markup may cut, and in attributes.
+
+    ``own`` are the addresses of this vault's pages and files.
+    """
+    pieces: list[tuple[int, Token]] = []
+    texts: list[str] = []
+    length = 0
+    for token in tokens:
+        for name, value in token.attrs.items():
+            if isinstance(value, str) and value not in own:
+                token.attrs[name] = detector.masked(value)
+        _mask_inline(token.children or (), detector, own)  # the text of a picture
+        if token.type in ("text", "code_inline"):
+            pieces.append((length, token))
+            texts.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            texts.append("\n")
+        else:
+            continue
+        length += len(texts[-1])
+    secrets = detector.find("".join(texts))
+    if secrets:
+        for start, token in pieces:
+            token.content = _without_secrets(token.content, start, secrets)
+
+
+def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
+    """Return a piece of a text that begins at ``start``, with masks where secrets begin."""
+    out: list[str] = []
+    done = 0
+    for one in secrets:
+        first, last = max(0, one.start - start), min(len(piece), one.end - start)
+        if first >= len(piece) or last <= 0:
+            continue
+        out += [piece[done:first], mask(one.kind) * (one.start >= start)]
+        done = last
+    return "".join([*out, piece[done:]])
 
 
 def _numbers(links: Sequence[PlacedLink]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import Memory
+from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.markdown import first_heading, links
-from memvault.web.addresses import Addresses
+from memvault.web.addresses import Addresses, public_id
 from memvault.web.markdown_html import PlacedLink, to_html
 
 if TYPE_CHECKING:
@@ -38,9 +40,9 @@ class Renderer:
 
     def html(self, memory: Memory, to: Addresses) -> str:
         """Return a memory's text as HTML without its title, with secrets masked."""
-        masked = self._call.settings.detector.masked(memory.body)
-        shown = memory._replace(body=masked)
-        html = to_html(masked, self._placed(shown, to))
+        detector = None if allows(memory.metadata) else self._call.settings.detector
+        shown = memory._replace(body=detector.masked(memory.body) if detector else memory.body)
+        html = to_html(shown.body, self._placed(shown, to), detector)
         if first_heading(memory.body) != memory.title:
             return html
         return _FIRST_HEADING.sub("", html, 1)
@@ -55,13 +57,16 @@ class Renderer:
             for resolved in self.graph.outgoing(memory)
             if resolved.link is not None
         }
+        detector = self._call.settings.detector
         placed = []
         for link in found:
             target = known.get(link.span)
-            address = to.memory(target.mem_id) if target is not None else None
+            name = public_id(target, detector) if target is not None else ""
+            address = to.memory(name) if name else None
             if target is None:
                 file = self._file_beside(link.target, memory.path)
-                address = to.file(file) if file else None
+                is_secret = detector.masked(file) != file
+                address = to.file(file) if file and not is_secret else None
             label = link.shown or link.target
             placed.append(PlacedLink(link.span, address, label, link.is_embed))
         return placed
@@ -86,3 +91,25 @@ def is_attachment(path: str) -> bool:
     pure = PurePosixPath(path)
     is_hidden = any(part.startswith(".") for part in pure.parts)
     return not is_hidden and pure.suffix.lower() in _FILE_SUFFIXES
+
+
+_TEXT_SUFFIXES = frozenset(".svg .txt .csv".split())
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+
+
+def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> bytes:
+    """Return the bytes of an attachment, with secrets masked if it is a text.
+
+    Only the formats of text are: what a picture or a PDF shows cannot be masked.
+    """
+    if PurePosixPath(path).suffix.lower() not in _TEXT_SUFFIXES:
+        return data
+    marked = (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark))
+    for encoding in (*marked, "utf-8", "latin-1"):  # every text is one in Latin-1
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        shown = masked(text)
+        return data if shown == text else shown.encode(encoding)
+    raise AssertionError("Latin-1 decodes all bytes")

@@ -1,8 +1,9 @@
-"""What the pages show of a vault, read in one thread; texts are masked as for agents."""
+"""What the pages show of a vault, read in one thread; secrets are masked as for agents."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,18 +16,18 @@ from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
-from memvault.tools.core import invoke
+from memvault.tools.core import invoke, redaction
 from memvault.vault import paths
 from memvault.vault.document import body_of
-from memvault.web.addresses import Addresses
-from memvault.web.renderer import Renderer, is_attachment
+from memvault.web.addresses import Addresses, is_hidden, public_id
+from memvault.web.renderer import Renderer, is_attachment, masked_attachment
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.index.protocol import View
 
 Result = TypeVar("Result")
-_READER = LOCAL._replace(scope="read", asks=None, prefers=None)
+_READER = LOCAL._replace(scope="read", secrets="masked", asks=None, prefers=None)
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
@@ -46,12 +47,15 @@ class WebSession:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._thread = ThreadPoolExecutor(1, "vault")
+        self._vault_thread = self._thread.submit(threading.get_ident).result()
         self._workspace: Workspace | None = None
         self._map: tuple[object, dict[str, Any]] | None = None
         self._review: tuple[object, dict[str, Any]] | None = None
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Return what a function returns in the vault's thread."""
+        """Return what a function returns in the vault's thread, in which this may be called."""
+        if threading.get_ident() == self._vault_thread:
+            return work()
         return self._thread.submit(work).result()
 
     def close(self) -> None:
@@ -74,19 +78,40 @@ class WebSession:
         """Run a tool that reads, and return its result with secrets masked."""
 
         def work() -> dict[str, Any]:
-            with invoke.call(self.workspace, tool, arguments, _READER) as outcome:
-                found: dict[str, Any] = self.masked(dict(outcome.result))
-            return found
+            with invoke.call(
+                self.workspace, tool, arguments, _READER, present=self._presented
+            ) as outcome:
+                return dict(outcome.result)
 
         return self.run(work)
 
-    def masked(self, value: Any) -> Any:
-        """Return a value with the secrets in its texts masked; for the vault's thread."""
-        if isinstance(value, str):
-            return self.workspace.settings.detector.masked(value)
-        if isinstance(value, Mapping):
-            return {key: self.masked(entry) for key, entry in value.items()}
-        return [self.masked(entry) for entry in value] if isinstance(value, list | tuple) else value
+    def _presented(self, call: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a result with secrets masked, and with public ids for memIds that are secrets."""
+        shown = redaction.masked(call, result)
+        ids = _mem_ids(result)
+        hidden = {name for name in ids if call.settings.detector.masked(name) != name}
+        if not hidden:
+            return shown
+        public = call.engine.on_view(
+            lambda view: {
+                one.mem_id: public_id(one, call.settings.detector)
+                for one in view.records()
+                if one.mem_id in hidden
+            }
+        )
+        named: dict[str, Any] = _with_ids(result, shown, public)
+        return named
+
+    def path_of(self, name: str) -> str:
+        """Return a name that the tools accept, for the memId or public id in an address."""
+        if not is_hidden(name):
+            return name
+        found = self.on_view(
+            lambda call, view: [
+                one.path for one in view.records() if public_id(one, call.settings.detector) == name
+            ]
+        )
+        return found[0] if found else name
 
     def search(self, query: str, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories for a query, or the newest that pass the filters."""
@@ -96,31 +121,36 @@ class WebSession:
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
+        name = self.path_of(name)
         entry = self.call("memory_show", memId=name)
         backlinks = self.call("memory_backlinks", memId=name)["backlinks"]
-        return ReadMemory(entry, self.run(lambda: self._html(entry["filePath"], to)), backlinks)
+        return ReadMemory(entry, self.run(lambda: self._html(name, to)), backlinks)
 
     def _call(self) -> Call:
         return Call(self.workspace, _READER, tool="web", read_only=True)
 
-    def _html(self, path: str, to: Addresses) -> str:
+    def _html(self, name: str, to: Addresses) -> str:
         call = self._call()
-        memory = call.reader.read(path)
+        memory = call.resolve(name)
         return call.engine.on_view(lambda view: Renderer(call, view).html(memory, to))
 
     def file(self, path: str) -> bytes:
-        """Return the bytes of an attachment.
+        """Return the bytes of an attachment, with secrets masked if it is a text.
 
         Raises:
-            NotFound: there is none, it is hidden, or it is a memory.
+            NotFound: there is none, it is hidden, it is a memory, or its name is a secret.
         """
         try:
             inside = paths.resolve_inside(self.root, path)
             if not is_attachment(inside):
                 raise NotFound("There is no such file", "")
-            return plain_files.read(self.root / inside)
+            data = plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
             raise NotFound("There is no such file", "the memory may be older than it") from error
+        detector = self.run(lambda: self.workspace.settings.detector)
+        if detector.masked(inside) != inside:
+            raise NotFound("There is no such file", "its name holds a secret")
+        return masked_attachment(inside, data, detector.masked)
 
     def review(self) -> dict[str, Any]:
         """Return what needs a person, as of the vault's last change or of today."""
@@ -173,19 +203,20 @@ class WebSession:
         meaning, _ = open_meaning(quick, call.root)
         texts = [self._beginning(call, record) for record in records]
         vectors: Any = meaning.space(texts).vectors if texts else []
-        mask = call.settings.detector.masked
+        detector = call.settings.detector
         return {
             "nodes": [
                 {
-                    "id": record.mem_id,
+                    "id": public_id(record, detector),
                     "title": mask(record.title),
                     "type": mask(record.memory_type),
                     "tags": list(map(mask, record.tags)),
                     "links": position,
                     "meaning": meant,
                 }
-                for record, position, meant in zip(
+                for record, mask, position, meant in zip(
                     records,
+                    (detector.masking(record.metadata) for record in records),
                     layout.by_links(len(records), edges),
                     layout.by_meaning(vectors),
                     strict=True,
@@ -204,14 +235,15 @@ class WebSession:
             return text
 
     def texts(self, to: Addresses) -> dict[str, str]:
-        """Return the HTML of each memory on the map, by its memId."""
+        """Return the HTML of each memory on the map, by its public id."""
         return self.on_view(lambda call, view: self._texts(call, view, to))
 
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
         renderer, found = Renderer(call, view), {}
         for record in shown_records(view)[:_MAX_NODES]:
             with contextlib.suppress(MemvaultError):
-                found[record.mem_id] = renderer.html(call.reader.read(record.path), to)
+                name = public_id(record, call.settings.detector)
+                found[name] = renderer.html(call.reader.read(record.path), to)
         return found
 
 
@@ -222,3 +254,25 @@ def shown_records(view: View) -> list[MemoryRecord]:
 
 def _state(records: list[MemoryRecord]) -> object:
     return tuple((record.path, record.etag) for record in records)
+
+
+def _mem_ids(value: Any) -> set[str]:
+    """Return the memIds in a result."""
+    if isinstance(value, Mapping):
+        own = {str(value["memId"])} if value.get("memId") else set()
+        return own.union(*map(_mem_ids, value.values()))
+    return set[str]().union(*map(_mem_ids, value)) if isinstance(value, list | tuple) else set()
+
+
+def _with_ids(value: Any, shown: Any, public: Mapping[str, str]) -> Any:
+    """Return the masked form of a value with public ids for the memIds in the value."""
+    if isinstance(value, Mapping):
+        pairs = zip(value.items(), shown.items(), strict=True)
+        return {
+            name: public.get(entry, masked) if key == "memId" else _with_ids(entry, masked, public)
+            for (key, entry), (name, masked) in pairs
+        }
+    if isinstance(value, list | tuple):
+        pairs = zip(value, shown, strict=True)
+        return [_with_ids(entry, masked, public) for entry, masked in pairs]
+    return shown

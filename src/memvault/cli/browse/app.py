@@ -364,7 +364,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         memory = self.chosen
         if memory is None:
             return
-        title = sanitize.escape_line(memory.title)
+        title = sanitize.escape_line(memory.label)
         if await self.push_screen_wait(ConfirmDialog(f"Move “{title}” to the trash?")):
             await self._change(self._session.run("memory_delete", {"ids": [memory.mem_id]}))
 
@@ -421,7 +421,7 @@ def _entry(memory: BrowsedMemory) -> Text:
     """Return a memory as two lines of the list."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
     below = "  ".join(filter(None, (memory.strength, memory.memory_type, tags, memory.day)))
-    text = Text(sanitize.escape_line(memory.title), no_wrap=True, overflow="ellipsis")
+    text = Text(sanitize.escape_line(memory.label), no_wrap=True, overflow="ellipsis")
     text.append(f"\n  {sanitize.escape_line(below)}", Style(dim=True))
     return text
 

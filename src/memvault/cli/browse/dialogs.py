@@ -90,7 +90,7 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
             found = self.query_one(OptionList)
             found.clear_options()
             found.add_options(
-                [Option(Text(sanitize.escape_line(memory.title))) for memory in outcome.memories]
+                [Option(Text(sanitize.escape_line(memory.label))) for memory in outcome.memories]
             )
             found.highlighted = 0 if outcome.memories else None
 

@@ -27,30 +27,35 @@ _NEWEST = 200
 
 
 class BrowsedMemory(NamedTuple):
-    """A memory in the list: ``line`` is that of the passage that fits the query."""
+    """A memory in the list: ``line`` is that of the passage that fits the query.
+
+    Secrets are masked in what is only shown: ``label``, the title in the list, and all below it.
+    """
 
     mem_id: str
     title: str
     path: str
+    line: int
+    label: str
     memory_type: str
     tags: tuple[str, ...]
     day: str
-    line: int
     snippet: str
     strength: str
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> BrowsedMemory:
+    def of(cls, entry: Mapping[str, Any], masked: Mapping[str, Any]) -> BrowsedMemory:
         """Return the memory of an entry in the result of a recall or a listing."""
         return cls(
             entry["memId"],
             entry["title"],
             entry["filePath"],
-            entry["memoryType"],
-            tuple(entry["tags"]),
-            clock.local(entry["modified"]),
             int(entry.get("line", 1)),
-            str(entry.get("snippet", "")),
+            masked["title"],
+            masked["memoryType"],
+            tuple(masked["tags"]),
+            clock.local(entry["modified"]),
+            str(masked.get("snippet", "")),
             str(entry.get("strength", "")),
         )
 
@@ -95,6 +100,7 @@ class BrowserSession:
         self.progress: Callable[[str, int, int], None] = silent
         self._caller = caller
         self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
+        self._finder = self._reader._replace(secrets="shown")
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
         self._latest: Counter[str] = Counter()
@@ -163,15 +169,22 @@ class BrowserSession:
         try:
             if query:
                 arguments = {"query": query, "limit": _MOST, **filters}
-                found = self._call("memory_recall", arguments, self._reader)
+                found = self._call("memory_recall", arguments, self._finder)
             else:
                 arguments = {"limit": _NEWEST, **filters}
-                found = self._call("memory_list", arguments, self._reader)
+                found = self._call("memory_list", arguments, self._finder)
         except MemvaultError as error:
             return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
-        memories = tuple(map(BrowsedMemory.of, found["memories"]))
+        masked = self._masked(found)
+        memories = tuple(map(BrowsedMemory.of, found["memories"], masked["memories"]))
         problem = "" if memories else str(found.get("message", ""))
         return SearchOutcome(line, memories, found.get("total", len(memories)), problem)
+
+    def _masked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        from memvault.call import Call
+        from memvault.tools.core import redaction
+
+        return redaction.masked(Call(self._opened(), self._reader, read_only=True), found)
 
     def _part(self, memory: BrowsedMemory, part: Part) -> list[tuple[str, str]]:
         named = {"memId": memory.path}

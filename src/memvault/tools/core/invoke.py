@@ -143,6 +143,17 @@ class _Invocation(NamedTuple):
     present: Present = _unchanged
     budget: int | None = None
 
+    def presenter(self, tool: Tool) -> Present:
+        """Return the function from the result of a tool to what its caller is shown."""
+        if self.present is not _unchanged:
+            return self.present
+        is_masked = not self.is_nested if self.caller.masks else not tool.reveals
+        if not is_masked or self.caller.secrets == "shown":
+            return _unchanged
+        from memvault.tools.core import redaction
+
+        return redaction.masked
+
     @property
     def is_nested(self) -> bool:
         """Whether another tool calls it, which has set the budget."""
@@ -162,13 +173,21 @@ def call(
 
     Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock
     meanwhile, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
-    A result with a budget is what ``present`` makes of it.
+    The result is what ``present`` makes of it; by default
+    secrets are masked that the caller does not see.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
     how = _Invocation(caller, is_cancelled, find, present)
-    return _call(workspace, name, arguments, how)
+    try:
+        return _call(workspace, name, arguments, how)
+    except MemvaultError as error:
+        if caller.secrets != "shown":
+            from memvault.tools.core import redaction
+
+            redaction.mask_error(error, workspace)
+        raise
 
 
 def _call(
@@ -248,7 +267,6 @@ def _run(
     ``notes`` are warnings about the arguments.
     """
     added = {entry.name for entry in tool.page_parameters}
-    page = {name: bound[name] for name in added if name in bound}
     is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
@@ -283,13 +301,13 @@ def _run(
         result["warnings"] = truncate_warnings(warnings)
     if vault:
         result["vault"] = vault
-    is_presented = False
-    if call_context.budget or page:
-        late: list[str] = []
-        with _failures_noted(call_context, late):
-            result, is_presented = _page(call_context, tool, bound, result, how)
-        if late:
-            result["warnings"] = [*result.get("warnings", ()), *late]
+    late: list[str] = []
+    shown: tuple[dict[str, Any], bool] = {"success": True}, True
+    with _failures_noted(call_context, late):
+        shown = _presented(call_context, tool, bound, result, how)
+    result, is_presented = shown
+    if late:
+        result["warnings"] = [*result.get("warnings", ()), *late]
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     return ToolOutcome(
@@ -341,12 +359,36 @@ def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
         notes.append(f"the change was made, but then: {to_memvault_error(error).message}")
 
 
+def _presented(
+    call_context: Call,
+    tool: Tool,
+    bound: Mapping[str, Any],
+    result: dict[str, Any],
+    how: _Invocation,
+) -> tuple[dict[str, Any], bool]:
+    """Return what the caller is shown of a result, and whether ``presenter`` was applied to it."""
+    if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
+        detector = call_context.settings.detector
+        result["warnings"] = list(map(detector.masked, result["warnings"]))
+    present = how.presenter(tool)
+    try:
+        if call_context.budget or any(entry.name in bound for entry in tool.page_parameters):
+            result, is_presented = _page(call_context, tool, bound, result, how, present)
+            if is_presented:
+                return result, True
+        return dict(present(call_context, result)), present is not _unchanged
+    except BaseException:
+        call_context.delivery.requeue()
+        raise
+
+
 def _page(
     call_context: Call,
     tool: Tool,
     bound: Mapping[str, Any],
     result: dict[str, Any],
     how: _Invocation,
+    present: Present,
 ) -> tuple[dict[str, Any], bool]:
     """Return the part of a result that its call asks for and its budget allows.
 
@@ -357,7 +399,8 @@ def _page(
     added = {entry.name for entry in tool.page_parameters}
     keys = tool.pages or ()
     offset = bound.get("offset", 0)
-    around = call_context.settings.detector.around if how.caller.masks else budget.unmoved
+    is_shown = present is _unchanged and not how.caller.masks
+    around = budget.unmoved if is_shown else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
@@ -371,12 +414,8 @@ def _page(
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
         rest = f"the same call with {at}budget 0 gives it whole"
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
-    try:
-        present = partial(how.present, call_context)
-        return dict(budget.fit(result, call_context.budget, window, present)), True
-    except BaseException:
-        call_context.delivery.requeue()
-        raise
+    presented = partial(present, call_context)
+    return dict(budget.fit(result, call_context.budget, window, presented)), True
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:

@@ -38,6 +38,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         destructive=True,
         open_world=True,
         own_parameters=parameters,
+        reveals=True,  # what a program of the user's prints
         description=description,
         advanced=("budget",),
         pages=(),

@@ -77,6 +77,8 @@ class Tool(NamedTuple):
         rest: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
+        reveals: Whether its caller asks for the text that it returns, so that the shell and Python
+            get the secrets in it. They are masked in all other results.
         opens: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``wording`` puts them in the caller's words.
@@ -113,6 +115,7 @@ class Tool(NamedTuple):
     opens: str = ""
     messages: tuple[str, ...] = ()
     writes_if: str = ""
+    reveals: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -225,6 +228,7 @@ class ToolGroup(NamedTuple):
         opens: str = "",
         messages: tuple[str, ...] = (),
         writes_if: str = "",
+        reveals: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function as the tool of its name.
 
@@ -256,6 +260,7 @@ class ToolGroup(NamedTuple):
                 opens=opens,
                 messages=messages,
                 writes_if=writes_if,
+                reveals=reveals,
             )
             _GROUPS[function.__module__] = self
             return function

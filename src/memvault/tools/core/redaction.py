@@ -1,15 +1,14 @@
-"""Redaction: masking secrets in the results that are sent to a client.
+"""Redaction: mask secrets in results.
 
-A client passes results on to a model and its provider. If a part of a result comes from a memory,
-the secrets of that memory are masked in it even where its text is truncated, and left unmasked if
-the memory allows them.
+If a part of a result comes from a memory, the secrets of that memory are masked in it even where
+its text is truncated, and left unmasked if the memory allows them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import is_settled, state_of
+from memvault.workspace import Workspace
 
 _ID_KEYS = ("memId", "id")
 _TEXT_KEYS = ("content", "snippet", "text", "diff")
@@ -28,6 +28,8 @@ _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
 """Matches the memId with which ``context`` marks the source of a line."""
 _MAX_MEM_IDS = 1_000
 """The maximum number of such memIds to look up in one text; ``context`` names ten."""
+_BETWEEN = "\n\0\n"
+"""A text that no secret contains."""
 _MAX_FILES = 4_096
 """The number of files whose secrets are remembered."""
 
@@ -52,15 +54,39 @@ class _Lookups(NamedTuple):
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked; ``call`` only reads the memories that it names."""
+    if _is_clean(found, _detector(call)):
+        return dict(found)
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
         result: dict[str, Any] = _masked(call, found, KnownSecrets(), lookups)
     return result
 
 
-def masked_file(memory: Memory, text: str, detector: SecretDetector) -> str:
-    """Return the text of a memory's file with its secrets masked, unless it allows them."""
-    return text if allows(memory.metadata) else detector.masked(text)
+def mask_error(error: MemvaultError, workspace: Workspace) -> None:
+    """Mask the secrets in the message, hint and details of an error."""
+    detector = BUILTIN
+    with contextlib.suppress(MemvaultError):
+        detector = workspace.settings.detector
+    detector.mask_error(error)
+
+
+def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
+    """Return whether a result has no secrets and no excerpts, in which a secret may be cut."""
+    texts: list[str] = []
+    return _collect(found, texts) and not detector.find(_BETWEEN.join(texts))
+
+
+def _collect(value: Any, texts: list[str]) -> bool:
+    """Append the texts in a value to a list; return False if some may be excerpts of a memory."""
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, Mapping):
+        if any(map(value.get, _TEXT_KEYS)):
+            return False
+        return all(_collect(key, texts) and _collect(entry, texts) for key, entry in value.items())
+    elif isinstance(value, list | tuple):
+        return all(_collect(entry, texts) for entry in value)
+    return True
 
 
 def _detector(call: Call) -> SecretDetector:
@@ -77,14 +103,25 @@ def _masked(call: Call, value: Any, known: KnownSecrets, lookups: _Lookups) -> A
     if isinstance(value, Mapping):
         vault = value.get("vault")
         call = lookups.in_vault(vault) if isinstance(vault, str) and vault else call
-        known = _secrets_of(call, value, lookups) or known
-        return {
-            _masked_text(call, key, known, lookups): _masked(call, entry, known, lookups)
-            for key, entry in value.items()
-        }
+        own = _secrets_of(call, value, lookups) if any(map(value.get, _TEXT_KEYS)) else None
+        result = _masked_entries(call, value, own or known, lookups)
+        if own is None and result != value:  # only then it matters whether the memory allows them
+            own = _secrets_of(call, value, lookups)
+            if own is not None and own.allowed:
+                result = _masked_entries(call, value, own, lookups)
+        return result
     if isinstance(value, list | tuple):
         return [_masked(call, entry, known, lookups) for entry in value]
     return value
+
+
+def _masked_entries(
+    call: Call, value: Mapping[Any, Any], known: KnownSecrets, lookups: _Lookups
+) -> dict[Any, Any]:
+    return {
+        _masked(call, key, known, lookups): _masked(call, entry, known, lookups)
+        for key, entry in value.items()
+    }
 
 
 def _in_vault(call: Call, name: str) -> Call:
@@ -108,10 +145,10 @@ def _masked_text(call: Call, text: str, known: KnownSecrets, lookups: _Lookups) 
 
 
 def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> KnownSecrets | None:
-    """Return the secrets of the memory whose text a part of a result holds, or else None."""
+    """Return the secrets of the memory that a part of a result is about, or else None."""
     path = str(value.get("filePath") or "")
     mem_id = next((str(value[key]) for key in _ID_KEYS if value.get(key)), "")
-    if not (path or mem_id) or not any(value.get(key) for key in _TEXT_KEYS):
+    if not (path or mem_id):
         return None
     return lookups.known(call, path, mem_id)
 
@@ -138,5 +175,18 @@ def _in_memory(memory: Memory | None, detector: SecretDetector) -> KnownSecrets 
         return None
     secrets = detector.values(f"{memory.title}\n{memory.body}")
     if allows(memory.metadata):
-        return KnownSecrets(allowed=frozenset(secrets))
+        names = (memory.path, memory.mem_id, *_texts(memory.metadata))
+        return KnownSecrets(allowed=frozenset(secrets).union(*map(detector.values, names)))
     return KnownSecrets(secrets)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of a header."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from (*_texts(key), *_texts(entry))
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _texts(entry)

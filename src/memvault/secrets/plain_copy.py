@@ -1,0 +1,402 @@
+r"""Copies of a text without its markup, in which secrets are detected as a reader sees them.
+
+Markdown escapes (``ghp\_x``), character references, percent-encoding, escapes of JSON, YAML and
+C, emphasis, tags, comments, links, invisible characters and compatibility forms of letters spell
+a secret in a way that no format matches. ``plain_copies`` undoes them and maps positions back, so
+that a mask replaces the whole spelling. A line break or a space ends a word, as for the reader;
+look-alike letters of other scripts are not undone.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import NamedTuple
+
+from memvault.lazy_pattern import lazy_pattern
+
+_PUNCTUATION = r"!-/:-@\[-`{-~"
+_MARKUP = r"\\&%<*`~\[\]^$|!_=+"
+_INVISIBLE = (
+    "\0-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff"
+    "\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that are ignored or drawn over others: Default_Ignorable_Code_Point of Unicode,
+controls, and combining marks."""
+_COMPATIBLE = (
+    "\xaa\xb2\xb3\xb9\xba\u017f\u02b0-\u02b8\u02e0-\u02e4\u1d2c-\u1d6a\u1d78\u1d9b-\u1dbf"
+    "\u2010-\u2012\u2024\u2070-\u209f\u2100-\u214f\u2160-\u2188\u2212\u2460-\u24ff\u2c7c\u2c7d"
+    "\ufb00-\ufb06\ufe33\ufe34\ufe4d-\ufe6f\uff01-\uff5e\U0001d400-\U0001d7ff"
+    "\U0001f100-\U0001f189\U0001fbf0-\U0001fbf9"
+)
+"""Characters of which many are another form of a letter, digit or sign of ASCII."""
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2212"), "-")
+_MASK = r"\[masked: [^\]\n]{1,40}\]"
+_NEXT = lazy_pattern(rf"[\\&%<*`~^$\[\]_=+{_INVISIBLE}{_COMPATIBLE}]")
+"""Matches the characters that a token begins with."""
+_IN_WORD = r"\w*`~<>()\[\]\\&;^$+/=.:-\x80-\U0010ffff"
+_TOKEN = lazy_pattern(
+    rf"(?P<mask>{_MASK})"
+    r"|(?P<escape>\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8}"
+    rf"|[0-3][0-7]{{2}}|\r?\n[ \t]*+|[{_PUNCTUATION}nrt]))"
+    r"|(?P<reference>&(?:\#[xX][0-9A-Fa-f]{1,8};?|\#[0-9]{1,9};?|[A-Za-z][A-Za-z0-9]{1,31}+;?))"
+    r"|(?P<percent>(?:%[0-9A-Fa-f]{2})++|%u[0-9A-Fa-f]{4})"
+    r"|(?P<comment><!--|%%)"
+    r"|(?P<hidden></?[A-Za-z][A-Za-z0-9:-]*+(?:[\s/][^<>]*+)?>|<[!?][^<>]*+>"
+    r"|\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\]\[[^\[\]\n]*+\]|\[\^[^\[\]\s]{1,99}+\]"
+    r"|\[\[[^\[\]|\n]*+\|)"
+    r"|(?P<pair>_++|==|\+\+|\$++|\^)"
+    rf"|(?P<mark>[*`~]++|(?<=[{_IN_WORD}])\[++|\[(?=[^\[\]\n]*+\][(\[\w+/=-])|\]++(?=[{_IN_WORD}]))"
+    rf"|(?P<invisible>[{_INVISIBLE}]++)"
+    rf"|(?P<compatible>[{_COMPATIBLE}])"
+)
+_TARGETS = ("](", "][", "[[", "[^")
+_BESIDE = r"*`~^$<>[]()&\;%"
+"""Markup between which a mark such as ``_`` may be emphasis within a word."""
+_MAX_RUN = 6
+_NEAR = 1_000
+"""Maximum distance in characters of two marks that form a pair, such as ``==`` and ``==``."""
+_END = "\n\0\n"
+"""A text that no secret contains."""
+_REPLACED = {"n": "\n", "r": "\n", "t": "\t"}
+"""The characters that the escapes of C stand for."""
+
+_BEFORE = r"\w=+/.:@~-"
+_AFTER = r"(?=[\w\\&%<*`~\[^$!=+]|[./:@-][\w/+.-])"
+_JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "\\",
+        lazy_pattern(
+            r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}"
+            rf"|(?<=[{_BEFORE}]\\)(?:\r?\n|[{_PUNCTUATION}]{_AFTER}))"
+        ),
+    ),
+    (
+        "&",
+        lazy_pattern(
+            rf"&(?:\#[0-9xX]|(?<=[{_BEFORE}]&)[A-Za-z]{{2,31}}\d{{0,2}};"
+            r"|[A-Za-z]{2,31}\d{0,2};(?=[\w&+/=.:-])"
+            r"|(?:shy|amp|lt|gt|quot|nbsp|ord[fm]|sup\d|AMP|LT|GT|QUOT)(?=\w))"
+        ),
+    ),
+    (
+        "%",
+        lazy_pattern(
+            rf"%(?:%(?<=[{_BEFORE}]%%)(?=\S)|[2-7][0-9A-Fa-f]|[CDE][0-9A-Fa-f]%|u[0-9A-Fa-f]{{4}})"
+        ),
+    ),
+    ("*", lazy_pattern(rf"\*(?<=[{_BEFORE}]\*)\*{{0,5}}+{_AFTER}")),
+    ("`", lazy_pattern(rf"`(?<=[{_BEFORE}]`)`*+{_AFTER}")),
+    ("~", lazy_pattern(rf"~(?<=[{_BEFORE}]~)~?{_AFTER}")),
+    ("^", lazy_pattern(rf"\^(?<=[{_BEFORE}]\^){_AFTER}")),
+    ("$", lazy_pattern(rf"\$(?<=[{_BEFORE}]\$){_AFTER}")),
+    ("=", lazy_pattern(rf"=(?<=[\w+/.:-]=)={_AFTER}")),
+    ("+", lazy_pattern(rf"\+(?<=[\w/=.:-]\+)\+{_AFTER}")),
+    ("<", lazy_pattern(rf"<(?<=[{_BEFORE}]<)(?:!--|[/!?A-Za-z][^<>]*+>{_AFTER})")),
+    (
+        "]",
+        lazy_pattern(
+            rf"\](?:(?<=[\w+/=.:-]\])\]?+[\w+/=.:-](?=\S)|\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)?\){_AFTER}"
+            rf"|\[[^\[\]\n]*+\]{_AFTER})"
+        ),
+    ),
+    (
+        "[",
+        lazy_pattern(
+            r"\[(?<=[\w+/=.:-]\[)(?:\^|\[?[^\[\]\n]*+(?:\]\(|\]\[|\|)|\[(?=[\w+/=.:-])|[\w+/=.:-]{8,}+\])"
+        ),
+    ),
+)
+"""Marks, and patterns by which one of them is part of a word: only then can it hide a secret."""
+_SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("\\", lazy_pattern(rf"\\(?<=[{_BEFORE}]\\)\r?\n")),
+    ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%(?=\S)|%%(?<=\s%%)\S")),
+    (
+        "<",
+        lazy_pattern(rf"<(?<=[{_BEFORE}]<)(?:!--|[/!?A-Za-z][^<>\s]*+\s[^<>]*+>{_AFTER})"),
+    ),
+    ("]", lazy_pattern(rf"\]\([^()\s]*+\s[^()\n]*+\){_AFTER}")),
+)
+"""Those that may have spaces in them."""
+_STRANGE = lazy_pattern(rf"[{_INVISIBLE}{_COMPATIBLE}]")
+_INVISIBLE_ONES = lazy_pattern(rf"[{_INVISIBLE}]")
+_ORDINARY = bytes([*range(0x20, 0x7F), *b"\t\n\v\f\r"])
+_KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (word, lazy_pattern(rf"{word}[\w\"']{{0,10}}+[ \t]{{0,3}}+[:=]?+[ \t\"']{{0,6}}+[{_MARKUP}]"))
+    for word in ("uthorization", "UTHORIZATION", "ey", "EY", "earer", "asic", "oken")
+)
+"""The ends of words that secrets follow, and patterns by which markup follows one of them."""
+_ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
+
+
+class PlainCopy:
+    """A text without markup, with the position of each of its parts in the original."""
+
+    def __init__(self, parts: Iterable[_CopiedPart]) -> None:
+        self._starts: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        pieces, length = [], 0
+        for part in parts:
+            if part.text:
+                self._starts.append(length)
+                self._places.append((part.start, part.end))
+                pieces.append(part.text)
+                length += len(part.text)
+        self.text = "".join(pieces)
+        self._starts.append(length)
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return the part of the original that a part of this text, not empty, was made of."""
+        return self._offset(start)[0], self._offset(end - 1)[1]
+
+    def _offset(self, at: int) -> tuple[int, int]:
+        """Return the start and end in the original of what a character was made of."""
+        number = bisect_right(self._starts, at) - 1
+        start, end = self._places[number]
+        if end - start != self._starts[number + 1] - self._starts[number]:
+            return start, end
+        start += at - self._starts[number]
+        return start, start + 1
+
+
+class _CopiedPart(NamedTuple):
+    """A piece of a copy, and the piece of the original that it replaces.
+
+    ``pair`` is its mark, if that may be one of a pair, in the run of marks from ``run`` to
+    ``run_end``.
+    """
+
+    text: str
+    start: int
+    end: int
+    pair: str = ""
+    run: int = 0
+    run_end: int = 0
+
+    def around(self, text: str) -> tuple[str, str]:
+        """Return the characters before and after the run of marks, empty at an end."""
+        return text[max(0, self.run - 1) : self.run], text[self.run_end : self.run_end + 1]
+
+
+def plain_copies(
+    text: str, words: str, near_keyword: bool = False, is_key: bool = False
+) -> list[PlainCopy]:
+    """Return copies without markup of the lines of a text in which it can hide a secret.
+
+    Nothing is copied unless one of the ``words`` of the text has markup in it, markup has spaces,
+    or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of many
+    lines, the whole text is copied. There are two copies if it is uncertain whether a mark such
+    as ``_`` is emphasis.
+    """
+    if is_key:
+        is_marked = _ANY_MARK.search(text) is not None or _has_strange(text)
+        regions = [(0, len(text))] if is_marked else []
+    else:
+        near_keyword = near_keyword and _has_one(text, _KEYWORDS)
+        is_marked = near_keyword or _is_marked(text, words)
+        regions = _regions(text, near_keyword) if is_marked else []
+    if not regions:
+        return []
+    parts = list(_parts(text, regions))
+    emphasis = _paired(text, parts)
+    copies = [PlainCopy(parts)]
+    if emphasis:
+        rest = (part for number, part in enumerate(parts) if number not in emphasis)
+        copies.append(PlainCopy(rest))
+    return copies
+
+
+def _is_marked(text: str, words: str) -> bool:
+    """Return whether markup can hide a secret in one of the words of a text, or between them."""
+    return _has_one(words, _JOINED) or _has_one(text, _SPACED) or _has_strange(words)
+
+
+def _has_one(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bool:
+    return any(mark in text and pattern.search(text) for mark, pattern in patterns)
+
+
+def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
+    """Return the lines in which markup can hide a secret, those next to each other as one."""
+    patterns = [pattern for mark, pattern in (*_JOINED, *_SPACED) if mark in text]
+    patterns += [_STRANGE] * _has_strange(text)
+    if near_keyword:
+        patterns += [pattern for _, pattern in _KEYWORDS]
+    found = [match.span() for pattern in patterns for match in pattern.finditer(text)]
+    regions: list[tuple[int, int]] = []
+    last_comment = text.rfind("-->")
+    done = 0  # the end of the last comment
+    for start, end in sorted(found):
+        if text.startswith("<!--", start) and done <= start < last_comment:
+            end = done = text.find("-->", start)
+        elif text.startswith("%%", start) and done <= start:
+            end = done = max(end, text.find("%%", end))
+        if regions and end <= regions[-1][1]:
+            continue
+        start, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+        stop = len(text) if stop < 0 else stop
+        if regions and start <= regions[-1][1] + 1:
+            regions[-1] = regions[-1][0], stop
+        else:
+            regions.append((start, stop))
+    return regions
+
+
+def _has_strange(text: str) -> bool:
+    """Return whether a text has characters that are not seen or not in their usual form."""
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _ORDINARY)
+    return bool(rest) and _STRANGE.search(rest.decode("utf-8", "surrogatepass")) is not None
+
+
+def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
+    """Yield the parts of a copy: the text as read, then what is hidden: comments, targets, tags."""
+    regions = list(regions)
+    for start, end in regions:  # grows; what is hidden in a region is shorter than the region
+        hidden: list[tuple[int, int]] = []
+        yield from _read(text, start, end, hidden)
+        yield _CopiedPart(_END, end, end)
+        regions += hidden
+
+
+def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Iterator[_CopiedPart]:
+    """Yield the parts of a region, and append the regions that a reader does not see."""
+    without_end: set[str] = set()
+    done = start
+    looked = start
+    while (beginning := _NEXT.search(text, looked, end)) is not None:
+        at = beginning.start()
+        match = _TOKEN.match(text, at, end)
+        if match is None:
+            looked = at + 1
+            continue
+        yield _CopiedPart(text[done:at], done, at)
+        done = behind = match.end()
+        written = match[0]
+        match match.lastgroup:
+            case "mask":
+                yield _CopiedPart(_END, at, at)
+            case "escape" | "percent" | "reference" | "compatible" as kind:
+                done = yield from _decoded(_DECODERS[kind](written), at)
+            case "comment":
+                closing = "%%" if written == "%%" else "-->"
+                close = -1 if closing in without_end else text.find(closing, behind, end)
+                if close < 0:
+                    without_end.add(closing)
+                    yield _CopiedPart(written, at, behind)
+                else:
+                    hidden.append((behind, close))
+                    done = close + len(closing)
+            case "hidden":
+                inner = 2 if written.startswith(_TARGETS) else 1
+                hidden.append((at + inner, behind - 1))
+            case "pair":
+                # A run of ``_`` may close more than one emphasis, and end the word before.
+                step = 1 if written[0] == "_" and len(written) <= _MAX_RUN else len(written)
+                for number in range(0, len(written), step):
+                    piece = written[number : number + step]
+                    yield _CopiedPart(piece, at + number, at + number + step, piece, at, behind)
+            case _:
+                pass
+        looked = done
+    yield _CopiedPart(text[done:end], done, end)
+
+
+def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
+    """Yield what the pieces of a token, each with its length, stand for; return their end."""
+    for said, length in pieces:
+        yield _CopiedPart(_visible(said), at, at + length)
+        at += length
+    return at
+
+
+def _visible(said: str) -> str:
+    """Return characters in their usual form, without those that are not seen."""
+    if said.isascii() and said.isprintable():
+        return said
+    from unicodedata import normalize
+
+    return _INVISIBLE_ONES.sub("", normalize("NFKC", said.translate(_DASHES)))
+
+
+def _unescaped(token: str) -> Iterator[tuple[str, int]]:
+    sign, digits = token[1], token[2:].strip("{}")
+    if sign in "xuU" and digits:
+        yield _character(int(digits, 16), token), len(token)
+    elif sign.isdigit():
+        yield chr(int(token[1:], 8)), len(token)
+    elif sign in "\r\n":
+        yield "", len(token)
+    else:
+        yield _REPLACED.get(sign, sign), len(token)
+
+
+def _percent_decoded(token: str) -> Iterator[tuple[str, int]]:
+    if token[1] == "u":
+        yield _character(int(token.removeprefix("%u"), 16), token), len(token)
+        return
+    data = bytes.fromhex(token.replace("%", ""))
+    for char in data.decode("utf-8", "surrogateescape"):
+        length = len(char.encode("utf-8", "surrogateescape"))
+        yield char, 3 * length
+
+
+def _referenced(token: str) -> Iterator[tuple[str, int]]:
+    """Yield what a character reference stands for; one without a semicolon may end earlier."""
+    from html import unescape
+    from html.entities import html5
+
+    if token[1] == "#" or token.endswith(";"):
+        yield unescape(token), len(token)
+        return
+    for end in range(len(token), 2, -1):
+        if token[1:end] in html5:
+            yield html5[token[1:end]], end
+            return
+    yield "&", 1
+
+
+def _compatible(token: str) -> Iterator[tuple[str, int]]:
+    yield token, 1
+
+
+def _character(number: int, token: str) -> str:
+    return chr(number) if number < 0x110000 else token
+
+
+_DECODERS: dict[str, Callable[[str], Iterator[tuple[str, int]]]] = {
+    "escape": _unescaped,
+    "percent": _percent_decoded,
+    "reference": _referenced,
+    "compatible": _compatible,
+}
+
+
+def _paired(text: str, parts: list[_CopiedPart]) -> set[int]:
+    """Return the numbers of marks that open and close emphasis or a highlight, by CommonMark."""
+    opened: dict[str, list[int]] = {}
+    found: set[int] = set()
+    for number, part in enumerate(parts):
+        if not part.pair:
+            continue
+        before, after = part.around(text)
+        waiting = opened.setdefault(part.pair, [])
+        while waiting and part.start - parts[waiting[-1]].end > _NEAR:
+            waiting.pop()
+        is_inside = part.pair[0] == "_" and before.isalnum() and after.isalnum()
+        if waiting and before.strip() and not is_inside:
+            found |= {waiting.pop(), number}
+        elif after.strip() and not is_inside:
+            waiting.append(number)
+    return found if any(_is_within_word(text, parts[number]) for number in found) else set()
+
+
+def _is_within_word(text: str, part: _CopiedPart) -> bool:
+    """Return whether what is left and right of a mark might be one word without it."""
+    before, after = part.around(text)
+    if not (before.strip() and after.strip()):
+        return False
+    if part.pair[0] not in "_$" or before.isalnum() is after.isalnum():
+        return True
+    return not f"{before}{after}".isascii() or any(char in _BESIDE for char in before + after)
