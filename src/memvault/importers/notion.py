@@ -13,7 +13,6 @@ import io
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote
 
 from memvault.importers import folder, state
 from memvault.importers.items import ImportedNote, Item, Unreadable
@@ -107,16 +106,14 @@ class _Export:
         """Return a page's text with links to the paths without IDs."""
         whole = _whole(name)
         beside = posixpath.dirname(self.paths[whole]) or "."
-        pieces, done = [], 0
+        edits = []
         for link in markdown.links(text):
             if link.is_wikilink:
                 continue
             path = self.paths.get(markdown.path_beside(link.target, whole))
             way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            start, end = link.target_span
-            pieces += [text[done:start], quote(way)]
-            done = end
-        return "".join(pieces) + text[done:]
+            edits.append((link, markdown.written_target(link, way, text)))
+        return markdown.replaced(text, edits)
 
 
 def _ways(name: str) -> Iterator[str]:

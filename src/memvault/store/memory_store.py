@@ -23,7 +23,7 @@ from memvault.store.change_set import (
     missing_as_not_found,
 )
 from memvault.vault import document, paths
-from memvault.vault.markdown import first_heading
+from memvault.vault.markdown import first_heading, moved_targets, replaced
 from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
 
@@ -93,6 +93,10 @@ class MemoryStore:
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
         return MemoryStore(self.root, self.settings, change_set)
+
+    def has_file(self, path: str) -> bool:
+        """Return whether a file or folder is at a path of the vault."""
+        return os.path.lexists(self.root / path)
 
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
@@ -211,7 +215,8 @@ class MemoryStore:
 
         ``memory.etag`` is always checked against the file; ``if_match`` is the etag that a caller
         saw, checked too. With ``memory_type``, a file in the folder of its type moves to the folder
-        of the other type. With another ``title``, an alias equal to the old title is updated.
+        of the other type, and its relative links still lead to the same files. With another
+        ``title``, an alias equal to the old title is updated.
 
         Raises:
             Conflict: the file's bytes have changed since.
@@ -222,12 +227,21 @@ class MemoryStore:
             from memvault.vault import file_names
 
             named |= file_names.retitled(memory, str(named["title"]))
-        if self._path_for_type(memory, memory_type) != memory.path and "id" not in memory.metadata:
-            named["id"] = memory.mem_id  # an id derived from the path would change with it
-        edited = partial(self._edit_bytes, memory, named, body)
         path = self._path_for_type(memory, memory_type)
+        if path != memory.path:
+            if "id" not in memory.metadata:
+                named["id"] = memory.mem_id  # an id derived from the path would change with it
+            text = memory.body if body is None else body
+            moved = replaced(text, moved_targets(text, memory.path, path, self.has_file))
+            body = body if moved == text else moved
+        edited = partial(self._edit_bytes, memory, named, body)
         names = self._numbered_names(path) if path != memory.path else ()
         return self._replace_file(memory, edited, names, if_match)
+
+    def path_of_type(self, memory: Memory, memory_type: str) -> str:
+        """Return the path to which a change of its type would move a memory; empty if it stays."""
+        path = self._path_for_type(memory, memory_type or None)
+        return next(self._numbered_names(path)) if path != memory.path else ""
 
     def check_change(self, memory: Memory, changes: Mapping[str, Any], body: str | None) -> None:
         """Check, without writing, that a memory's header keys and body can be set.
