@@ -20,8 +20,7 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
-from memvault.vault import markdown
-from memvault.vault.document import MODIFIED
+from memvault.vault import header_dates, markdown
 from memvault.vault.file_names import LINK_KEYS
 
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
@@ -33,8 +32,8 @@ _TIMES = {"created": "created", "created time": "created", "last edited time": "
 _OWN_KEYS = frozenset(
     (
         *("id", "title", "aliases", "alias", "memory_type", "type", "tag", "path", "status"),
-        *("created", "date", "importance", "confidence", "valid_from", "valid_to"),
-        *(*MODIFIED, *LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
+        *("importance", "confidence", "valid_from", "valid_to"),
+        *(*LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
     )
 )
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
@@ -167,7 +166,8 @@ def _add_property(header: dict[str, object], name: str, value: str) -> None:
     elif lowered in _TIMES and (time := _time(value)):
         header[_TIMES[lowered]] = time
     else:
-        header[f"notion_{key}" if key in _OWN_KEYS else key] = value
+        is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
+        header[f"notion_{key}" if is_own else key] = value
 
 
 def _time(value: str) -> str:

@@ -19,7 +19,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.document import MODIFIED
+from memvault.vault import header_dates
 from memvault.vault.file_names import (
     DateRange,
     dates_in_path,
@@ -101,11 +101,10 @@ def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
 def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
     """Return the days in a memory's file name and in the ``date`` of its header."""
     value = entry.metadata.get("date")
-    spans = [
-        dates_in_path(entry.path),
-        parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None,
-    ]
-    return [days for days in spans if days is not None]
+    days = parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None
+    moment = header_dates.parse(value) if value and days is None else None
+    days = _single_day(clock.iso(moment)) if moment else days
+    return [span for span in (dates_in_path(entry.path), days) if span is not None]
 
 
 _DAY_LENGTH = len("2026-11-05")
@@ -121,9 +120,10 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
     days = declared_dates(entry)
     if days:
         return max(span.last for span in days).isoformat()
-    if any(entry.metadata.get(key) for key in MODIFIED):
+    if header_dates.time_in(entry.metadata, "modified"):
         return entry.modified
-    return entry.created if entry.metadata.get("created") else entry.modified[:_DAY_LENGTH]
+    is_given = header_dates.time_in(entry.metadata, "created") != ""
+    return entry.created if is_given else entry.modified[:_DAY_LENGTH]
 
 
 def is_newer(date: str, other: str) -> bool:

@@ -343,11 +343,12 @@ def tag_remove(
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
+    from memvault.vault import file_names
 
     memory = call.resolve(name)
     present_tags = tagging.present(tags, memory)
-    header_tags = {tag.casefold() for tag in memory.tags}
-    missing = [tag for tag in present_tags if tag.casefold() not in header_tags]
+    known = set(map(file_names.tag_key, memory.tags))
+    missing = [tag for tag in present_tags if file_names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 

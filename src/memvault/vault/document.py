@@ -12,23 +12,25 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Refused
+from memvault.errors import MemvaultError, Refused
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.sanitize import replace_surrogates
-from memvault.vault import paths
+from memvault.vault import header_dates, paths
+from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.front_matter import (
+    TEXT_KEYS,
     FrontMatter,
+    UnreadLines,
+    close_front_matter,
     dump_header,
-    parse_header,
     patch_header,
     patch_mapping,
+    read_header,
     split_front_matter,
 )
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
-MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
-"""Header keys for the time of the last change; the first that holds a valid time is used."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -108,6 +110,9 @@ def _is_binary(data: bytes) -> bool:
 
 
 _BROKEN = "broken front matter"
+UNREAD = "front matter not read in part: "
+"""The beginning of the problem of a memory whose header has lines that are not YAML."""
+_MAX_NAMED = 5
 _UNCLOSED = lazy_pattern(r"---[ \t]*\r?\n\w[\w-]*:")
 
 
@@ -115,13 +120,14 @@ class Document(NamedTuple):
     """A file's text, split into its header and body.
 
     ``header`` is None if there is none, or if it cannot be used for the reason in ``problem``; the
-    body is the whole text then.
+    body is the whole text then. ``unread`` are the lines of the header that are not YAML.
     """
 
     decoded: DecodedText
     parts: FrontMatter
     header: dict[str, Any] | None
     problem: str = ""
+    unread: tuple[UnreadLines, ...] = ()
 
     @classmethod
     def parse(cls, data: bytes, ours: bool = False) -> Document:
@@ -133,15 +139,24 @@ class Document(NamedTuple):
         decoded = decode(data)
         parts = split_front_matter(unwrapped(decoded.text) if ours else decoded.text)
         header, problem = None, decoded.problem if decoded.encoding == "binary" else ""
+        unread: tuple[UnreadLines, ...] = ()
         if parts.before:
             try:
-                header = parse_header(keep_ours(parts.header) if ours else parts.header)
+                found = read_header(keep_ours(parts.header) if ours else parts.header)
+                header, unread = {**found.values}, found.unread
             except ValueError as error:
                 problem = f"{_BROKEN}: {error}"
                 parts = FrontMatter("", "", "", decoded.text)
         elif _UNCLOSED.match(decoded.text):
             problem = f"{_BROKEN}: no closing line, or it is longer than 256 KB"
-        return cls(decoded, parts, header, problem)
+        return cls(decoded, parts, header, problem, unread)
+
+    @property
+    def strict_problem(self) -> str:
+        """The problem, also if only some lines of the header are not YAML."""
+        if self.problem or not self.unread:
+            return self.problem
+        return f"{_BROKEN}: line {self.unread[0].line}: {self.unread[0].reason}"
 
     @property
     def text(self) -> str:
@@ -167,13 +182,16 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
     """
     file = Document.parse(data, ours=True)
     problem = file.problem or file.decoded.problem
+    if file.unread and not problem:
+        lines = ", ".join(f"line {part.line}: {part.reason}" for part in file.unread[:_MAX_NAMED])
+        problem = f"{UNREAD}{lines}"
     if file.in_conflict and not file.problem:
         problem = "it holds the marks of a conflict in git"
     metadata = file.header or {}
     path = PurePosixPath(state.path)
     title = title_of(metadata, file.parts.body, state.path)
-    modified = _header_time(metadata, MODIFIED)
-    created = _header_time(metadata, ("created", "date"))
+    modified = header_dates.time_in(metadata, "modified")
+    created = header_dates.time_in(metadata, "created")
     given_id = metadata.get("id")
     return Memory(
         path=state.path,
@@ -209,19 +227,19 @@ def _memory_type(
 ) -> str:
     named = metadata.get("memory_type")
     if isinstance(named, str) and named.strip():
-        return named.strip()
-    folder = path.parts[0] if len(path.parts) > 1 else ""
+        return normalize("NFC", named.strip())
+    folder = normalize("NFC", path.parts[0]) if len(path.parts) > 1 else ""
     return folder if folder in known_types else FALLBACK_TYPE
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
-    """Return the tags of a header and then of its text, without duplicates, ignoring case."""
+    """Return the tags of a header and then of its text, those that differ by their keys."""
     result = list(header_tags(metadata))
-    seen = {tag.casefold() for tag in result}
+    seen = set(map(tag_key, result))
     for match in tags(body):
-        tag = match[1].strip("/")
-        if tag.casefold() not in seen:
-            seen.add(tag.casefold())
+        tag = normalize("NFC", match[1].strip("/"))
+        if tag_key(tag) not in seen:
+            seen.add(tag_key(tag))
             result.append(tag)
     return tuple(result)
 
@@ -244,16 +262,8 @@ def tag_items(metadata: Mapping[str, Any]) -> list[Any]:
 
 def tag_of_item(item: Any) -> str:
     """Return the tag that an item of a list of tags stands for; empty if it is none."""
-    return "" if item is None or isinstance(item, dict | list) else str(item).strip().lstrip("#")
-
-
-def _header_time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    for key in keys:
-        value = metadata.get(key)
-        moment = clock.parse(str(value)) if isinstance(value, str | int) else None
-        if moment is not None:
-            return clock.iso(moment)
-    return ""
+    is_tag = item is not None and not isinstance(item, dict | list)
+    return normalize("NFC", str(item).strip().lstrip("#")) if is_tag else ""
 
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
@@ -296,6 +306,40 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
             git would remain in it, or its encoding cannot represent the new text.
     """
     return _edit(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
+
+
+def with_closing_line(data: bytes) -> bytes:
+    """Return a file's bytes with a closing line below the last key of a header that lacks one."""
+    text = decode(data)
+    parts = close_front_matter(text.text) if _UNCLOSED.match(text.text) else None
+    if parts is None or split_front_matter(text.text).before:
+        return data
+    closed = text.encode("".join(parts))
+    header = Document.parse(closed).header or {}
+    is_header = any(key in TEXT_KEYS or header_dates.is_time_key(key) for key in header)
+    return closed if is_header else data
+
+
+def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
+    """Return a file's bytes with new keys in a header that ``edit`` refuses to change.
+
+    They become its first lines, or it is written again from its values. Returns None if the file
+    has no header.
+    """
+    text = decode(data)
+    parts = split_front_matter(text.text)
+    if not parts.before:
+        return None
+    with contextlib.suppress(MemvaultError, ValueError):
+        lines = dump_header(header, parts.newline)
+        added = text.encode("".join(parts._replace(header=lines + parts.header)))
+        read = Document.parse(added, ours=True).header or {}
+        if all(key in read for key in header):
+            return added
+        own = read_header(parts.header).values
+        rewritten = dump_header({**own, **header}, parts.newline)
+        return text.encode("".join(parts._replace(header=rewritten)))
+    return None
 
 
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:

@@ -42,6 +42,11 @@ def normalize_title(name: str) -> str:
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
+def tag_key(tag: str) -> str:
+    """Return the form in which tags are compared, ignoring case and composition of characters."""
+    return tag.lower() if tag.isascii() else normalize_title(tag)
+
+
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     """Return the aliases of a new memory's header: the given ones, and the title if needed."""
     others = given if isinstance(given, list) else [given] if given else []

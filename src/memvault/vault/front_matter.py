@@ -2,7 +2,8 @@
 
 An edit replaces only the characters of the values that change, because dumping the YAML again would
 lose comments, order and quoting (python-frontmatter issues 26, 114, 117). ``loader`` defines how
-values are typed.
+values are typed. The keys that memvault reads count in any case, and a line that is not YAML costs
+only itself (``read_header``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
@@ -25,6 +27,20 @@ MAX_HEADER = 256 * 1024
 _MAX_VALUES = 5_000
 _MAX_DEPTH = 30
 _REPEATED = lazy_pattern(r"(?:[-?:][ \t]+){100}")
+
+
+TEXT_KEYS = frozenset(("title", "aliases", "alias", "tags", "tag", "memory_type"))
+"""Keys whose values are text, also where YAML would read a number, a boolean or null in a list."""
+_KNOWN_KEYS = TEXT_KEYS | {
+    *("created", "date", "modified", "updated", "supersedes", "superseded_by", "conflict_with"),
+    *("importance", "confidence", "valid_from", "valid_to"),
+}
+
+
+def canonical_key(key: str) -> str:
+    """Return a header key as memvault names it: the known ones count in any case."""
+    lowered = key.casefold()
+    return lowered if lowered in _KNOWN_KEYS else key
 
 
 class _ImplicitTag(str):
@@ -55,7 +71,8 @@ _CONVERTERS: Mapping[str, Callable[[str], Any]] = {
 def loader() -> Any:
     """Return a YAML loader that reads everything but booleans, null and decimal numbers as text.
 
-    A value with an explicit tag is never a number, date or object, whatever the tag.
+    The values of ``TEXT_KEYS`` are text as written, unless they are null. A value with an explicit
+    tag is never a number, date or object, whatever the tag.
     """
     import yaml
 
@@ -68,6 +85,14 @@ def loader() -> Any:
 
         def flatten_mapping(self, node: Any) -> None:
             """Leave merge keys unexpanded: nested ones would grow exponentially."""
+
+        def construct_document(self, node: Any) -> Any:
+            """Convert a document to Python values, those of some keys to text."""
+            if isinstance(node, yaml.MappingNode):
+                for key, value in node.value:
+                    if canonical_key(str(key.value)) in TEXT_KEYS:
+                        _keep_text(value)
+            return super().construct_document(node)
 
     def construct(loader: Any, node: Any) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -93,8 +118,18 @@ def loader() -> Any:
     return HeaderLoader
 
 
+def _keep_text(node: Any) -> None:
+    """Change a YAML node so that it is read as text; the items of a list likewise."""
+    is_list = isinstance(node.value, list)
+    for scalar in node.value if is_list else [node]:
+        tag = getattr(scalar, "tag", None)
+        is_null = tag == "null" and (not is_list or scalar.value in ("", "~"))
+        if isinstance(tag, _ImplicitTag) and not is_null:
+            scalar.tag = "tag:yaml.org,2002:str"
+
+
 def parse_header(header: str) -> dict[str, Any]:
-    """Parse a header as JSON values.
+    """Parse a header as JSON values; ``read_header`` also reads one with lines that are not YAML.
 
     Raises:
         ValueError: it is not YAML, not a mapping, or built to exhaust the parser.
@@ -172,8 +207,168 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
         return value if value is None or fits else str(value)
 
     return {
-        replace_surrogates(str(key)): converted(entry, _MAX_DEPTH) for key, entry in values.items()
+        name: _textual(name, converted(entry, _MAX_DEPTH))
+        for name, entry in (
+            (canonical_key(replace_surrogates(str(key))), entry) for key, entry in values.items()
+        )
     }
+
+
+class UnreadLines(NamedTuple):
+    """Lines of a header that are not YAML.
+
+    ``start`` and ``end`` are their position, ``line`` the number of the first in the file and
+    ``reason`` why they are not. ``key`` is the one that they begin with, or empty, and ``value``
+    the text or the list that it is read as, None if it is not.
+    """
+
+    start: int
+    end: int
+    line: int
+    reason: str
+    key: str = ""
+    value: Any = None
+
+
+class ReadHeader(NamedTuple):
+    """The values of a header, and the lines that are not read as YAML.
+
+    ``readable`` is the header with these as comments, in which all else has its position.
+    """
+
+    values: dict[str, Any]
+    unread: tuple[UnreadLines, ...]
+    readable: str
+
+
+_ENTRY = lazy_pattern(r"^(?=[^\s#\]}])(?!-(?:[ \t]|$))", re.MULTILINE)
+_KEY_LINE = lazy_pattern(
+    r"(?![-?&*!|>%@`\[\]{}#])([^\s:](?:[^:\r\n]|:(?!\s))*?)[ \t]*:(?=\s|\Z)[ \t]*"
+)
+_ITEM_LINE = lazy_pattern(r"^[ \t]*+-[ \t]++([^\r\n]++)", re.MULTILINE)
+_LEADING_TABS = lazy_pattern(r"^ *+\t[ \t]*+", re.MULTILINE)
+_MAX_ENTRIES = 500
+
+
+@lru_cache(maxsize=8)  # an edit reads the header that it changes several times
+def read_header(header: str) -> ReadHeader:
+    """Parse a header in which some lines may not be YAML.
+
+    A line such as ``title: Coffee: brewing`` has the rest of it as its value. The values are shared
+    and not to be changed.
+
+    Raises:
+        ValueError: as ``parse_header``, if too little of it is YAML to be a header.
+    """
+    try:
+        return ReadHeader(parse_header(header), (), header)
+    except ValueError as error:
+        if len(header) > _MAX_REPAIRED or not str(error).startswith("line "):
+            raise
+        found = _read_by_entry(header)
+        if found is None:
+            raise
+        return found
+
+
+_MAX_REPAIRED = 64 * 1024
+
+
+def _read_by_entry(header: str) -> ReadHeader | None:
+    """Read each entry of a header by itself; None if it seems to be no header."""
+    starts = sorted({0, *(match.start() for match in _ENTRY.finditer(header))})
+    if len(starts) > _MAX_ENTRIES:
+        return None
+    unread: list[UnreadLines] = []
+    with_alias: list[UnreadLines] = []
+    for start, following in pairwise([*starts, len(header)]):
+        entry = _without_comments(header[start:following])
+        try:
+            parse_header(entry)
+        except ValueError as error:
+            is_alias = "undefined alias" in str(error)  # its anchor may be in another entry
+            part = _unread_part(header, start, start + len(entry), str(error))
+            (with_alias if is_alias else unread).append(part)
+    for parts in (unread, sorted([*unread, *with_alias])):
+        keyless = sum(not lines.key for lines in parts)
+        whole = len(starts) - len(parts)
+        known = any(canonical_key(lines.key) in _KNOWN_KEYS for lines in parts)
+        if whole + len(parts) - keyless < keyless or not (whole or known):
+            return None
+        readable = header
+        for lines in parts:
+            readable = _commented(readable, lines.start, lines.end)
+        with contextlib.suppress(ValueError):
+            values = parse_header(readable)
+            for lines in parts:
+                if lines.value is not None:
+                    values[canonical_key(lines.key)] = lines.value
+            return ReadHeader(values, tuple(parts), readable)
+    return None
+
+
+def _without_comments(entry: str) -> str:
+    """Return an entry without the comments and blank lines below it."""
+    lines = entry.splitlines(keepends=True)
+    while len(lines) > 1 and lines[-1].lstrip()[:1] in ("", "#"):
+        lines.pop()
+    return "".join(lines)
+
+
+def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
+    """Return the lines of an entry that are not YAML: one of several if the others are."""
+    entry = header[start:end]
+    number = header.count("\n", 0, start) + 2
+    match = _KEY_LINE.match(entry)
+    key = match[1].strip("\"'") if match else ""
+    reason = reason.partition(": ")[2] or reason
+    first, _, below = entry.partition("\n")
+    rest = first[match.end() :].strip() if match else ""
+    if below.strip() and key:
+        items = [_unquoted(item.strip()) for item in _ITEM_LINE.findall(below)]
+        if canonical_key(key) in TEXT_KEYS and items:
+            return UnreadLines(start, end, number, reason, key, items)
+        if (spaced := _with_spaces(entry, key)) is not None:
+            return UnreadLines(start, end, number, reason, key, spaced)
+        for line in _LINE.finditer(header, start + len(first) + 1, end):
+            commented = _commented(entry, line.start() - start, line.end() - start)
+            with contextlib.suppress(ValueError):
+                if line[0].strip() and parse_header(commented):
+                    number += header.count("\n", start, line.start())
+                    return UnreadLines(line.start(), line.end(), number, reason)
+        return UnreadLines(start, end, number, reason, key)
+    value: Any = _unquoted(rest) or None
+    if key and canonical_key(key) in TEXT_KEYS - {"title", "memory_type"} and rest.startswith("["):
+        names = rest.strip("[]").split(",")
+        value = [name for name in (_unquoted(entry.strip()) for entry in names) if name]
+    return UnreadLines(start, end, number, reason, key, value if key else None)
+
+
+def _with_spaces(entry: str, key: str) -> Any:
+    """Return the value of an entry that is YAML with spaces in place of tabs, else None."""
+    spaced = _LEADING_TABS.sub(lambda tabs: tabs[0].replace("\t", "  "), entry)
+    with contextlib.suppress(ValueError):
+        return parse_header(spaced).get(canonical_key(key)) if spaced != entry else None
+    return None
+
+
+def _unquoted(text: str) -> str:
+    """Return a text without the quotes at its ends, of which one may be missing."""
+    return text.strip(text[0]).strip() if text[:1] in ("'", '"') else text
+
+
+def _commented(text: str, start: int, end: int) -> str:
+    """Return a text with ``#`` in place of the first character of each of its lines in a part."""
+    return text[:start] + _LINE_START.sub("#", text[start:end]) + text[end:]
+
+
+def _textual(key: str, value: Any) -> Any:
+    """Return a value under a key as it is read from a header: that of some keys is text."""
+    if canonical_key(key) not in TEXT_KEYS:
+        return value
+    if isinstance(value, list | tuple):
+        return [_dump_value(one) if isinstance(one, int | float) else one for one in value]
+    return _dump_value(value) if isinstance(value, int | float) else value
 
 
 def _is_int64(number: int) -> bool:
@@ -186,9 +381,17 @@ _CLOSING = lazy_pattern(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z
 _PLAIN_SCALAR = lazy_pattern(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _MAX_DUMPED = MAX_HEADER - len("---\r\n")
 _LINE_ENDS = ("\n", "\r")
+_LINE = lazy_pattern(r"[^\r\n]+")
+_LINE_START = lazy_pattern(r"(?:(?<=[\r\n])|\A)[^\r\n]")
 _COLON = lazy_pattern(r"[ \t]*:")
 _LINE_END = lazy_pattern(r"\r\n|\n|\r|\Z")
 _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+_UNCLOSED_LINES = lazy_pattern(
+    r"(?:[\w-][^:\r\n]*+:(?=[\s]|\Z)[^\r\n]*+(?:\r\n|\n|\Z)"
+    r"(?:(?:[ \t]+[^\s]|- )[^\r\n]*+(?:\r\n|\n|\Z))*+)++"
+)
 
 
 class FrontMatter(NamedTuple):
@@ -232,6 +435,20 @@ def split_front_matter(text: str) -> FrontMatter:
     )
 
 
+def close_front_matter(text: str) -> FrontMatter | None:
+    """Split a text that begins with a header without a closing line below the header's last line.
+
+    Returns None if there is no such header.
+    """
+    opening = _OPENING.match(text)
+    below = _UNCLOSED_LINES.match(text, opening.end()) if opening else None
+    if opening is None or below is None or below.end() - below.start() > MAX_HEADER:
+        return None
+    newline = opening[1]
+    end = "" if below[0].endswith(_LINE_ENDS) else newline
+    return FrontMatter(opening[0], below[0] + end, f"---{newline}", text[below.end() :])
+
+
 def repeated_keys(header: str) -> list[str]:
     """Return the keys that a header, or a mapping in it, has more than once, as ``a.b``.
 
@@ -249,10 +466,14 @@ def repeated_keys(header: str) -> list[str]:
 def _repeated(above: str, node: Any) -> Iterator[str]:
     if isinstance(node.value if node is not None else None, list):
         pairs = [entry if isinstance(entry, tuple) else (None, entry) for entry in node.value]
-        names = [f"{above}{name.value}" if name is not None else "" for name, _ in pairs]
+        names = [_key_path(above, name.value) if name is not None else "" for name, _ in pairs]
         yield from (name for name, times in Counter(names).items() if name and times > 1)
         for name, (_, value) in zip(names, pairs, strict=True):
             yield from _repeated(f"{name}." if name else above, value)
+
+
+def _key_path(above: str, key: Any) -> str:
+    return f"{above}{key}" if above else canonical_key(str(key))
 
 
 def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
@@ -261,6 +482,7 @@ def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
     Raises:
         Refused: it would not read back: it is longer, or has more values, than a header may.
     """
+    values = {key: _textual(key, value) for key, value in values.items()}
     with contextlib.suppress(ValueError):
         expected = to_json_values(values)  # first, as deeply nested values cannot even be written
         lines = (
@@ -282,12 +504,9 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
         ValueError: the header does not parse.
         Refused: the header is written in a way that cannot be patched safely.
     """
-    expected = parse_header(header)
-    for key, value in changes.items():
-        if value is None:
-            expected.pop(key, None)
-        else:
-            expected[key] = value
+    changes = {canonical_key(key): _textual(key, value) for key, value in changes.items()}
+    expected = {**read_header(header).values, **changes}
+    expected = {key: value for key, value in expected.items() if changes.get(key, "") is not None}
 
     def patched() -> str:
         text = header
@@ -295,12 +514,12 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
             text = _patch_key(text, key, value, newline)
         return text
 
-    return _patch_safely(header, patched, expected, ", ".join(changes))
+    return _patch_safely(header, patched, expected, changes)
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
     """Set one entry of the mapping at a key; raises as ``patch_header`` does."""
-    expected = parse_header(header)
+    expected = {**read_header(header).values}
     current = expected.get(key)
     if not isinstance(current, Mapping) or not current:
         return patch_header(header, {key: {name: value}}, newline)
@@ -309,35 +528,48 @@ def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "
         header,
         lambda: _set_mapping_entry(header, key, name, value, newline),
         expected,
-        f"{key}.{name}",
+        {f"{key}.{name}": value},
     )
 
 
 def _patch_safely(
-    header: str, make: Callable[[], str], values: Mapping[str, Any], what: str
+    header: str, make: Callable[[], str], values: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> str:
-    """Return a patched header if it reads back as intended, otherwise raise ``Refused``."""
+    """Return a patched header if it reads back as intended, otherwise raise ``Refused``.
+
+    Lines that are not YAML stay as they are, except those of the keys that change.
+    """
     import yaml
 
     try:
         expected = to_json_values(values)
         patched = make()
         whole_lines = not patched or not header.endswith(_LINE_ENDS) or patched.endswith(_LINE_ENDS)
-        if whole_lines and len(patched) <= _MAX_DUMPED and parse_header(patched) == expected:
-            return patched
+        if whole_lines and len(patched) <= _MAX_DUMPED:
+            found = read_header(patched)
+            kept = [line for line in _unread_texts(header) if canonical_key(line[0]) not in changes]
+            if found.values == expected and _unread_texts(patched) == kept:
+                return patched
     except (ValueError, yaml.YAMLError):
         pass
     raise Refused(
-        f"The front matter cannot be edited safely ({what})",
+        f"The front matter cannot be edited safely ({', '.join(changes)})",
         "edit the file by hand, one key a line",
     )
+
+
+def _unread_texts(header: str) -> list[tuple[str, str]]:
+    """Return the lines of a header that are not YAML, each with its key."""
+    unread = read_header(header).unread
+    return [(lines.key, header[lines.start : lines.end]) for lines in unread]
 
 
 def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
     import yaml
 
-    root: Any = yaml.compose(header, Loader=loader())
-    node = next(pair[1] for pair in reversed(root.value) if str(pair[0].value) == key)
+    root: Any = yaml.compose(read_header(header).readable, Loader=loader())
+    pairs = reversed(root.value)
+    node = next(pair[1] for pair in pairs if canonical_key(str(pair[0].value)) == key)
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
@@ -358,11 +590,17 @@ def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: st
 def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
     import yaml
 
-    root = yaml.compose(header, Loader=loader())
+    root = yaml.compose(read_header(header).readable, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
         pairs = reversed(root.value)  # the last of duplicate keys is used
-        entry = next((pair for pair in pairs if str(pair[0].value) == key), None)
+        entry = next((pair for pair in pairs if canonical_key(str(pair[0].value)) == key), None)
+    unread = (lines for lines in read_header(header).unread if canonical_key(lines.key) == key)
+    lines = next(unread, None)
+    name = _KEY_LINE.match(header, lines.start) if lines else None
+    if lines and name:
+        written = "" if value is None else f"{name[0].rstrip()} {_dump_value(value)}{newline}"
+        return header[: lines.start] + written + header[lines.end :]
     if entry is None:
         if value is None:
             return header
@@ -382,7 +620,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         return header[:begin] + header[line_end.end() :]
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
     if isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
-        return _patch_list(header, node, parse_header(header)[key], value, newline)
+        return _patch_list(header, node, read_header(header).values[key], value, newline)
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
         # Put the value directly after the key, and keep a comment there after it.
         colon = header.index(":", name.end_mark.index) + 1
@@ -415,7 +653,7 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
         end = line.start()
         starts = [
             int(token.start_mark.index)
-            for token in yaml.scan(header, Loader=loader())
+            for token in yaml.scan(read_header(header).readable, Loader=loader())
             if isinstance(token, yaml.BlockEntryToken)
             and token.start_mark.column == node.start_mark.column
             and start <= token.start_mark.index < end
