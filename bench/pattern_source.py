@@ -86,7 +86,7 @@ def _folders() -> list[re.Pattern[str]]:
 
 
 def _scalars() -> list[re.Pattern[str]]:
-    from memvault.vault.front_matter import loader
+    from memvault.vault.header_yaml import loader
 
     resolvers = loader().yaml_implicit_resolvers
     return [pattern for entries in resolvers.values() for _, pattern in entries]

@@ -24,13 +24,8 @@ from memvault.model import FileState, Memory
 from memvault.plugins.tool_file import tool_definition
 from memvault.recall import dates
 from memvault.vault import document
-from memvault.vault.front_matter import (
-    dump_header,
-    parse_header,
-    patch_header,
-    split_front_matter,
-    to_json_values,
-)
+from memvault.vault.front_matter import dump_header, patch_header, split_front_matter
+from memvault.vault.header_yaml import parse_header, to_json_values
 from memvault.vault.markdown import has_conflict_markers
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])

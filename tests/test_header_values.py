@@ -15,8 +15,8 @@ from conftest import Run, examples, succeeded, write
 from memvault import Vault
 from memvault.errors import Refused
 from memvault.vault import document
-from memvault.vault.front_matter import read_header
 from memvault.vault.header_dates import parse
+from memvault.vault.header_lines import read_header
 from wrong_vaults import examined, told
 
 TEXTS = [
@@ -136,7 +136,7 @@ MODIFIED = "modified|updated|lastmod|last_modified_at|date modified|updatedAt|La
 @pytest.mark.promise("R96")
 @pytest.mark.parametrize("text", DATES)
 def test_dates_of_programs_are_read(text: str) -> None:
-    """Times that Obsidian's plugins, Hugo, Jekyll, Notion and others write are times of the note."""
+    """Times as Obsidian's plugins, Hugo, Jekyll, Notion and others write them are understood."""
     header = read_header(f"created: {text}\n").values
     moment = parse(header["created"])
     assert moment is not None

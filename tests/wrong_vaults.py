@@ -99,7 +99,9 @@ FAULTS = [
         {".memvault/access.json": "{}", ".memvault/.gitignore": "*\n"},
         make=large(".memvault/access.json"),
     ),
-    Fault("front-matter-line", "a.md", {"a.md": "---\nid: a\ntitle: Tea: black\n---\n\nText.\n"}),
+    Fault(
+        "front-matter-line", "a.md", {"a.md": "---\ntags: [t]\ntitle: Tea: black\n---\n\nText.\n"}
+    ),
     Fault("date-unread", "a.md", {"a.md": "---\ncreated: 01/02/2022\n---\n\nText.\n"}),
     Fault("date-form", "a.md", {"a.md": "---\ndate created: Jan 3, 2022\n---\n\nText.\n"}),
     Fault("file-binary", "a.md", {"a.md": bytes(range(8)) * 200}),

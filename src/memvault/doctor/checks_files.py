@@ -23,6 +23,7 @@ from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
+_MAX_SHOWN_TIMES = 5
 
 
 @check("file-unreadable", "error", "A file or folder that this user may not read")
@@ -234,18 +235,20 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("date-form", "note", "Times in headers in other forms than ISO 8601, and how they are read")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
-    """Report one of these times, since programs that write them do so in every note."""
+    """Report a few of these times: a program that writes them does so in every note."""
     found = {
         memory.path: time
         for memory in vault.memories
         for time in reversed(_header_times(memory))
         if time.moment is not None and clock.parse(str(time.value)) is None
     }
-    if found:
-        path = min(found)
-        time, more = found[path], len(found) - 1
+    for path in sorted(found)[:_MAX_SHOWN_TIMES]:
+        time = found[path]
         message = f"Its {time.key} {str(time.value)[:60]!r} is read as {clock.iso(time.moment)}"
-        yield Finding(path, message + (f", and such times of {more} more memories" if more else ""))
+        yield Finding(path, message)
+    if len(found) > _MAX_SHOWN_TIMES:
+        more = len(found) - _MAX_SHOWN_TIMES
+        yield Finding("", f"{more} more memories have times in such forms")
 
 
 # Names that sync programs give to the copy they keep if both sides changed a file:

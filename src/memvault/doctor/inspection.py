@@ -22,12 +22,8 @@ from memvault.index.protocol import MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.store import writer
 from memvault.vault import document, paths
-from memvault.vault.front_matter import (
-    MAX_HEADER,
-    canonical_key,
-    repeated_keys,
-    split_front_matter,
-)
+from memvault.vault.front_matter import repeated_keys, split_front_matter
+from memvault.vault.header_yaml import MAX_HEADER, canonical_key
 from memvault.vault.markdown import has_conflict_markers
 
 EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unreadable", "too deep"]

@@ -15,7 +15,8 @@ from memvault.files import atomic
 from memvault.git.program import Git
 from memvault.vault import header_dates, paths
 from memvault.vault.document import DecodedText, decode
-from memvault.vault.front_matter import FrontMatter, parse_header, patch_header, split_front_matter
+from memvault.vault.front_matter import FrontMatter, patch_header, split_front_matter
+from memvault.vault.header_yaml import parse_header
 
 _COUNT = "usage_count"
 _LINKS = ("supersedes", "conflict_with")

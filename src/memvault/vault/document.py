@@ -19,16 +19,15 @@ from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, paths
 from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.front_matter import (
-    TEXT_KEYS,
     FrontMatter,
-    UnreadLines,
     close_front_matter,
     dump_header,
     patch_header,
     patch_mapping,
-    read_header,
     split_front_matter,
 )
+from memvault.vault.header_lines import UnreadLines, read_header
+from memvault.vault.header_yaml import TEXT_KEYS
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
 _BOMS = (
