@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from memvault.vault import markdown
+from memvault.vault import markdown, markdown_inline
 
 WIKILINK = re.compile(r"\[\[([^\[\]\n\r]+)\]\]")
 TASK = re.compile(r"\[[^\]\n]\][ \t]+\S")
@@ -127,7 +127,7 @@ def _texts(children: list[Token]) -> Iterator[str]:
 def found_in(text: str) -> Features:
     """Return what the program finds."""
     lines = [*markdown.lines_with_code(text)]
-    parsed = markdown._markdown(text)
+    parsed = markdown_inline.parsed(text)
     spans = [parsed.blocks.flat[slice(*span)] for span in parsed.inline.code]
     starts = [line.start() for line, _ in lines]
     return Features(

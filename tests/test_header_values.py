@@ -15,8 +15,8 @@ from conftest import Run, examples, succeeded, write
 from memvault import Vault
 from memvault.errors import Refused
 from memvault.vault import document
+from memvault.vault.front_matter import read_header
 from memvault.vault.header_dates import parse
-from memvault.vault.header_lines import read_header
 from wrong_vaults import examined, told
 
 TEXTS = [

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from conftest import Run, examples, succeeded, write
 from markdown_oracle import expected, found_in
-from memvault.vault.markdown import links, tags, tasks, written_target
+from memvault.vault.markdown import links, tags, tasks
+from memvault.vault.markdown_inline import written_target
 
 PREFIXES = ["", "", "", " ", "  ", "    ", "\t", "> ", ">", ">\t", "- ", "* ", "-", "1. ", "2) "]
 PREFIXES += ["      ", "   > ", "-\t", "- [ ] ", "+   "]
@@ -59,6 +60,7 @@ LINE = st.tuples(
 TEXTS = st.lists(LINE, max_size=9).map(lambda lines: "".join(f"{line}\n" for line in lines))
 
 
+@pytest.mark.promise("R99")
 @settings(max_examples=examples(300))
 @given(TEXTS)
 def test_markdown_agrees_with_markdown_it(text: str) -> None:
@@ -201,6 +203,7 @@ def trips(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.promise("R99")
 @pytest.mark.parametrize("how", ["rename", "type"])
 def test_moving_a_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
     """Its pictures, files, definitions and notes stay linked, and undo restores every byte."""
@@ -259,6 +262,7 @@ Text #old and [[foo]] `#old [[foo]]`.
 """
 
 
+@pytest.mark.promise("R99")
 def test_edits_leave_code_as_it_is(folder: Path, run: Run) -> None:
     """Renaming a note or a tag, and completing a task, changes none of the code beside it."""
     file = write(folder, "a.md", EDITED)

@@ -9,8 +9,7 @@ import yaml
 
 from memvault.errors import Refused
 from memvault.vault import document
-from memvault.vault.front_matter import split_front_matter
-from memvault.vault.header_lines import read_header
+from memvault.vault.front_matter import read_header, split_front_matter
 from memvault.vault.header_yaml import canonical_key, loader, to_json_values
 from targets.shapes import HEADER_TOKENS, first_line, value_of
 

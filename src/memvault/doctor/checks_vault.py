@@ -32,8 +32,8 @@ from memvault.vault.file_names import (
     name_keys,
     referenced_names,
 )
-from memvault.vault.front_matter import split_front_matter
-from memvault.vault.markdown import Link, links, path_beside
+from memvault.vault.markdown import links, path_beside
+from memvault.vault.markdown_inline import Link
 from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
@@ -220,7 +220,7 @@ def _links_in(call: Call, path: str) -> list[Link]:
         data = plain_files.read(call.root / path)
     except OSError:
         return []
-    return list(links(split_front_matter(document.decode(data).text).body))
+    return list(links(document.body_of(data, call.settings.encoding)))
 
 
 @check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")

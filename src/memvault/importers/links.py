@@ -6,8 +6,8 @@ import posixpath
 import re
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import markdown
-from memvault.vault.markdown import Link
+from memvault.vault import markdown, markdown_inline
+from memvault.vault.markdown_inline import Link
 
 SCHEME = "import:"
 """The beginning of a link's target that is an id of the source."""
@@ -84,7 +84,7 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
         found = names.of_link(link, path)
         if found is not None and not _leads_to(link, target, found, names):
             edits.append((link, _written(link, text, target, found, names)))
-    text = markdown.replaced(text, edits)
+    text = markdown_inline.replaced(text, edits)
     if f"[[{SCHEME}" not in text:
         return text
     return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, names), text)
@@ -102,8 +102,8 @@ def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
 def _written(link: Link, text: str, note: str, found: str, names: Names) -> str:
     if link.is_wikilink:
         return names.wikilink(found)
-    path = markdown.relative_path(found, posixpath.dirname(note))
-    return markdown.written_target(link, path, text)
+    path = markdown_inline.relative_path(found, posixpath.dirname(note))
+    return markdown_inline.written_target(link, path, text)
 
 
 def _by_id(match: re.Match[str], names: Names) -> str:

@@ -20,7 +20,7 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
-from memvault.vault import header_dates, markdown
+from memvault.vault import header_dates, markdown, markdown_inline
 from memvault.vault.file_names import LINK_KEYS
 
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
@@ -111,8 +111,8 @@ class _Export:
                 continue
             path = self.paths.get(markdown.path_beside(link.target, whole))
             way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            edits.append((link, markdown.written_target(link, way, text)))
-        return markdown.replaced(text, edits)
+            edits.append((link, markdown_inline.written_target(link, way, text)))
+        return markdown_inline.replaced(text, edits)
 
 
 def _ways(name: str) -> Iterator[str]:

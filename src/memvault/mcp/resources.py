@@ -166,7 +166,8 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.reader.read_bytes(memory.path)
-        return redaction.masked_file(memory, document.decode(data).text, call.settings.detector)
+        text = document.decode(data, call.settings.encoding).text
+        return redaction.masked_file(memory, text, call.settings.detector)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []
     if not records:

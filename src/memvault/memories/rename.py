@@ -31,10 +31,9 @@ from memvault.vault.file_names import (
     referenced_names,
     retitled,
 )
-from memvault.vault.markdown import (
+from memvault.vault.markdown import first_heading, headings
+from memvault.vault.markdown_inline import (
     Link,
-    first_heading,
-    headings,
     moved_targets,
     relative_path,
     replaced,
@@ -361,13 +360,13 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
 
 def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
     """Return the other memories of a plan with their new bytes; raises as ``rename`` does."""
-    edited = []
+    edited, encoding = [], store.settings.encoding
     for entry in plan.others:
         if entry.memory.path != plan.memory.path:
             data, _ = store.read_bytes(entry.memory.path)
             if document.etag(data) != entry.memory.etag:
                 raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
-            edited.append((entry.memory, document.edit(data, entry.changes, entry.body)))
+            edited.append((entry.memory, document.edit(data, entry.changes, entry.body, encoding)))
     return edited
 
 

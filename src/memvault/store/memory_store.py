@@ -23,7 +23,7 @@ from memvault.store.change_set import (
     missing_as_not_found,
 )
 from memvault.vault import document, paths
-from memvault.vault.markdown import first_heading, moved_targets, replaced
+from memvault.vault.markdown import first_heading
 from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
 
@@ -132,7 +132,7 @@ class MemoryStore:
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
         data, state = self.read_bytes(path)
-        return document.read_memory(data, state, self.known_types)
+        return document.read_memory(data, state, self.known_types, self.settings.encoding)
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
@@ -147,7 +147,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(data, state, self.known_types)
+        return document.read_memory(data, state, self.known_types, self.settings.encoding)
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.
@@ -231,6 +231,8 @@ class MemoryStore:
         if path != memory.path:
             if "id" not in memory.metadata:
                 named["id"] = memory.mem_id  # an id derived from the path would change with it
+            from memvault.vault.markdown_inline import moved_targets, replaced
+
             text = memory.body if body is None else body
             moved = replaced(text, moved_targets(text, memory.path, path, self.has_file))
             body = body if moved == text else moved
@@ -331,14 +333,17 @@ class MemoryStore:
         state: FileState,
     ) -> bytes:
         """Return the new bytes; a title or id that would be lost is moved to the header."""
-        edited = document.edit(data, changes, body)
+        encoding = self.settings.encoding
+        edited = document.edit(data, changes, body, encoding)
         after = self.parse(edited, state)
         restored = {}
         if after.title != memory.title and "title" not in changes:
             restored["title"] = memory.title
         if after.mem_id != memory.mem_id and "id" not in changes:
             restored["id"] = memory.mem_id
-        return document.edit(edited, restored, None) if restored and after.metadata else edited
+        if not restored or not after.metadata:
+            return edited
+        return document.edit(edited, restored, None, encoding)
 
     def _check_path(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or that is ignored by the settings."""

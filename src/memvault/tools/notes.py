@@ -245,7 +245,8 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     memory = view.text(source.key)
     if memory is None:
         return {**reference}
-    text = document.decode(call.store.read_bytes(memory.path)[0]).text
+    data, _ = call.store.read_bytes(memory.path)
+    text = document.decode(data, call.settings.encoding).text
     above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
     line = memory.body.split("\n", link.line + 1)[link.line].strip()
     shown = line if len(line) <= 200 else f"{line[:200]}…"

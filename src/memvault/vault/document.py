@@ -24,12 +24,14 @@ from memvault.vault.front_matter import (
     dump_header,
     patch_header,
     patch_mapping,
+    read_header,
     split_front_matter,
 )
-from memvault.vault.header_lines import UnreadLines, read_header
-from memvault.vault.header_yaml import TEXT_KEYS
+from memvault.vault.header_yaml import TEXT_KEYS, UnreadLines
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
+AUTO = "auto"
+"""Stands for the encoding that a file which is not UTF-8 probably has."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -63,7 +65,7 @@ class DecodedText(NamedTuple):
         except UnicodeEncodeError as error:
             raise Refused(
                 f"The file is {self.encoding}, which has no {text[error.start]!r}",
-                "convert the file to UTF-8 first",
+                f"convert the file to UTF-8 first: iconv -f {self.encoding} -t UTF-8",
             ) from error
 
 
@@ -74,28 +76,35 @@ def etag(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
-def decode(data: bytes) -> DecodedText:
-    """Decode bytes by their byte order mark, else as UTF-8, Windows-1252 or Latin-1."""
-    for bom, encoding in _BOMS:
+def decode(data: bytes, encoding: str = AUTO) -> DecodedText:
+    """Decode bytes by their byte order mark, else as UTF-8, else in an encoding.
+
+    ``auto``, or an encoding in which they are not a text, means the one that they probably have.
+    """
+    for bom, name in _BOMS:
         if data.startswith(bom):
             try:
-                return DecodedText(data[len(bom) :].decode(encoding), encoding, bom)
+                return DecodedText(data[len(bom) :].decode(name), name, bom)
             except UnicodeDecodeError:
                 break
     if _is_binary(data):
         return DecodedText("", "binary", b"", "the file is binary, not text")
     try:
-        return DecodedText(data.decode("utf-8"), "utf-8", b"")
+        text = data.decode("utf-8")
+        if b"\x1b$" not in data:
+            return DecodedText(text, "utf-8", b"")
     except UnicodeDecodeError:
-        pass
-    for encoding in ("cp1252", "latin-1"):
-        try:
-            return DecodedText(
-                data.decode(encoding), encoding, b"", f"not UTF-8, read as {encoding}"
-            )
-        except UnicodeDecodeError:
-            continue
-    raise AssertionError("latin-1 reads any bytes")
+        text = ""
+    from memvault.vault import encodings
+
+    if text and not encodings.is_shifted(data):
+        return DecodedText(text, "utf-8", b"")
+    if encoding != AUTO:
+        name = encodings.full_name(encoding)
+        with contextlib.suppress(UnicodeDecodeError):
+            return DecodedText(data.decode(name), name, b"")
+    name = "iso2022_jp_2" if text else encodings.detect(data)
+    return DecodedText(data.decode(name), name, b"", f"not UTF-8, read as {name}")
 
 
 def _is_binary(data: bytes) -> bool:
@@ -129,13 +138,13 @@ class Document(NamedTuple):
     unread: tuple[UnreadLines, ...] = ()
 
     @classmethod
-    def parse(cls, data: bytes, ours: bool = False) -> Document:
-        """Parse a file's bytes, whatever they are.
+    def parse(cls, data: bytes, ours: bool = False, encoding: str = AUTO) -> Document:
+        """Parse a file's bytes, whatever they are; ``encoding`` is that of ``decode``.
 
         With ``ours``, our side of a git conflict in the header is used; otherwise such a header is
         broken.
         """
-        decoded = decode(data)
+        decoded = decode(data, encoding)
         parts = split_front_matter(unwrapped(decoded.text) if ours else decoded.text)
         header, problem = None, decoded.problem if decoded.encoding == "binary" else ""
         unread: tuple[UnreadLines, ...] = ()
@@ -169,17 +178,19 @@ class Document(NamedTuple):
         return ours != self.parts.header or has_conflict_markers(self.decoded.text)
 
 
-def body_of(data: bytes) -> str:
+def body_of(data: bytes, encoding: str = AUTO) -> str:
     """Return the body in a file's bytes, without parsing its header."""
-    return split_front_matter(decode(data).text).body
+    return split_front_matter(decode(data, encoding).text).body
 
 
-def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
+def read_memory(
+    data: bytes, state: FileState, known_types: frozenset[str], encoding: str = AUTO
+) -> Memory:
     """Parse a memory from a file's bytes, whatever they are.
 
     If the header has a git conflict, our side of it is used, so that it remains the same memory.
     """
-    file = Document.parse(data, ours=True)
+    file = Document.parse(data, ours=True, encoding=encoding)
     problem = file.problem or file.decoded.problem
     if file.unread and not problem:
         lines = ", ".join(f"line {part.line}: {part.reason}" for part in file.unread[:_MAX_NAMED])
@@ -295,16 +306,21 @@ def plain_text(text: str) -> str:
     )
 
 
-def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
+def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: str = AUTO) -> bytes:
     """Return a file's bytes with header keys set and, unless it is None, the body replaced.
 
-    A file without a header gets one only if ``changes`` has values to set.
+    A file without a header gets one only if ``changes`` has values to set. It keeps its encoding,
+    which ``decode`` finds with ``encoding``.
 
     Raises:
         Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
             git would remain in it, or its encoding cannot represent the new text.
     """
-    return _edit(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
+
+    def patched(old: FrontMatter) -> str:
+        return patch_header(old.header, changes, old.newline)
+
+    return _edit(data, changes, body, patched, encoding)
 
 
 def with_closing_line(data: bytes) -> bytes:
@@ -355,9 +371,13 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
 
 
 def _edit(
-    data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[FrontMatter], str]
+    data: bytes,
+    changes: Mapping[str, Any],
+    body: str | None,
+    patched: Callable[[FrontMatter], str],
+    encoding: str = AUTO,
 ) -> bytes:
-    text = decode(data)
+    text = decode(data, encoding)
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split_front_matter(text.text)
@@ -387,7 +407,8 @@ def _edit(
         parts = parts._replace(body=body)
     edited = "".join(parts)
     fresh = text.encode(edited)
-    if decode(fresh).text != replace_surrogates(edited):
+    is_kept = text.encoding.startswith("utf") or text.encode(text.text) == data
+    if not is_kept or decode(fresh, encoding).text != replace_surrogates(edited):
         raise Refused(
             "The file would be read as something else after this edit",
             "convert the file to UTF-8 without control characters first",

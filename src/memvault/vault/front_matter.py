@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.header_lines import KEY_LINE, read_header
 from memvault.vault.header_yaml import (
+    KEY_LINE,
     MAX_HEADER,
+    ReadHeader,
     canonical_key,
     dump_item,
     dump_key,
@@ -25,6 +27,30 @@ from memvault.vault.header_yaml import (
     textual,
     to_json_values,
 )
+
+
+@lru_cache(maxsize=8)  # an edit reads the header that it changes several times
+def read_header(header: str) -> ReadHeader:
+    """Parse a header in which some lines may not be YAML.
+
+    A line such as ``title: Coffee: brewing`` has the rest of it as its value. The values are shared
+    and not to be changed.
+
+    Raises:
+        ValueError: as ``parse_header``, if too little of it is YAML to be a header.
+    """
+    try:
+        return ReadHeader(parse_header(header), (), header)
+    except ValueError as error:
+        if not str(error).startswith("line "):
+            raise
+        from memvault.vault.header_lines import read_by_entry
+
+        found = read_by_entry(header)
+        if found is None:
+            raise
+        return found
+
 
 _OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
 """Byte order marks after the line belong to it, since YAML's positions skip one."""

@@ -4,79 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import re
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.header_yaml import KNOWN_KEYS, TEXT_KEYS, canonical_key, parse_header
+from memvault.vault.header_yaml import (
+    KEY_LINE,
+    KNOWN_KEYS,
+    TEXT_KEYS,
+    ReadHeader,
+    UnreadLines,
+    canonical_key,
+    parse_header,
+)
 
 _LINE = lazy_pattern(r"[^\r\n]+")
 _LINE_START = lazy_pattern(r"(?:(?<=[\r\n])|\A)[^\r\n]")
 
 
-class UnreadLines(NamedTuple):
-    """Lines of a header that are not YAML.
-
-    ``start`` and ``end`` are their position, ``line`` the number of the first in the file and
-    ``reason`` why they are not. ``key`` is the one that they begin with, or empty, and ``value``
-    the text or the list that it is read as, None if it is not.
-    """
-
-    start: int
-    end: int
-    line: int
-    reason: str
-    key: str = ""
-    value: Any = None
-
-
-class ReadHeader(NamedTuple):
-    """The values of a header, and the lines that are not read as YAML.
-
-    ``readable`` is the header with these as comments, in which all else has its position.
-    """
-
-    values: dict[str, Any]
-    unread: tuple[UnreadLines, ...]
-    readable: str
-
-
 _ENTRY = lazy_pattern(r"^(?=[^\s#\]}])(?!-(?:[ \t]|$))", re.MULTILINE)
-KEY_LINE = lazy_pattern(
-    r"(?![-?&*!|>%@`\[\]{}#])([^\s:](?:[^:\r\n]|:(?!\s))*?)[ \t]*:(?=\s|\Z)[ \t]*"
-)
 _ITEM_LINE = lazy_pattern(r"^[ \t]*+-[ \t]++([^\r\n]++)", re.MULTILINE)
 _LEADING_TABS = lazy_pattern(r"^ *+\t[ \t]*+", re.MULTILINE)
 _MAX_ENTRIES = 500
 
 
-@lru_cache(maxsize=8)  # an edit reads the header that it changes several times
-def read_header(header: str) -> ReadHeader:
-    """Parse a header in which some lines may not be YAML.
-
-    A line such as ``title: Coffee: brewing`` has the rest of it as its value. The values are shared
-    and not to be changed.
-
-    Raises:
-        ValueError: as ``parse_header``, if too little of it is YAML to be a header.
-    """
-    try:
-        return ReadHeader(parse_header(header), (), header)
-    except ValueError as error:
-        if len(header) > _MAX_REPAIRED or not str(error).startswith("line "):
-            raise
-        found = _read_by_entry(header)
-        if found is None:
-            raise
-        return found
-
-
 _MAX_REPAIRED = 64 * 1024
 
 
-def _read_by_entry(header: str) -> ReadHeader | None:
-    """Read each entry of a header by itself; None if it seems to be no header."""
+def read_by_entry(header: str) -> ReadHeader | None:
+    """Read each entry of a header that is not YAML by itself; None if it seems to be no header."""
+    if len(header) > _MAX_REPAIRED:
+        return None
     starts = sorted({0, *(match.start() for match in _ENTRY.finditer(header))})
     if len(starts) > _MAX_ENTRIES:
         return None

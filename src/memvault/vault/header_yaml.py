@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.sanitize import replace_surrogates
@@ -272,3 +272,36 @@ def _quote(text: str) -> str:
 
     raw = replace_surrogates(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_UNPRINTABLE.sub(escaped, raw)}"'
+
+
+KEY_LINE = lazy_pattern(
+    r"(?![-?&*!|>%@`\[\]{}#])([^\s:](?:[^:\r\n]|:(?!\s))*?)[ \t]*:(?=\s|\Z)[ \t]*"
+)
+"""The beginning of a line with a key."""
+
+
+class UnreadLines(NamedTuple):
+    """Lines of a header that are not YAML.
+
+    ``start`` and ``end`` are their position, ``line`` the number of the first in the file and
+    ``reason`` why they are not. ``key`` is the one that they begin with, or empty, and ``value``
+    the text or the list that it is read as, None if it is not.
+    """
+
+    start: int
+    end: int
+    line: int
+    reason: str
+    key: str = ""
+    value: Any = None
+
+
+class ReadHeader(NamedTuple):
+    """The values of a header, and the lines that are not read as YAML.
+
+    ``readable`` is the header with these as comments, in which all else has its position.
+    """
+
+    values: dict[str, Any]
+    unread: tuple[UnreadLines, ...]
+    readable: str

@@ -27,11 +27,12 @@ from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.settings.vault_settings import Settings
+from memvault.vault.document import AUTO
 from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
-_FORMAT = 11
+_FORMAT = 12
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = "index"
@@ -75,7 +76,8 @@ class IndexFiles:
     def fingerprint(self) -> str:
         """The versions and settings that an index must have been built for to be usable now."""
         types = sorted({known.name for known in self._settings.types})
-        return f"{MADE} {self._settings.language} {types}"
+        encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
+        return f"{MADE} {self._settings.language} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
         """Open the index, or keep it open, if it is complete; return None if it is not.
