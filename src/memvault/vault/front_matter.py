@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.header_yaml import (
-    KEY_LINE,
     MAX_HEADER,
     ReadHeader,
     canonical_key,
@@ -23,6 +22,7 @@ from memvault.vault.header_yaml import (
     dump_key,
     dump_value,
     loader,
+    match_key,
     parse_header,
     textual,
     to_json_values,
@@ -268,7 +268,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         entry = next((pair for pair in pairs if canonical_key(str(pair[0].value)) == key), None)
     unread = (lines for lines in read_header(header).unread if canonical_key(lines.key) == key)
     lines = next(unread, None)
-    name = KEY_LINE.match(header, lines.start) if lines else None
+    name = match_key(header, lines.start) if lines else None
     if lines and name:
         written = "" if value is None else f"{name[0].rstrip()} {dump_value(value)}{newline}"
         return header[: lines.start] + written + header[lines.end :]

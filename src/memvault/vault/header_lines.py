@@ -9,12 +9,12 @@ from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.header_yaml import (
-    KEY_LINE,
     KNOWN_KEYS,
     TEXT_KEYS,
     ReadHeader,
     UnreadLines,
     canonical_key,
+    match_key,
     parse_header,
 )
 
@@ -78,7 +78,7 @@ def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
     """Return the lines of an entry that are not YAML: one of several if the others are."""
     entry = header[start:end]
     number = header.count("\n", 0, start) + 2
-    match = KEY_LINE.match(entry)
+    match = match_key(entry)
     key = match[1].strip("\"'") if match else ""
     reason = reason.partition(": ")[2] or reason
     first, _, below = entry.partition("\n")

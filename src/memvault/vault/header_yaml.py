@@ -274,10 +274,14 @@ def _quote(text: str) -> str:
     return f'"{_UNPRINTABLE.sub(escaped, raw)}"'
 
 
-KEY_LINE = lazy_pattern(
+_KEY_LINE = lazy_pattern(
     r"(?![-?&*!|>%@`\[\]{}#])([^\s:](?:[^:\r\n]|:(?!\s))*?)[ \t]*:(?=\s|\Z)[ \t]*"
 )
-"""The beginning of a line with a key."""
+
+
+def match_key(text: str, place: int = 0) -> re.Match[str] | None:
+    """Match the key at a place in a header, with its colon and the blanks behind; group 1 is it."""
+    return _KEY_LINE.match(text, place)
 
 
 class UnreadLines(NamedTuple):

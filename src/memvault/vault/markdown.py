@@ -65,6 +65,9 @@ _MAYBE_TAG = lazy_pattern(rf"(?<![^\s>])#[^{_TAG_DELIMITERS}]")
 _TAG = lazy_pattern(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMITERS}]++)")
 
 
+_TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*+)")
+
+
 def lines(text: str) -> Iterator[re.Match[str]]:
     """Yield a text's lines with their line ends."""
     return _LINES.finditer(text)
@@ -100,6 +103,9 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
+    first = _TITLE.match(body)
+    if first:  # most texts begin with it, so that they need not be parsed
+        return " ".join(parse_heading(first[1])[1].split())
     titles = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(titles, "").split())
 
